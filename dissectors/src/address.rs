@@ -1,14 +1,14 @@
-//! Who talks to whom: addresses and ports, as every network has them.
+//! Addresses, ports and virtual networks of datagrams.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 crate::number! {
-    /// A port of TCP or UDP.
+    /// A TCP or UDP port.
     pub struct Port(u16) as Unsigned;
 
-    /// Local identifier of an InfiniBand port within its subnet, 16 bits. InfiniBand Architecture Specification
-    /// volume 1, section 4.1.3.
+    /// Local identifier of an InfiniBand port within its subnet, 16 bits. InfiniBand Architecture Specification volume
+    /// 1, section 4.1.3.
     pub struct Lid(u16) as Unsigned;
 }
 
@@ -18,43 +18,43 @@ impl fmt::Display for Port {
     }
 }
 
-/// One end of a datagram.
+/// Source or destination of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
-    /// The frame has no address of the network layer, or ends before it.
+    /// The frame has no network-layer address, or is truncated before it.
     #[default]
     Unknown,
-    /// An IP address, or the IP address that a GID is.
+    /// An IP address, or a GID as an IP address.
     Ip(IpAddr),
-    /// An InfiniBand packet without Global Route Header goes by local identifiers.
+    /// Local identifier of an InfiniBand packet without Global Route Header.
     Lid(Lid),
 }
 
 impl Address {
-    /// The address that a GID stands for: IPv4 for an IPv4-mapped GID, as RoCE makes them, IPv6 for any other.
+    /// Returns the address of a GID: IPv4 for an IPv4-mapped GID, as in RoCE, otherwise IPv6.
     pub fn from_gid(gid: Ipv6Addr) -> Self {
         Self::Ip(gid.to_canonical())
     }
 }
 
-/// The virtual network that a datagram is in: equal addresses in different ones are different hosts.
+/// The virtual network of a datagram. Equal addresses in different virtual networks are different hosts.
 ///
-/// It is named by the VLAN identifiers around the datagram (IEEE 802.1Q section 9.6), the two innermost where more are stacked;
-/// in a tunnel that has network identifiers, VXLAN (RFC 7348) or NVGRE (RFC 7637), by that and the VLAN identifiers inside. Any
-/// other tunnel begins from nothing: what is around a mirrored frame tells nothing of it.
+/// Identified by the VLAN identifiers around the datagram (IEEE 802.1Q section 9.6), the two innermost if more are
+/// stacked. In a VXLAN (RFC 7348) or NVGRE (RFC 7637) tunnel: the tunnel's network identifier and the VLAN identifiers
+/// inside. Other tunnels reset it, because the outer tags of a mirrored frame say nothing about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenant(u64);
 
 impl Tenant {
-    /// No virtual network is named.
+    /// No virtual network.
     pub const NONE: Self = Self(0);
 
-    /// The virtual network of a tunnel, by an identifier of 24 bits.
+    /// Returns the virtual network of a tunnel with a 24-bit identifier.
     pub const fn network(identifier: u32) -> Self {
         Self(1 << 24 | (identifier & 0xff_ffff) as u64)
     }
 
-    /// The same inside of a VLAN. Identifier 0 names none: the tag is there for its priority.
+    /// Returns this virtual network with one more inner VLAN. Identifier 0 (a priority tag) adds none.
     #[must_use]
     pub const fn with_vlan(self, identifier: u16) -> Self {
         match identifier {
@@ -63,26 +63,26 @@ impl Tenant {
         }
     }
 
-    /// Its VLAN identifiers (IEEE 802.1Q section 9.6), the outermost first.
+    /// Returns the VLAN identifiers (IEEE 802.1Q section 9.6), outermost first.
     pub fn vlan_ids(self) -> impl Iterator<Item = u16> {
         let ids = (self.0 >> 32) as u32;
         [ids >> 12, ids].into_iter().map(|id| (id & 0xfff) as u16).filter(|id| *id != 0)
     }
 
-    /// The 24 bits that name the virtual network of a tunnel: the VNI of VXLAN (RFC 7348 section 5), the VSID of NVGRE (RFC 7637
-    /// section 3.2). `None` outside of such a tunnel.
+    /// Returns the 24-bit network identifier of a tunnel: the VNI of VXLAN (RFC 7348 section 5) or the VSID of NVGRE
+    /// (RFC 7637 section 3.2). `None` outside such a tunnel.
     pub fn network_identifier(self) -> Option<u32> {
         let has_network = self.0 >> 24 & 1 == 1;
         has_network.then_some((self.0 & 0xff_ffff) as u32)
     }
 
-    /// Whether two datagrams may be of one connection: a mirror may show the tags of one direction only.
+    /// Returns `true` if two datagrams may belong to one connection. A mirror may show the tags of one direction only.
     pub fn may_be(self, other: Self) -> bool {
         self == other || self == Self::NONE || other == Self::NONE
     }
 }
 
-/// `VLAN 6`, `VLAN 5.6` from outside to inside, `VNI 100`, `VNI 100 VLAN 5`; nothing where no virtual network is named.
+/// Displays `VLAN 6`, `VLAN 5.6` (outer to inner), `VNI 100`, `VNI 100 VLAN 5`, or nothing for [`Tenant::NONE`].
 impl fmt::Display for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = "VLAN ";
@@ -98,7 +98,7 @@ impl fmt::Display for Tenant {
     }
 }
 
-/// `10.9.0.2`, `fd09::2`, `lid:2`; `-` where there is none.
+/// Displays `10.9.0.2`, `fd09::2`, `lid:2`, or `-` if unknown.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,9 +1,9 @@
-//! Every field of every protocol: what their rooms describe, put together.
+//! Registry of every field of every protocol.
 
 use crate::field::registry::{DecodeLayer, Registry};
 use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
 
-/// Every field of every structure, at the layer where it is told.
+/// Returns every field of every structure with the layer that reports it.
 pub fn all() -> Registry {
     let mut registry = Registry::default();
     let frame = registry.at(DecodeLayer::Frame);
@@ -31,7 +31,7 @@ mod tests {
             registry.fields().filter(|(_, places)| places.iter().any(|place| place.said().source.is_empty()));
         assert_eq!(unsaid.map(|(name, _)| name).collect::<Vec<_>>(), [""; 0]);
         for (name, places) in registry.fields() {
-            // A structure may be called as one of its values; everything else of a name is of one kind.
+            // A structure may have the same name as one of its values; all other fields of a name have one kind.
             let values = || places.iter().filter(|place| !place.is_group()).map(|place| place.field.kind);
             let class = |kind| match kind {
                 FieldKind::Unsigned

@@ -1,8 +1,8 @@
-//! What a decoder tells about the bytes that it walks: named fields, seen by an [`Observer`].
+//! Named fields that decoders report to an [`Observer`].
 //!
-//! Every protocol structure is described once ([`header!`](crate::header!) for fixed layouts,
-//! [`xdr!`](crate::xdr!) for XDR), and a decoder is generic over who watches. With [`NullObserver`] the watching
-//! compiles to nothing, so that the tree, filters and `-e` cost only those who ask for them.
+//! Every protocol structure is described once: with [`header!`](crate::header!) for fixed layouts, with
+//! [`xdr!`](crate::xdr!) for XDR. Decoders are generic over the observer. With [`NullObserver`] observation compiles to
+//! nothing, so only users of the field tree, filters and `-e` pay for it.
 
 pub mod registry;
 
@@ -11,27 +11,27 @@ use std::ops::Range;
 
 use registry::Registry;
 
-/// One field of one structure: its name for filters, its name in the specification, and where that is.
+/// One field of one structure: filter name, name in the specification, kind and documentation.
 #[derive(Debug)]
 pub struct Field {
-    /// Name for filters and `-e`; Wireshark's where Wireshark has the field (`rpcordma.xid`).
+    /// Name for filters and `-e`; Wireshark's name if it has the field (`rpcordma.xid`).
     pub name: &'static str,
-    /// The specification's own name (`xid`, `READ4args`).
+    /// Name in the specification (`xid`, `READ4args`).
     pub label: &'static str,
-    /// What its values look like.
+    /// Type of its values.
     pub kind: FieldKind,
-    /// What it is and the section that defines it.
+    /// Description, and the section that defines the field.
     pub doc: &'static str,
 }
 
 impl Field {
-    /// A field that only groups others: a protocol layer, a structure, an operation.
+    /// Returns a field that only groups others: a protocol layer, a structure, an operation.
     pub const fn group(name: &'static str, label: &'static str, doc: &'static str) -> Self {
         Self { name, label, kind: FieldKind::Group, doc }
     }
 }
 
-/// The specification's name of a field that Rust can only write as a raw identifier (`r#type`).
+/// Returns the specification's name of a field that is a raw identifier in Rust (`r#type`).
 pub const fn label(name: &'static str) -> &'static str {
     match name.as_bytes() {
         [b'r', b'#', ..] => name.split_at(2).1,
@@ -39,7 +39,7 @@ pub const fn label(name: &'static str) -> &'static str {
     }
 }
 
-/// What is said of a field; of one of which nothing is said, what is said of its structure.
+/// Returns the field's own documentation, or its structure's if the field has none.
 pub const fn doc(own: &'static str, structure: &'static str) -> &'static str {
     if own.is_empty() { structure } else { own }
 }
@@ -49,9 +49,9 @@ pub const fn doc(own: &'static str, structure: &'static str) -> &'static str {
 pub enum FieldKind {
     /// A structure; its fields follow inside it.
     Group,
-    /// A structure that is a point in time; its parts follow inside it.
+    /// A structure that is a point in time; its components follow inside it.
     Time,
-    /// A structure that is a length of time; its parts follow inside it.
+    /// A structure that is a duration; its components follow inside it.
     Duration,
     /// An unsigned number, shown in decimal.
     Unsigned,
@@ -59,15 +59,15 @@ pub enum FieldKind {
     Hex(u8),
     /// A signed number.
     Signed,
-    /// Yes or no.
+    /// A boolean.
     Bool,
-    /// A number that the specification gives names to.
+    /// A number with named values.
     Enum,
-    /// A number whose bits the specification gives names to.
+    /// A number with named bits.
     Flags,
-    /// Bytes without meaning for this program.
+    /// Opaque bytes.
     Bytes,
-    /// Text, by its specification in UTF-8 or ASCII.
+    /// Text, in UTF-8 or ASCII according to its specification.
     Text,
     /// An IPv4 address.
     Ipv4,
@@ -77,25 +77,25 @@ pub enum FieldKind {
     Ethernet,
 }
 
-/// Name of one bit, or of a combination of bits, of a mask; or of one value of an enumeration.
+/// Name of one bit or bit combination of a mask, or of one value of an enumeration.
 pub type FlagName = (u64, &'static str);
 
-/// A value as it stands in the bytes.
+/// A decoded value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldValue<'a> {
-    /// A number.
+    /// An unsigned number.
     Unsigned(u64),
     /// A signed number.
     Signed(i64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A number with the name that its specification gives it, if it gives one.
+    /// A number and its name, if the specification defines one.
     Enum(u64, Option<&'static str>),
-    /// A mask with the names of its bits.
+    /// A mask and the names of its bits.
     Flags(u64, &'static [FlagName]),
-    /// Bytes.
+    /// Opaque bytes.
     Bytes(&'a [u8]),
-    /// Text; not checked to be UTF-8.
+    /// Text, not checked to be valid UTF-8.
     Text(&'a [u8]),
     /// An IPv4 address.
     Ipv4(Ipv4Addr),
@@ -103,60 +103,59 @@ pub enum FieldValue<'a> {
     Ipv6(Ipv6Addr),
     /// An Ethernet address.
     Ethernet([u8; 6]),
-    /// A data item that travelled in a chunk: its length, and its bytes where they were kept.
+    /// A data item that was sent in a chunk: its length in bytes, and its content if retained.
     Chunk(u32, Option<&'a [u8]>),
 }
 
-/// Who watches a decoder. Positions are byte offsets in the frame, or in the reassembled message, that
-/// the decoder was given.
+/// Visitor for decoded fields. Positions are byte offsets in the frame or reassembled message that is decoded.
 pub trait Observer<'a> {
-    /// Whether anything is watched at all; `false` lets a decoder skip what only a view would need.
+    /// `true` if fields are reported. With `false`, decoders skip work needed only for reporting.
     const WATCHES: bool = true;
 
-    /// Whether it wants to hear of a structure that is told under this field, or of the fields inside it, which `describe`
-    /// adds to a registry. What it does not want is read unobserved.
+    /// Returns `true` if the structure reported under this field is wanted. `describe` adds the fields inside it to a
+    /// registry. An unwanted structure is decoded without being reported.
     #[inline(always)]
     fn wants(&mut self, _field: &'static Field, _describe: fn(&mut Registry)) -> bool {
         true
     }
 
-    /// The same of a header of fixed layout, which is always told under this field, as `describe` says, too.
+    /// Same as [`Observer::wants`] for a header of fixed layout, which `describe` registers under this field, too.
     #[inline(always)]
     fn wants_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
         self.wants(group, describe)
     }
 
-    /// Whether it wants to hear of the items that a bitmap announced: the field of their bytes, and which bits are set.
+    /// Returns `true` if the items announced by a bitmap are wanted: `_values` is the field of their bytes, `_has`
+    /// tests a bit.
     #[inline(always)]
     fn wants_items(&mut self, _values: &'static Field, _has: impl Fn(u32) -> bool) -> bool {
         true
     }
 
-    /// A structure begins at byte `at`.
+    /// Begins a structure at byte `at`.
     fn enter(&mut self, field: &'static Field, at: usize);
 
-    /// The structure entered last ends before byte `at`.
+    /// Ends the structure entered last, before byte `at`.
     fn leave(&mut self, at: usize);
 
-    /// A list begins at byte `at`: its items follow, each under this field; there may be none.
+    /// Begins a list at byte `at`. Its items follow, each under this field; there may be none.
     #[inline(always)]
     fn list(&mut self, _field: &'static Field, _at: usize) {}
 
-    /// What the structure that was left last says as a whole, if it is a time: nanoseconds, of a point in time since
-    /// 1970-01-01 00:00:00 UTC.
+    /// Reports the structure left last as a time in nanoseconds; points in time are relative to 1970-01-01 00:00:00
+    /// UTC.
     #[inline(always)]
     fn time(&mut self, _field: &'static Field, _nanoseconds: i128) {}
 
-    /// Bytes that only the notation needs were read: a count, whether an optional item follows, fill. They belong to no
-    /// field.
+    /// Reports bytes of the encoding that belong to no field: a count, the discriminant of an optional item, padding.
     #[inline(always)]
     fn notation(&mut self, _bytes: Range<usize>) {}
 
-    /// A value was read from these bytes.
+    /// Reports a value decoded from these bytes.
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
-/// Nobody watches.
+/// Observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullObserver;
 

@@ -1,5 +1,5 @@
-//! Headers of a fixed layout (BTH, RETH, MPA, DDP, CM messages), described once in the way that the
-//! specifications draw them: bit positions from the first bit on the wire, most significant bit first.
+//! Headers of a fixed layout (BTH, RETH, MPA, DDP, CM messages). They are described as in the specifications: by bit
+//! positions, from the first bit on the wire, most significant bit first.
 //!
 //! ```
 //! nfsrdma_dissectors::header! {
@@ -19,24 +19,24 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::field::{FieldKind, FieldValue, FlagName};
 
-/// A value that a fixed header can hold in its bits `START..END`.
+/// A value in bits `START..END` of a fixed header.
 pub trait Fixed<'a>: Copy {
-    /// How the value is shown.
+    /// Display type of the value.
     const KIND: FieldKind;
-    /// What the specification calls the values, or the bits of a mask, that have names.
+    /// Names of the values, or of the bits of a mask, in the specification.
     const NAMES: &'static [FlagName] = &[];
 
-    /// Reads the value from its place; the bounds are checked when the program is compiled.
+    /// Reads the value. Bounds are checked at compile time.
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self;
 
-    /// Writes the value to its place.
+    /// Writes the value.
     fn put<const START: usize, const END: usize>(self, header: &mut [u8]);
 
-    /// The value for an observer.
+    /// Returns the value for an observer.
     fn value(self) -> FieldValue<'a>;
 }
 
-/// Bits `START..END` of a header as a number; at most 64 bits over at most eight bytes.
+/// Returns bits `START..END` of a header as a number: at most 64 bits, in at most eight bytes.
 #[inline(always)]
 pub fn bits<const LENGTH: usize, const START: usize, const END: usize>(header: &[u8; LENGTH]) -> u64 {
     const { assert!(START < END && END <= LENGTH * 8 && END.div_ceil(8) - START / 8 <= 8) };
@@ -50,7 +50,7 @@ pub fn bits<const LENGTH: usize, const START: usize, const END: usize>(header: &
     if END - START == 64 { value } else { value & ((1 << (END - START)) - 1) }
 }
 
-/// Writes a number to bits `START..END` of a header that is long enough.
+/// Writes a number to bits `START..END` of a header. Bits beyond its end are dropped.
 pub fn put_bits<const START: usize, const END: usize>(value: u64, header: &mut [u8]) {
     for bit in START..END {
         let (byte, shift) = (bit / 8, 7 - bit % 8);
@@ -100,7 +100,7 @@ impl<'a> Fixed<'a> for bool {
     }
 }
 
-/// Whole bytes at `START / 8`; `N` of them.
+/// Returns the `N` bytes at byte `START / 8`.
 fn bytes_at<const LENGTH: usize, const START: usize, const N: usize>(header: &[u8; LENGTH]) -> [u8; N] {
     const { assert!(START.is_multiple_of(8) && START / 8 + N <= LENGTH) };
     let mut bytes = [0; N];
@@ -141,7 +141,7 @@ fixed_bytes! {
     [u8; 6], 6, Ethernet, |address| address;
 }
 
-/// A run of whole bytes, borrowed.
+/// A range of whole bytes, borrowed.
 impl<'a> Fixed<'a> for &'a [u8] {
     const KIND: FieldKind = FieldKind::Bytes;
 
@@ -159,8 +159,8 @@ impl<'a> Fixed<'a> for &'a [u8] {
     }
 }
 
-/// Makes a newtype over a number a value of fixed headers, and of XDR where XDR has such numbers (32 and 64
-/// bits), shown in decimal or hexadecimal.
+/// Defines a newtype of a number as a value of fixed headers, and of XDR if it has 32 or 64 bits, shown in decimal or
+/// hexadecimal.
 ///
 /// `number! { /// docs  pub struct Qpn(u32) as Hex(6); }`
 #[macro_export]
@@ -211,8 +211,8 @@ macro_rules! number {
     };
 }
 
-/// Makes a newtype over a number whose values the specification names: a value of fixed headers, told as an
-/// enumeration, and displayed by its name or, where it has none, as a hexadecimal number.
+/// Defines a newtype of a number with named values as an enumeration of fixed headers. It is displayed by name, or in
+/// hexadecimal if the value has none.
 ///
 /// `named! { /// docs  pub struct Class(u8) { COMMUNICATION = 0x07 "ComMgt", } }`
 #[macro_export]
@@ -228,7 +228,7 @@ macro_rules! named {
         impl $name {
             $($(#[$value_meta])* pub const $constant: Self = Self($value);)*
 
-            /// The name that the specification gives the value.
+            /// Returns the specification's name of the value.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*
@@ -266,10 +266,10 @@ macro_rules! named {
     )*};
 }
 
-/// Describes headers of a fixed layout: `pub struct Name [bytes] "filter name" { bits name: Type => "filter name" }`.
+/// Defines headers of a fixed layout: `pub struct Name [bytes] "filter name" { bits name: Type => "filter name" }`.
 ///
-/// Each gives the structure, `LENGTH`, `decode` (`None` when there are too few bytes), `encode` and `FIELDS`.
-/// Bits that no field names are reserved: not shown, and zero when encoded.
+/// Generates the structure, `LENGTH`, `decode`, `encode` and `FIELDS`. Bits without a field are reserved: not reported,
+/// and zero when encoded.
 #[macro_export]
 macro_rules! header {
     ($($(#[doc = $doc:literal])+ pub struct $name:ident $(<$lt:lifetime>)? [$length:literal] $group:literal {
@@ -321,8 +321,8 @@ macro_rules! header {
         }
     };
     (@functions_owned [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {
-        /// Decodes the header that begins `bytes`, and returns it with what follows it; `at` is the position
-        /// of `bytes` that the observer is told. `None` when there are too few bytes.
+        /// Decodes the header at the start of `bytes`. Returns it with the bytes after it, or `None` if there are too
+        /// few bytes. `at` is the position of `bytes` for the observer.
         #[inline(always)]
         pub fn decode<'a, O: $crate::field::Observer<'a>>(
             bytes: &'a [u8],
@@ -334,8 +334,8 @@ macro_rules! header {
         $crate::header!(@encode [$length] { $($start .. $end $field,)* });
     };
     (@functions_borrowed $lt:lifetime, [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {
-        /// Decodes the header that begins `bytes`, and returns it with what follows it; `at` is the position
-        /// of `bytes` that the observer is told. `None` when there are too few bytes.
+        /// Decodes the header at the start of `bytes`. Returns it with the bytes after it, or `None` if there are too
+        /// few bytes. `at` is the position of `bytes` for the observer.
         #[inline(always)]
         pub fn decode<O: $crate::field::Observer<$lt>>(
             bytes: &$lt [u8],
@@ -367,7 +367,7 @@ macro_rules! header {
         Some((this, rest))
     }};
     (@encode [$length:literal] { $($start:literal .. $end:literal $field:ident,)* }) => {
-        /// The header as bytes.
+        /// Encodes the header.
         pub fn encode(&self) -> [u8; $length] {
             let mut header = [0; $length];
             $($crate::header::Fixed::put::<$start, $end>(self.$field, &mut header);)*

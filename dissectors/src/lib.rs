@@ -1,6 +1,6 @@
-//! From the bytes of a frame to the meaning of an NFS operation.
+//! Dissectors: decode the bytes of a frame up to the NFS operations in it.
 //!
-//! No I/O, no clock, no threads, no unsafe: bytes in, meaning out.
+//! No I/O, no clock, no threads, no unsafe code.
 #![forbid(unsafe_code)]
 
 pub mod address;

@@ -1,7 +1,7 @@
-//! RDMA as every transport has it: RoCE, InfiniBand and iWARP come together here.
+//! Transport-independent RDMA operations of RoCE, InfiniBand and iWARP.
 //!
-//! A transport turns its packets into [`RdmaOperation`]s between the two sides of a connection; nothing above this
-//! module knows which transport it was.
+//! A transport turns its packets into [`RdmaOperation`]s between the two sides of a connection; the layers above do not
+//! depend on the transport.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use crate::flow::Stall;
 use crate::frame::{FrameNumber, Timestamp};
 
 crate::number! {
-    /// What names a region of remote memory: the R_Key of InfiniBand, the STag of iWARP, the `handle` of
+    /// Identifier of a region of remote memory: the R_Key of InfiniBand, the STag of iWARP, the `handle` of
     /// RPC-over-RDMA (RFC 8166 section 3.4.3).
     pub struct Handle(u32) as Hex(8);
 }
@@ -22,17 +22,17 @@ impl fmt::Display for Handle {
     }
 }
 
-/// One of the two ends of a connection.
+/// One side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionSide {
-    /// The end whose packet was seen first.
+    /// The side whose packet was seen first.
     A,
-    /// The other end.
+    /// The other side.
     B,
 }
 
 impl ConnectionSide {
-    /// The other end.
+    /// Returns the opposite side.
     pub fn peer(self) -> Self {
         match self {
             Self::A => Self::B,
@@ -41,90 +41,90 @@ impl ConnectionSide {
     }
 }
 
-/// Payload of one packet: what was captured of it, and how long it was on the wire.
+/// Payload of one packet: the captured bytes and the length on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketPayload<'a> {
-    /// The captured bytes; at most `length` of them.
+    /// Captured bytes, at most `length`.
     pub bytes: &'a [u8],
-    /// Length by the headers, without pad and checksum.
+    /// Length in bytes according to the headers, without padding and checksum.
     pub length: u32,
 }
 
-/// A message that was sent into the peer's receive buffers, put together from its packets.
+/// A message sent into the peer's receive buffers, reassembled from its packets.
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaMessage<'a> {
-    /// What was captured of it, up to the first gap.
+    /// Captured bytes up to the first gap.
     pub bytes: &'a [u8],
-    /// Its length by the headers, at least `bytes.len()`; where its last packets are missing, what is known of it.
+    /// Length in bytes according to the headers, at least `bytes.len()`. A lower bound if the last packets are missing.
     pub length: usize,
-    /// Of a message of several packets: the ranges that were not captured, of which the first follows `bytes`.
+    /// Ranges of a multi-packet message that were not captured; the first follows `bytes`.
     pub gaps: &'a [Range<u64>],
-    /// The frames that carried it, copies included.
+    /// Frames that carried the message, retransmissions included.
     pub frames: &'a [FrameNumber],
-    /// When its first packet was seen.
+    /// Time of the first packet.
     pub time: Timestamp,
-    /// When the packet was seen that made it whole for its receiver.
+    /// Time of the packet that completed the message at the receiver.
     pub end_time: Timestamp,
-    /// The time that was lost while packets of it were sent again.
+    /// Time lost to retransmission of its packets.
     pub stall: Option<Stall>,
 }
 
-/// Where the layer above notes what the packets of one RDMA operation belong to, so that it is looked up once for an
-/// operation and a packet that is sent again finds the owner of the first copy. Its content means nothing here.
+/// Cached attribution of the packets of one RDMA operation. The layer above writes it at the first packet, so that
+/// later packets and retransmissions need no lookup. Opaque to the transports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RdmaAttribution(pub Option<(NonZeroU64, u32)>);
 
-/// What one side of a connection did.
+/// An operation of one side of a connection.
 #[derive(Debug)]
 pub enum RdmaOperation<'a> {
-    /// It sent a message.
+    /// Send of a message.
     Send {
         /// The message.
         message: RdmaMessage<'a>,
-        /// The owner of the message, for the copies that may follow.
+        /// Attribution of the message, for later retransmissions.
         owner: &'a mut RdmaAttribution,
     },
-    /// It sent a packet of an earlier message again.
+    /// Retransmitted packet of an earlier message.
     SendAgain {
-        /// The owner of the message.
+        /// Attribution of the message.
         owner: RdmaAttribution,
-        /// Whether the packet ends the message.
+        /// `true` if the packet ends the message.
         ends: bool,
     },
-    /// It sent the trailer again that ends data of an earlier RDMA Write or Read response (RFC 5044 section 4.1).
+    /// Retransmitted trailer of an earlier RDMA Write or Read Response (RFC 5044 section 4.1).
     TrailerAgain {
-        /// The owner of the data.
+        /// Attribution of the data.
         owner: RdmaAttribution,
     },
-    /// It placed bytes in the peer's memory.
+    /// RDMA Write: bytes placed in the peer's memory.
     Write {
-        /// Names the memory.
+        /// Identifier of the memory.
         handle: Handle,
-        /// Where these bytes begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// The bytes.
+        /// Bytes written.
         data: PacketPayload<'a>,
-        /// The owner of the memory.
+        /// Attribution of the memory.
         owner: &'a mut RdmaAttribution,
     },
-    /// It asked for bytes of the peer's memory.
+    /// RDMA Read Request for bytes of the peer's memory.
     ReadRequest {
-        /// Names the memory.
+        /// Identifier of the memory.
         handle: Handle,
-        /// Where the bytes begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many are asked for.
+        /// Number of bytes requested.
         length: u32,
-        /// The owner of the memory.
+        /// Attribution of the memory.
         owner: &'a mut RdmaAttribution,
     },
-    /// It answered with bytes of its own memory.
+    /// RDMA Read Response with bytes of the sender's own memory.
     ReadResponse {
-        /// Where these bytes begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// The bytes.
+        /// Bytes read.
         data: PacketPayload<'a>,
-        /// The owner of the memory, as the request has it.
+        /// Attribution of the memory, from the request.
         owner: RdmaAttribution,
     },
 }

@@ -1,4 +1,5 @@
-//! Real messages, from the RPC-over-RDMA header to the last argument or result: Linux client and server, RoCEv2.
+//! Real messages of a Linux client and server over RoCEv2, from the RPC-over-RDMA header to the last argument or
+//! result.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
 use nfsrdma_dissectors::field::NullObserver;
@@ -7,7 +8,7 @@ use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdmaEvidence, RpcRdmaHeader, recognize};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Ddp, Encoder, Xdr};
 
-/// WRITE of 12345 bytes, which travel in a Read chunk at Position 112.
+/// WRITE of 12345 bytes in a Read chunk at Position 112.
 const WRITE_CALL: &str = "\
     b98d628400000001000000800000000000000001000000700000064000003039 \
     b98d62840b936c60000000000000000000000000b98d62840000000000000002 \
@@ -16,7 +17,7 @@ const WRITE_CALL: &str = "\
     000000008a00000000000000e453f29000000000000000000000303900000002 \
     00003039";
 
-/// READ of 100 bytes, which travelled in a Write chunk.
+/// READ of 100 bytes, returned in a Write chunk.
 const READ_REPLY: &str = "\
     c38d628400000001000000800000000000000000000000010000000100000c91 \
     00000064c38d62843cb870000000000000000000c38d62840000000100000000 \
@@ -95,7 +96,7 @@ fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
     assert_eq!(encoder.bytes(), payload);
 }
 
-/// Wherever a snap length cuts them, they are told from other protocols or left open, and nothing panics.
+/// Truncated at any byte, they are recognized or undecided, and nothing panics.
 #[test]
 fn real_messages_may_be_cut_at_any_byte() {
     for message in [WRITE_CALL, READ_REPLY] {

@@ -1,5 +1,4 @@
-//! Captures that are made to cost more than they should: a hundred thousand of one thing, which must not take a
-//! hundred thousand times as long as one of it.
+//! Captures made to be expensive: a hundred thousand of one thing, which must not take quadratic time.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 use std::time::Duration;
@@ -11,10 +10,10 @@ use nfsrdma_dissectors::rdma::Handle;
 
 const MANY: u32 = 100_000;
 
-/// What each case may take of a processor. Unoptimized it takes some seconds, and what is quadratic many minutes.
+/// Limit of processor time per case. Unoptimized code takes some seconds; quadratic algorithms take many minutes.
 const QUICK: Duration = Duration::from_secs(30);
 
-/// How long this thread has had a processor, whatever else the machine does; where the system does not tell, nothing.
+/// Returns the processor time of this thread, or zero if the system does not report it.
 fn processor_time() -> Duration {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let running = schedule.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok());
@@ -30,13 +29,13 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// RDMA_MSG with these Write list and Reply chunk words and a Call of NFSv3 NULL.
+/// Returns an RDMA_MSG with these Write list and Reply chunk words, and a Call of NFSv3 NULL.
 fn call(xid: u32, lists: &[u32]) -> Vec<u8> {
     let header = [&[xid, 1, 32, 0, 0][..], lists].concat();
     words(&[&header[..], &[xid, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]].concat())
 }
 
-/// The Write list and no Reply chunk: one chunk of these segments.
+/// Returns a Write list of one chunk with these segments, and no Reply chunk.
 fn write_chunk(segments: &[(u32, u32, u64)]) -> Vec<u32> {
     let mut list = vec![1, segments.len() as u32];
     for (handle, length, offset) in segments {
@@ -46,7 +45,7 @@ fn write_chunk(segments: &[(u32, u32, u64)]) -> Vec<u32> {
     list
 }
 
-/// A flow, and the clock of what it is fed: each packet a microsecond after the one before.
+/// A flow and its clock: each packet is one microsecond after the previous.
 struct Feed {
     flow: Flow,
     frames: u64,
@@ -123,7 +122,7 @@ impl Feed {
         self.flow.evicted_counts().find(|(kind, _)| *kind == what).map_or(0, |(_, count)| count)
     }
 
-    /// The end; gives the number of Transactions.
+    /// Finishes the flow. Returns the number of Transactions.
     fn finish(mut self) -> u64 {
         self.flow.finish();
         while self.flow.next_transaction().is_some() {
@@ -233,7 +232,7 @@ fn transactions_that_are_closed_again_and_again() {
     assert_eq!(feed.finish(), 4000);
 }
 
-/// A Write of a GiB of which only these packets are seen.
+/// Feeds a Write of 1 GiB of which only these packets are captured.
 fn partial_write(packets: impl Iterator<Item = u32>) {
     let mut feed = Feed::new();
     feed.client_sends(BthOpcode::RC_SEND_ONLY, 0, &call(1, &write_chunk(&[(7, 1 << 30, 0)])));
@@ -268,7 +267,7 @@ fn parts_of_messages_that_never_begin_nor_end() {
 fn writes_to_the_far_end_of_memory_that_is_kept() {
     let mut feed = Feed::new();
     for number in 0..MANY {
-        // A Reply chunk, whose bytes are kept because a message is read out of them.
+        // A Reply chunk, whose bytes are retained to decode the message in it.
         let list = [0, 1, 1, 7, u32::MAX, 0, 0];
         feed.client_sends(BthOpcode::RC_SEND_ONLY, number, &call(number, &list));
         feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, 60 << 20, 1024);

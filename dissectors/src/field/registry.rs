@@ -1,8 +1,8 @@
-//! The fields that there are: what the descriptions of all structures say, put together under their names.
+//! Registry of all fields, collected from the descriptions of all structures.
 //!
-//! Nobody lists fields. A structure of XDR tells its own and those of the types in it ([`Xdr::describe`]), a header of
-//! fixed layout its own; each protocol names its headers and where its XDR begins, in a function `describe`, and
-//! [`catalog`](crate::catalog) names the protocols.
+//! There is no hand-written field list. An XDR structure registers its own fields and those of its types
+//! ([`Xdr::describe`]); a header of fixed layout registers its own. Each protocol has a function `describe` that lists
+//! its headers and top-level XDR types; [`catalog`](crate::catalog) lists the protocols.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::xdr::Xdr;
 
 use super::{Field, FieldKind, FlagName};
 
-/// What must be decoded to see a field.
+/// Layer that must be decoded to see a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DecodeLayer {
     /// The headers of a frame.
@@ -22,9 +22,9 @@ pub enum DecodeLayer {
     Frame,
     /// A management datagram.
     Management,
-    /// The headers of iWARP, which stand in a stream of TCP.
+    /// The headers of iWARP, in a TCP stream.
     Iwarp,
-    /// What consumers tell each other as they connect, in management datagrams and in the start-up frames of iWARP.
+    /// Private data of connection establishment, in management datagrams and in MPA startup frames.
     PrivateData,
     /// The RPC-over-RDMA header of a message.
     RpcRdma,
@@ -34,65 +34,65 @@ pub enum DecodeLayer {
     Procedure,
 }
 
-/// A field in one of the structures that have it.
+/// A field in one of the structures that contain it.
 #[derive(Clone, Copy, Debug)]
 pub struct RegisteredField {
     /// The field.
     pub field: &'static Field,
-    /// What the specification calls the values or the bits that have names.
+    /// Names of its values or bits in the specification.
     pub names: &'static [FlagName],
-    /// What is said of the structure; empty for a field that stands by itself.
+    /// Documentation of the structure; empty for a standalone field.
     pub structure: &'static str,
-    /// Where it is told.
+    /// Layer that reports the field.
     pub layer: DecodeLayer,
 }
 
-/// Collects fields from the descriptions of structures.
+/// Collector of fields from the descriptions of structures.
 #[derive(Debug, Default)]
 pub struct Registry {
     fields: BTreeMap<&'static str, Vec<RegisteredField>>,
-    /// Names of types that were walked, so that one that holds itself ends.
+    /// Names of visited types, so that recursive types end.
     walked: FxHashSet<&'static str>,
-    /// What is being described.
+    /// Layer of the fields added next.
     layer: DecodeLayer,
 }
 
 impl Registry {
-    /// From here on what is described is told at this layer.
+    /// Sets the layer of the fields added next.
     pub fn at(&mut self, layer: DecodeLayer) -> &mut Self {
         self.layer = layer;
         self
     }
 
-    /// The fields in the order of their names, each with the structures that have it.
+    /// Returns the fields in order of name, each with the structures that contain it.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &[RegisteredField])> {
         self.fields.iter().map(|(name, places)| (*name, places.as_slice()))
     }
 
-    /// Adds a field that stands by itself.
+    /// Adds a standalone field.
     pub fn field(&mut self, field: &'static Field) {
         self.add(field, &[], "");
     }
 
-    /// Adds a field of XDR in a structure, and those inside it.
+    /// Adds an XDR field of a structure and the fields inside it.
     pub fn xdr<'a, T: Xdr<'a>>(&mut self, field: &'static Field, structure: &'static str) {
         self.add(field, T::NAMES, structure);
         T::describe(self);
     }
 
-    /// Adds a field of a header.
+    /// Adds a field of a fixed header.
     pub fn fixed<'a, T: Fixed<'a>>(&mut self, field: &'static Field, structure: &'static str) {
         self.add(field, T::NAMES, structure);
     }
 
-    /// Whether this is the first time that `T` is walked.
+    /// Returns `true` on the first visit of `T`.
     pub fn is_first<T>(&mut self) -> bool {
         self.walked.insert(type_name::<T>())
     }
 
     fn add(&mut self, field: &'static Field, names: &'static [FlagName], structure: &'static str) {
         let place = RegisteredField { field, names, structure, layer: self.layer };
-        // A group without a name of its own is there for the notation alone.
+        // An unnamed group exists only for the encoding.
         if place.field.name.is_empty() {
             return;
         }
@@ -107,22 +107,22 @@ impl Registry {
     }
 }
 
-/// Adds headers of fixed layout to a registry, by the names of their types.
+/// Adds headers of fixed layout to a registry, by their type names.
 macro_rules! describe_headers {
     ($registry:ident; $($header:ident),* $(,)?) => { $($header::describe($registry);)* };
 }
 pub(crate) use describe_headers;
 
-/// What is said of something, and where it is defined.
+/// Description of a field, and the source that defines it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldDoc {
-    /// The sentences that say what it is.
+    /// Description without the source.
     pub text: String,
-    /// The specification and section, as `RFC 8881 section 18.22.1`; empty where nothing names one.
+    /// Specification and section, as `RFC 8881 section 18.22.1`; empty if none is named.
     pub source: String,
 }
 
-/// What begins a source.
+/// Prefixes that start a source.
 const SOURCES: [&str; 11] = [
     "RFC ",
     "NFS over RDMA (SIGCOMM 2003)",
@@ -137,7 +137,7 @@ const SOURCES: [&str; 11] = [
     "<http",
 ];
 
-/// What begins the names of fields that no specification has but a file of XDR.
+/// Prefixes of field names that are defined only in an XDR file, not in a specification.
 const WITHOUT_SPECIFICATION: [(&str, &str); 9] = [
     ("nfsacl.", "nfs_acl.x"),
     ("nfs.access_check", "nfs_acl.x"),
@@ -151,7 +151,7 @@ const WITHOUT_SPECIFICATION: [(&str, &str); 9] = [
 ];
 
 impl FieldDoc {
-    /// Takes what a documentation comment says apart.
+    /// Splits a documentation comment into description and source.
     pub fn of(doc: &str) -> Self {
         let mut said = Self::default();
         for sentence in sentences(doc) {
@@ -177,7 +177,7 @@ fn append(to: &mut String, text: &str, between: &str) {
     to.push_str(text);
 }
 
-/// The sentences, without their full stops: a stop ends one when a capital letter, a bracket or nothing follows.
+/// Splits text into sentences without full stops. A full stop ends a sentence before a capital letter, `<` or the end.
 fn sentences(text: &str) -> impl Iterator<Item = String> + '_ {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -201,14 +201,14 @@ fn sentences(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 impl RegisteredField {
-    /// What the field is, and its source: that of the structure where it has none of its own.
+    /// Returns the field's description and source, with the structure's as fallback.
     pub fn said(&self) -> FieldDoc {
         let own = FieldDoc::of(if self.field.doc == self.structure { "" } else { self.field.doc });
         let structure = FieldDoc::of(self.structure);
         let text = match (own.text.as_str(), structure.text.as_str()) {
             ("", "") => self.field.label.to_owned(),
             ("", structure) => {
-                // A name of the specification, or a sentence up to what explains it.
+                // A name in the specification, or the first sentence up to its explanation.
                 let sentence = structure.split([':', '.']).next().unwrap_or_default();
                 let word = sentence.split(',').next().unwrap_or_default();
                 let name = if word.contains(' ') { sentence } else { word };
@@ -218,7 +218,7 @@ impl RegisteredField {
             (own, _) => own.to_owned(),
         };
         let mut source = if own.source.is_empty() { structure.source } else { own.source };
-        // The headers of InfiniBand name their specification once, above all of them.
+        // The headers of InfiniBand name their specification once per file.
         if let Some(rest) = ["Section ", "Chapter ", "Annex "].iter().find(|word| source.starts_with(**word))
         {
             let (word, section) = source.split_at(rest.len());
@@ -232,7 +232,7 @@ impl RegisteredField {
         FieldDoc { text, source }
     }
 
-    /// Whether the field only groups others.
+    /// Returns `true` if the field only groups others.
     pub fn is_group(&self) -> bool {
         self.field.kind == FieldKind::Group
     }

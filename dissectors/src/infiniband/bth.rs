@@ -1,18 +1,18 @@
-//! The Base Transport Header, which begins every packet of the InfiniBand transport.
+//! Base Transport Header, the first header of every packet of the InfiniBand transport.
 
 use std::fmt;
 
 use super::BthOpcode;
 
 crate::number! {
-    /// Queue pair number, 24 bits. A packet names only the queue pair that it goes to.
+    /// Queue pair number, 24 bits. A packet carries only the destination queue pair.
     pub struct Qpn(u32) as Hex(6);
 
     /// Packet sequence number, 24 bits, counted modulo 2^24. InfiniBand Architecture Specification volume 1,
     /// section 9.7.1.
     pub struct Psn(u32) as Unsigned;
 
-    /// Partition key, 16 bits: the highest tells full membership. Section 10.9.
+    /// Partition key, 16 bits; the highest bit marks full membership. Section 10.9.
     pub struct PartitionKey(u16) as Hex(4);
 }
 
@@ -21,23 +21,23 @@ crate::header! {
     pub struct Bth [12] "infiniband.bth" {
         /// Transport service, operation, and the headers that follow.
         0..8 opcode: BthOpcode => "infiniband.bth.opcode",
-        /// Solicited event: the responder's consumer asked to be woken by this message.
+        /// Solicited event: requests an event for the responder's consumer.
         8..9 se: bool => "infiniband.bth.se",
-        /// Migration request: the state of path migration.
+        /// Migration request: state of path migration.
         9..10 m: bool => "infiniband.bth.m",
-        /// Bytes of padding behind the payload, 0 to 3, which align the ICRC.
+        /// Number of padding bytes after the payload, 0 to 3, which align the ICRC.
         10..12 padcnt: u8 => "infiniband.bth.padcnt",
         /// Version of the transport header; 0.
         12..16 tver: u8 => "infiniband.bth.tver",
         /// Partition that the packet belongs to.
         16..32 pkey: PartitionKey => "infiniband.bth.p_key",
-        /// Forward explicit congestion notification: the packet went through congestion.
+        /// Forward explicit congestion notification: the packet passed a congested port.
         32..33 fecn: bool => "infiniband.bth.fecn",
-        /// Backward explicit congestion notification: packets of the other direction did.
+        /// Backward explicit congestion notification: packets of the other direction passed a congested port.
         33..34 becn: bool => "infiniband.bth.becn",
-        /// Queue pair that the packet goes to.
+        /// Destination queue pair.
         40..64 destqp: Qpn => "infiniband.bth.destqp",
-        /// The requester asks for an acknowledgement.
+        /// Acknowledge request.
         64..65 ackreq: bool => "infiniband.bth.a",
         /// Packet sequence number.
         72..96 psn: Psn => "infiniband.bth.psn",
@@ -47,7 +47,7 @@ crate::header! {
 impl Qpn {
     /// Queue pair 0: subnet management.
     pub const SUBNET_MANAGEMENT: Self = Self(0);
-    /// Queue pair 1: general services, among them the exchange of communication management.
+    /// Queue pair 1: general services, including communication management.
     pub const GENERAL_SERVICES: Self = Self(1);
 }
 
@@ -64,27 +64,27 @@ impl fmt::Display for Psn {
 }
 
 impl Psn {
-    /// How many numbers there are.
+    /// Number of distinct values.
     pub const MODULUS: u32 = 1 << 24;
 
-    /// The number that follows this one.
+    /// Returns the next sequence number.
     #[inline]
     #[must_use]
     pub const fn next(self) -> Self {
         self.add(1)
     }
 
-    /// The number `count` packets later.
+    /// Returns the sequence number `count` packets later, modulo 2^24.
     #[inline]
     #[must_use]
     pub const fn add(self, count: u32) -> Self {
         Self(self.0.wrapping_add(count) & (Self::MODULUS - 1))
     }
 
-    /// How many packets `other` comes after `self`, from -2^23 to 2^23 - 1; negative when it comes before.
+    /// Returns the number of packets from `self` to `other`, -2^23 to 2^23 - 1; negative if `other` comes first.
     #[inline]
     pub const fn distance(self, other: Self) -> i32 {
-        // The 24 bits at the top of a word: the shift back then extends their sign.
+        // Moves the 24 bits to the top of the word, so that the arithmetic shift back extends their sign.
         (other.0.wrapping_sub(self.0) << 8) as i32 >> 8
     }
 }

@@ -1,4 +1,4 @@
-//! Communication management: how two queue pairs find each other, and part. InfiniBand Architecture
+//! Communication management: connection establishment and release between queue pairs. InfiniBand Architecture
 //! Specification volume 1, section 12.6; with IP addresses: annex A11.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,18 +11,18 @@ use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::frame::CapturedSlice;
 
 crate::number! {
-    /// Name of a connection at one of its ends, 32 bits. Section 12.6.3.
+    /// Local identifier of a connection at one of its ends, 32 bits. Section 12.6.3.
     pub struct CommunicationId(u32) as Hex(8);
 
-    /// What a client connects to, 64 bits. Section 12.6.5; for IP: annex A11.
+    /// Identifier of the service to connect to, 64 bits. Section 12.6.5; for IP: annex A11.
     pub struct ServiceId(u64) as Hex(16);
 
-    /// Name of an adapter, 64 bits, unique in the world.
+    /// Globally unique identifier of an adapter, 64 bits.
     pub struct Guid(u64) as Hex(16);
 }
 
 crate::named! {
-    /// The message of communication management that a management datagram carries. Section 12.6.
+    /// Message type of communication management in a management datagram. Section 12.6.
     pub struct Attribute(u16) {
         CLASS_PORT_INFO = 0x0001 "ClassPortInfo",
         REQ = 0x0010 "ConnectRequest",
@@ -38,7 +38,7 @@ crate::named! {
         APR = 0x001a "AlternatePathResponse",
     }
 
-    /// Why a connection is refused. Section 12.6.7.2.
+    /// Reason of a connection reject. Section 12.6.7.2.
     pub struct RejectReason(u16) {
         NO_QP = 1 "No QP available",
         NO_EEC = 2 "No EEC available",
@@ -76,14 +76,14 @@ crate::named! {
         VENDOR_OPTION = 35 "Vendor option not supported",
     }
 
-    /// Which message is meant by a refusal or by a request for patience. Sections 12.6.6 and 12.6.7.
+    /// Message that a REJ or MRA refers to. Sections 12.6.6 and 12.6.7.
     pub struct CmMessageKind(u8) {
         REQ = 0 "REQ",
         REP = 1 "REP",
         OTHER = 2 "other",
     }
 
-    /// Outcome of a request for an alternate path. Section 12.8.2.
+    /// Status of an alternate path request. Section 12.8.2.
     pub struct PathStatus(u8) {
         LOADED = 0 "Alternate path information loaded",
         INVALID_COMM_INSTANCE = 1 "Invalid communication instance",
@@ -95,7 +95,7 @@ crate::named! {
         INVALID_PATH = 7 "Invalid alternate path",
     }
 
-    /// Outcome of a request for a queue pair of a service. Section 12.11.2.
+    /// Status of a service ID resolution request. Section 12.11.2.
     pub struct ServiceStatus(u8) {
         VALID = 0 "QPN and QKey valid",
         NOT_SUPPORTED = 1 "Service ID not supported",
@@ -122,7 +122,7 @@ crate::named! {
         EXTENDED = 3 "extended",
     }
 
-    /// Port space of a service ID that names an IP port: the number of the IP protocol. Annex A11.
+    /// Port space of a service ID that identifies an IP port: the IP protocol number. Annex A11.
     pub struct PortSpace(u8) {
         TCP = 0x06 "TCP",
         UDP = 0x11 "UDP",
@@ -133,20 +133,20 @@ crate::named! {
 crate::header! {
     /// REQ: request for communication, up to its private data. Section 12.6.5.
     pub struct Request [140] "infiniband.cm.req" {
-        /// The client's name for the connection.
+        /// The client's identifier of the connection.
         0..32 local_comm_id: CommunicationId => "infiniband.cm.req",
         64..128 service_id: ServiceId => "infiniband.cm.req.serviceid",
         128..192 local_ca_guid: Guid => "infiniband.cm.req.localcaguid",
         224..256 local_q_key: QueueKey => "infiniband.cm.req.localqkey",
-        /// The client's queue pair: what the server sends to.
+        /// The client's queue pair, the destination of the server's packets.
         256..280 local_qpn: Qpn => "infiniband.cm.req.localqpn",
-        /// RDMA Reads that the client answers at once.
+        /// Maximum number of concurrent RDMA Reads that the client accepts.
         280..288 responder_resources: u8 => "infiniband.cm.req.responderres",
         288..312 local_eecn: u32 => "infiniband.cm.req.localeecn",
-        /// RDMA Reads that the client will have open at once.
+        /// Maximum number of concurrent RDMA Reads that the client issues.
         312..320 initiator_depth: u8 => "infiniband.cm.req.initdepth",
         320..344 remote_eecn: u32 => "infiniband.cm.req.remoteeecn",
-        /// The exponent of 4.096 microseconds, as in all timeouts here.
+        /// Exponent of the timeout: 4.096 microseconds times two to this power, as in all CM timeouts.
         344..349 remote_response_timeout: u8 => "infiniband.cm.req.remoteresptout",
         349..351 transport_service: TransportService => "infiniband.cm.req.transpsvctype",
         351..352 end_to_end_flow_control: bool => "infiniband.cm.req.e2eflowctrl",
@@ -185,9 +185,9 @@ crate::header! {
         1112..1117 alternate_ack_timeout: u8 => "infiniband.cm.req.alt_localacktout",
     }
 
-    /// Service ID that names an IP port. Annex A11.
+    /// Service ID that identifies an IP port. Annex A11.
     pub struct IpServiceId [8] "infiniband.cm.req.serviceid" {
-        /// 1.
+        /// The constant 1.
         0..40 prefix: u64 => "infiniband.cm.req.serviceid.prefix",
         40..48 protocol: PortSpace => "infiniband.cm.req.serviceid.protocol",
         48..64 dport: Port => "infiniband.cm.req.serviceid.dport",
@@ -197,24 +197,24 @@ crate::header! {
     pub struct IpVersions [4] "infiniband.cm.req.ip_cm" {
         0..4 major: u8 => "infiniband.cm.req.ip_cm.majv",
         4..8 minor: u8 => "infiniband.cm.req.ip_cm.minv",
-        /// 4 or 6.
+        /// IP version, 4 or 6.
         8..12 ip: u8 => "infiniband.cm.req.ip_cm.ipv",
         16..32 sport: Port => "infiniband.cm.req.ip_cm.sport",
     }
 
-    /// The addresses that follow, of IPv4 in the last four bytes of each. Annex A11.
+    /// IPv4 addresses after the versions, in the last four bytes of each 16-byte address. Annex A11.
     pub struct Ip4Addresses [32] "infiniband.cm.req.ip_cm" {
         96..128 source: Ipv4Addr => "infiniband.cm.req.ip_cm.sip4",
         224..256 destination: Ipv4Addr => "infiniband.cm.req.ip_cm.dip4",
     }
 
-    /// The addresses that follow, of IPv6. Annex A11.
+    /// IPv6 addresses after the versions. Annex A11.
     pub struct Ip6Addresses [32] "infiniband.cm.req.ip_cm" {
         0..128 source: Ipv6Addr => "infiniband.cm.req.ip_cm.sip6",
         128..256 destination: Ipv6Addr => "infiniband.cm.req.ip_cm.dip6",
     }
 
-    /// MRA: the receiver asks for patience. Section 12.6.6.
+    /// MRA: message receipt acknowledgement, which extends the sender's timeout. Section 12.6.6.
     pub struct ReceiptAck [10] "infiniband.cm.mra" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.mra.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.mra.remotecommid",
@@ -222,24 +222,24 @@ crate::header! {
         72..77 service_timeout: u8 => "infiniband.cm.mra.svctimeout",
     }
 
-    /// REJ: refusal, up to its additional information. Section 12.6.7.
+    /// REJ: connection reject, up to its additional information. Section 12.6.7.
     pub struct Reject [12] "infiniband.cm.rej" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rej.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rej.remotecommid",
         64..66 message: CmMessageKind => "infiniband.cm.rej.msgrej",
-        /// How many bytes of the additional information count.
+        /// Number of valid bytes of the additional information.
         72..79 info_length: u8 => "infiniband.cm.rej.rejinfolen",
         80..96 reason: RejectReason => "infiniband.cm.rej.reason",
     }
 
-    /// REP: acceptance, up to its private data. Section 12.6.8.
+    /// REP: connection reply, up to its private data. Section 12.6.8.
     pub struct Reply [36] "infiniband.cm.rep" {
-        /// The server's name for the connection.
+        /// The server's identifier of the connection.
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rep",
-        /// The client's name for it.
+        /// The client's identifier of the connection.
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rep.remotecommid",
         64..96 local_q_key: QueueKey => "infiniband.cm.rep.localqkey",
-        /// The server's queue pair: what the client sends to.
+        /// The server's queue pair, the destination of the client's packets.
         96..120 local_qpn: Qpn => "infiniband.cm.rep.localqpn",
         128..152 local_eecn: u32 => "infiniband.cm.rep.localeecn",
         /// First packet sequence number that the server sends.
@@ -260,15 +260,15 @@ crate::header! {
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rtu.remotecommid",
     }
 
-    /// DREQ: request to part. Section 12.6.10.
+    /// DREQ: disconnect request. Section 12.6.10.
     pub struct DisconnectRequest [12] "infiniband.cm.dreq" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.dreq.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.dreq.remotecommid",
-        /// The queue pair of who gets this message.
+        /// Queue pair of the receiver of this message.
         64..88 remote_qpn: Qpn => "infiniband.cm.req.remoteqpneecn",
     }
 
-    /// DREP: consent to part. Section 12.6.11.
+    /// DREP: disconnect reply. Section 12.6.11.
     pub struct DisconnectReply [8] "infiniband.cm.drsp" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.drsp.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.drsp.remotecommid",
@@ -293,27 +293,27 @@ crate::header! {
         504..509 ack_timeout: u8 => "infiniband.cm.lap.alt_localacktout",
     }
 
-    /// APR: outcome of a LAP, up to its additional information. Section 12.8.2.
+    /// APR: response to a LAP, up to its additional information. Section 12.8.2.
     pub struct PathReply [12] "infiniband.cm.apr" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.apr.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.apr.remotecommid",
-        /// How many bytes of the additional information count.
+        /// Number of valid bytes of the additional information.
         64..72 info_length: u8 => "infiniband.cm.apr.infolen",
         72..80 status: PathStatus => "infiniband.cm.apr.status",
     }
 
-    /// SIDR_REQ: which queue pair serves this. Section 12.11.1.
+    /// SIDR_REQ: service ID resolution request. Section 12.11.1.
     pub struct ServiceRequest [16] "infiniband.cm.sidrreq" {
         0..32 request_id: CommunicationId => "infiniband.cm.sidrreq.requestid",
         32..48 pkey: PartitionKey => "infiniband.cm.sidrreq.pkey",
         64..128 service_id: ServiceId => "infiniband.cm.sidrreq.serviceid",
     }
 
-    /// SIDR_REP: this queue pair does; up to its additional information. Section 12.11.2.
+    /// SIDR_REP: service ID resolution response, up to its additional information. Section 12.11.2.
     pub struct ServiceReply [24] "infiniband.cm.sidrrep" {
         0..32 request_id: CommunicationId => "infiniband.cm.sidrrep.requestid",
         32..40 status: ServiceStatus => "infiniband.cm.sidrrep.status",
-        /// How many bytes of the additional information count.
+        /// Number of valid bytes of the additional information.
         40..48 info_length: u8 => "infiniband.cm.sidrrep.infolen",
         64..88 qpn: Qpn => "infiniband.cm.sidrrep.qpn",
         96..160 service_id: ServiceId => "infiniband.cm.sidrrep.serviceid",
@@ -321,28 +321,28 @@ crate::header! {
     }
 }
 
-/// Who connects to what, in terms of IP. Annex A11.
+/// IP addresses and ports of a connection request. Annex A11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpEnds {
-    /// Whose ports these are.
+    /// Port space of both ports.
     pub space: PortSpace,
-    /// The client's address.
+    /// Client address.
     pub source: IpAddr,
-    /// The client's port.
+    /// Client port.
     pub source_port: Port,
-    /// The server's address.
+    /// Server address.
     pub destination: IpAddr,
-    /// The server's port; 20049 for NFS.
+    /// Server port; 20049 for NFS.
     pub destination_port: Port,
 }
 
-/// A message of communication management.
+/// A communication management message.
 ///
-/// The parts are the additional information, where the message has any, and the private data that the consumers
-/// exchange: of its full length, which the sender fills up with what it likes.
+/// The slices are the additional information, if the message has any, and the private data of the consumers. Private
+/// data has its full fixed length; the sender chooses the fill bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmMessage<'a> {
-    /// REQ. The private data begins behind the IP addresses, where there are any.
+    /// REQ. The private data begins after the IP addresses, if there are any.
     Request(Request, Option<IpEnds>, CapturedSlice<'a>),
     /// MRA.
     ReceiptAck(ReceiptAck, CapturedSlice<'a>),
@@ -366,7 +366,7 @@ pub enum CmMessage<'a> {
     ServiceReply(ServiceReply, CapturedSlice<'a>, CapturedSlice<'a>),
     /// The capture ends within the fixed part of the message.
     Cut(Attribute),
-    /// A message that is not described here.
+    /// A message type that is not decoded.
     Unknown(Attribute),
 }
 
@@ -376,7 +376,7 @@ const INFORMATION_LENGTH: usize = 72;
 /// Length of the IP addresses in front of the private data in bytes. Annex A11.
 const IP_LENGTH: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
 
-/// Where the service ID stands in a REQ.
+/// Offset of the service ID in a REQ.
 const SERVICE_ID_AT: usize = 8;
 
 const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> Field {
@@ -410,7 +410,7 @@ static APR_INFORMATION: Field =
 static SIDR_REP_INFORMATION: Field =
     bytes_field("infiniband.cm.sidrrep.info", "AdditionalInfo", "Additional information. Section 12.11.2.");
 
-/// Adds the fields of the connection manager to a registry.
+/// Adds the fields of communication management to a registry.
 pub(super) fn describe(registry: &mut Registry) {
     describe_headers!(registry; Request, IpServiceId, IpVersions, Ip4Addresses, Ip6Addresses, ReceiptAck);
     describe_headers!(registry; Reject, Reply, ReadyToUse, DisconnectRequest, DisconnectReply, LoadPath);
@@ -423,7 +423,7 @@ pub(super) fn describe(registry: &mut Registry) {
     }
 }
 
-/// Tells of bytes without structure, and returns them.
+/// Reports opaque bytes and returns them.
 fn bytes<'a, O: Observer<'a>>(
     field: &'static Field,
     part: CapturedSlice<'a>,
@@ -436,7 +436,7 @@ fn bytes<'a, O: Observer<'a>>(
 }
 
 impl<'a> CmMessage<'a> {
-    /// The message that a management datagram is; `None` when it is of another class.
+    /// Decodes the message of a management datagram. Returns `None` if the datagram is of another class.
     pub fn decode<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
         if mad.header.mgmtclass != Class::COMMUNICATION {
             return None;
@@ -451,14 +451,14 @@ impl<'a> CmMessage<'a> {
         data: CapturedSlice<'a>,
         observer: &mut O,
     ) -> Option<Self> {
-        /// A message of a fixed part and private data.
+        /// Decodes a message of a fixed part and private data.
         macro_rules! plain {
             ($message:ident, $private:ident) => {{
                 let (header, _) = $message::decode(data.bytes, data.at, observer)?;
                 Self::$message(header, bytes(&$private, data.after($message::LENGTH), observer))
             }};
         }
-        /// A message with additional information between the two.
+        /// Decodes a message with additional information between the fixed part and the private data.
         macro_rules! informed {
             ($message:ident, $information:ident, $private:ident) => {{
                 let (header, _) = $message::decode(data.bytes, data.at, observer)?;
@@ -487,7 +487,7 @@ impl<'a> CmMessage<'a> {
         })
     }
 
-    /// What the consumers exchange with this message; `None` where it is not known.
+    /// Returns the private data, or `None` if the message is truncated or unknown.
     pub fn private(&self) -> Option<CapturedSlice<'a>> {
         match *self {
             Self::Request(_, _, private)
@@ -521,7 +521,7 @@ fn request<'a, O: Observer<'a>>(data: CapturedSlice<'a>, observer: &mut O) -> Op
 }
 
 impl ServiceId {
-    /// The port of IP that the service ID names, if it names one. Annex A11.
+    /// Returns the IP port of the service ID, or `None` if it is no IP service ID. Annex A11.
     pub fn ip_port(self) -> Option<(PortSpace, Port)> {
         let bytes = self.0.to_be_bytes();
         let (header, _) = IpServiceId::decode(&bytes, 0, &mut NullObserver)?;
@@ -529,7 +529,7 @@ impl ServiceId {
     }
 }
 
-/// The IP addresses in front of the private data; `None` when there are none, as the versions tell.
+/// Decodes the IP addresses in front of the private data. Returns `None` if there are none, according to the versions.
 fn ip_ends<'a, O: Observer<'a>>(
     space: PortSpace,
     destination_port: Port,

@@ -1,6 +1,6 @@
-//! The headers around the Base Transport Header: routes before it, extension transport headers behind it.
+//! Headers around the Base Transport Header: route headers before it, extension transport headers after it.
 //!
-//! Sections are of the InfiniBand Architecture Specification volume 1.
+//! Sections refer to the InfiniBand Architecture Specification volume 1.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -12,22 +12,23 @@ use crate::header::Fixed;
 use crate::rdma::Handle;
 
 crate::number! {
-    /// Message sequence number, 24 bits: how many messages the responder completed, modulo 2^24. Section 9.7.5.1.4.
+    /// Message sequence number, 24 bits: the number of messages that the responder completed, modulo 2^24. Section
+    /// 9.7.5.1.4.
     pub struct Msn(u32) as Unsigned;
 
-    /// Queue key, 32 bits, which entitles a datagram to its queue pair. Section 10.2.4.
+    /// Queue key, 32 bits, which authorizes a datagram for its destination queue pair. Section 10.2.4.
     pub struct QueueKey(u32) as Hex(8);
 
-    /// Four bytes for the consumer at the other end.
+    /// Immediate data: four bytes for the remote consumer.
     pub struct ImmediateData(u32) as Hex(8);
 }
 
 crate::named! {
-    /// What follows the Local Route Header. Section 7.7.5.
+    /// Header after the Local Route Header. Section 7.7.5.
     pub struct LinkNextHeader(u8) {
-        /// A raw packet with an ether type.
+        /// A raw packet with an EtherType.
         RAW = 0 "Raw",
-        /// A raw packet of IPv6.
+        /// A raw IPv6 packet.
         IPV6 = 1 "Raw IPv6",
         /// The Base Transport Header.
         LOCAL = 2 "IBA local",
@@ -45,33 +46,33 @@ crate::header! {
         4..8 lver: u8 => "infiniband.lrh.lver",
         /// Service level.
         8..12 sl: u8 => "infiniband.lrh.sl",
-        /// What follows.
+        /// Next header.
         14..16 lnh: LinkNextHeader => "infiniband.lrh.lnh",
-        /// Where the packet goes.
+        /// Destination LID.
         16..32 dlid: Lid => "infiniband.lrh.dlid",
-        /// Length from this header through the ICRC in words of four bytes.
+        /// Length from this header through the ICRC in 4-byte words.
         37..48 pktlen: u16 => "infiniband.lrh.pktlen",
-        /// Where the packet comes from.
+        /// Source LID.
         48..64 slid: Lid => "infiniband.lrh.slid",
     }
 
-    /// Global Route Header, of the layout of the IPv6 header. Section 8.3.
+    /// Global Route Header, with the layout of the IPv6 header. Section 8.3.
     pub struct Grh [40] "infiniband.grh" {
-        /// 6.
+        /// IP version; 6.
         0..4 ipver: u8 => "infiniband.grh.ipver",
         /// Traffic class.
         4..12 tclass: u8 => "infiniband.grh.tclass",
         /// Flow label.
         12..32 flowlabel: u32 => "infiniband.grh.flowlabel",
-        /// Length in bytes from behind this header through the ICRC.
+        /// Length in bytes from the end of this header through the ICRC.
         32..48 paylen: u16 => "infiniband.grh.paylen",
-        /// What follows: 0x1b is the Base Transport Header.
+        /// Next header; 0x1b is the Base Transport Header.
         48..56 nxthdr: u8 => "infiniband.grh.nxthdr",
-        /// How many more routers the packet may pass.
+        /// Hop limit: number of routers that the packet may still pass.
         56..64 hoplmt: u8 => "infiniband.grh.hoplmt",
-        /// Where the packet comes from.
+        /// Source GID.
         64..192 sgid: Ipv6Addr => "infiniband.grh.sgid",
-        /// Where the packet goes.
+        /// Destination GID.
         192..320 dgid: Ipv6Addr => "infiniband.grh.dgid",
     }
 
@@ -83,17 +84,17 @@ crate::header! {
 
     /// Datagram Extended Transport Header. Section 9.3.2.
     pub struct Deth [8] "infiniband.deth" {
-        /// What entitles the datagram to the queue pair.
+        /// Queue key of the destination queue pair.
         0..32 q_key: QueueKey => "infiniband.deth.q_key",
-        /// Queue pair that the datagram comes from.
+        /// Source queue pair.
         40..64 srcqp: Qpn => "infiniband.deth.srcqp",
     }
 
     /// RDMA Extended Transport Header. Section 9.3.3.
     pub struct Reth [16] "infiniband.reth" {
-        /// Where in the region the data is.
+        /// Virtual address of the data in the region.
         0..64 va: u64 => "infiniband.reth.va",
-        /// The region of memory.
+        /// Identifier of the memory region.
         64..96 r_key: Handle => "infiniband.reth.r_key",
         /// Length of the whole message in bytes, 0 to 2^31.
         96..128 dmalen: u32 => "infiniband.reth.dmalen",
@@ -101,27 +102,27 @@ crate::header! {
 
     /// Atomic Extended Transport Header. Section 9.3.4.
     pub struct AtomicEth [28] "infiniband.atomiceth" {
-        /// Where in the region the value is.
+        /// Virtual address of the value in the region.
         0..64 va: u64 => "infiniband.reth.va",
-        /// The region of memory.
+        /// Identifier of the memory region.
         64..96 r_key: Handle => "infiniband.reth.r_key",
-        /// What to store, or what to add.
+        /// Swap data or add data.
         96..160 swapdt: u64 => "infiniband.atomiceth.swapdt",
-        /// What the value must be for the swap.
+        /// Compare data: the value that the swap requires.
         160..224 cmpdt: u64 => "infiniband.atomiceth.cmpdt",
     }
 
     /// ACK Extended Transport Header. Section 9.3.5.
     pub struct Aeth [4] "infiniband.aeth" {
-        /// Whether the request is acknowledged, and what comes with that.
+        /// Kind of acknowledgement, and its credits, timer or error code.
         0..8 syndrome: Syndrome => "infiniband.aeth.syndrome",
-        /// How many messages the responder completed.
+        /// Number of messages that the responder completed, modulo 2^24.
         8..32 msn: Msn => "infiniband.aeth.msn",
     }
 
     /// Atomic ACK Extended Transport Header. Section 9.3.
     pub struct AtomicAckEth [8] "infiniband.atomicacketh" {
-        /// The value that was there before.
+        /// Value before the operation.
         0..64 origremdt: u64 => "infiniband.atomicacketh.origremdt",
     }
 
@@ -133,66 +134,66 @@ crate::header! {
 
     /// Invalidate Extended Transport Header. Section 9.3.
     pub struct Ieth [4] "infiniband.ieth" {
-        /// The handle that must not be used any more.
+        /// Handle to invalidate.
         0..32 r_key: Handle => "infiniband.ieth",
     }
 
     /// Extended Reliable Connection Extended Transport Header. Annex A14.
     pub struct XrcEth [4] "infiniband.xrceth" {
-        /// Shared receive queue that the message goes to.
+        /// Destination shared receive queue.
         8..32 xrcsrq: u32 => "infiniband.xrceth.xrcsrq",
     }
 
     /// Flush Extended Transport Header. Annex A19.
     pub struct Feth [4] "infiniband.feth" {
-        /// How much is flushed: 0 a range, 1 the whole region.
+        /// Selectivity: 0 a range, 1 the whole region.
         26..28 selectivity: u8 => "infiniband.feth.sel",
-        /// What is asked for: bit 0 global visibility, bit 1 persistence.
+        /// Placement type: bit 0 global visibility, bit 1 persistence.
         28..32 placement: u8 => "infiniband.feth.plt",
     }
 }
 
 impl Grh {
-    /// Value of `nxthdr` when the Base Transport Header follows. Section 8.3.
+    /// Value of `nxthdr` before the Base Transport Header. Section 8.3.
     pub const NEXT_BTH: u8 = 0x1b;
 }
 
-/// What an acknowledgement says: the first byte of the AETH. Section 9.7.5.1.2.
+/// AETH syndrome, the first byte of the AETH. Section 9.7.5.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
-    /// The request is acknowledged.
+    /// Acknowledgement of the request.
     Ack {
-        /// End-to-end flow-control credits as they stand in the header, 5 bits; see [`Syndrome::credits`].
+        /// Encoded end-to-end flow-control credits, 5 bits; see [`Syndrome::credits`].
         credits: u8,
     },
-    /// The receiver was not ready: the requester waits, then tries again.
+    /// Receiver not ready: the requester waits, then retries.
     RnrNak {
-        /// The time to wait as it stands in the header, 5 bits; see [`Syndrome::wait_us`].
+        /// Encoded time to wait, 5 bits; see [`Syndrome::wait_us`].
         timer: u8,
     },
-    /// The request is refused.
+    /// Negative acknowledgement.
     Nak(NakCode),
-    /// A value that the specification reserves.
+    /// Reserved value.
     Reserved(u8),
 }
 
 crate::named! {
-    /// Why a request is refused, 5 bits. Section 9.7.5.2.8.
+    /// NAK code, 5 bits. Section 9.7.5.2.8.
     pub struct NakCode(u8) {
-        /// A packet is missing before the one that came.
+        /// A packet before this one is missing.
         PSN_SEQUENCE_ERROR = 0 "PSN Sequence Error",
         /// The responder does not support the operation, or the message does not fit.
         INVALID_REQUEST = 1 "Invalid Request",
-        /// The handle does not allow it.
+        /// The handle does not permit the access.
         REMOTE_ACCESS_ERROR = 2 "Remote Access Error",
         /// The responder failed.
         REMOTE_OPERATIONAL_ERROR = 3 "Remote Operational Error",
-        /// The datagram is refused.
+        /// The datagram is invalid.
         INVALID_RD_REQUEST = 4 "Invalid RD Request",
     }
 }
 
-/// The sequence 0, 1, 2, 3, 4, 6, 8, 12, 16, ... in which credits and times are encoded.
+/// Returns element `code` of 0, 1, 2, 3, 4, 6, 8, 12, 16, ..., the encoding of credits and times.
 const fn half_octaves(code: u8) -> u32 {
     match code {
         0 | 1 => code as u32,
@@ -202,7 +203,7 @@ const fn half_octaves(code: u8) -> u32 {
 }
 
 impl Syndrome {
-    /// The syndrome that a byte stands for.
+    /// Decodes a syndrome byte.
     #[inline]
     pub const fn from_byte(byte: u8) -> Self {
         let value = byte & 0x1f;
@@ -214,7 +215,7 @@ impl Syndrome {
         }
     }
 
-    /// The byte that stands for the syndrome.
+    /// Encodes the syndrome.
     pub const fn byte(self) -> u8 {
         match self {
             Self::Ack { credits } => credits & 0x1f,
@@ -224,8 +225,8 @@ impl Syndrome {
         }
     }
 
-    /// Receive buffers that the responder still offers; `None` when it does not count them (code 31), and when
-    /// this is no acknowledgement.
+    /// Returns the number of receive buffers that the responder still offers. `None` if it does not count them (code
+    /// 31), or if this is no acknowledgement.
     pub const fn credits(self) -> Option<u32> {
         match self {
             Self::Ack { credits } if credits < 31 => Some(half_octaves(credits)),
@@ -233,8 +234,7 @@ impl Syndrome {
         }
     }
 
-    /// How long the requester waits before it tries again, in microseconds; `None` unless the receiver was not
-    /// ready.
+    /// Returns the time in microseconds to wait before the retry, or `None` unless the receiver was not ready.
     pub const fn wait_us(self) -> Option<u32> {
         match self {
             Self::RnrNak { timer: 0 } => Some(655_360),
@@ -243,7 +243,7 @@ impl Syndrome {
         }
     }
 
-    /// Name for people; `None` for a reserved value.
+    /// Returns the display name, or `None` for a reserved value.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Ack { .. } => Some("Ack"),

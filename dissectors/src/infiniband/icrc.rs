@@ -1,40 +1,40 @@
-//! The invariant CRC, which protects a packet from end to end: everything that no switch or router may change.
+//! Invariant CRC, an end-to-end check of all bytes that no switch or router may change.
 
 use crc32fast::Hasher;
 
 use super::packet::ICRC_LENGTH;
 use super::{Bth, Grh, Lrh, RdmaEncapsulation};
 
-/// What the check of an ICRC gave. The values are the four bytes read from the first, as tshark shows them.
+/// Result of an ICRC check. The values are the four bytes on the wire in big-endian order, as tshark shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Icrc {
-    /// The packet is as it was sent.
+    /// The ICRC matches.
     Good,
-    /// It is not, or the sender computes another ICRC.
+    /// The packet is corrupt, or its sender computes another ICRC.
     Bad {
-        /// What it should be.
+        /// The computed ICRC.
         expected: u32,
-        /// What it is.
+        /// The ICRC of the packet.
         found: u32,
     },
-    /// The capture does not have all of the packet and its routes.
+    /// The capture does not have the complete packet with its route headers.
     Unknown,
 }
 
-/// Length of the Local Route Header, in whose place RoCE counts ones.
+/// Masked Local Route Header, all ones, for RoCE packets and packets that a router may forward.
 const NO_LOCAL_ROUTE: [u8; Lrh::LENGTH] = [0xff; Lrh::LENGTH];
 
-/// The byte of the BTH that congestion marks on the way.
+/// Offset of the BTH byte that holds the congestion bits.
 const CONGESTION_AT: usize = 4;
 
 /// Length of a UDP header in bytes; its last two are the checksum.
 const UDP_LENGTH: usize = 8;
 
-/// Checks the ICRC of a packet. InfiniBand Architecture Specification volume 1, section 7.8.1; RoCE: annex A16;
-/// RoCEv2: annex A17.
+/// Checks the ICRC of a packet. InfiniBand Architecture Specification volume 1, section 7.8.1; RoCE: annex A16; RoCEv2:
+/// annex A17.
 ///
-/// `routes` are the bytes before the Base Transport Header, from the Local Route Header, the Global Route Header
-/// of RoCEv1 or the IP header on; `packet` those from the Base Transport Header through the ICRC.
+/// `routes` are the bytes before the Base Transport Header: from the Local Route Header, the Global Route Header of
+/// RoCEv1, or the IP header. `packet` are the bytes from the Base Transport Header through the ICRC.
 pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
     let mut hasher = Hasher::new();
     let known = match wire {
@@ -55,7 +55,7 @@ pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
     bth[CONGESTION_AT] = 0xff;
     hasher.update(&bth);
     hasher.update(behind_bth);
-    // The CRC goes onto the wire with its lowest byte first.
+    // The CRC is sent least significant byte first.
     let expected = hasher.finalize().swap_bytes();
     let found = u32::from_be_bytes(*icrc);
     if expected == found { Icrc::Good } else { Icrc::Bad { expected, found } }
@@ -93,7 +93,7 @@ fn native(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
         hasher.update(&lrh);
         return Some(());
     }
-    // A router writes a new Local Route Header, so that none of it is invariant.
+    // Routers replace the Local Route Header, so none of it is invariant.
     hasher.update(&NO_LOCAL_ROUTE);
     global_route(global, hasher)
 }
@@ -102,7 +102,7 @@ fn global_route(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
     if routes.len() == Grh::LENGTH { ipv6_like(routes, hasher) } else { None }
 }
 
-/// IPv6 and the Global Route Header are alike: traffic class, flow label and hop limit vary.
+/// Hashes an IPv6 header or Global Route Header: traffic class, flow label and hop limit vary.
 fn ipv6_like(header: &[u8], hasher: &mut Hasher) -> Option<()> {
     let (fixed, extensions) = header.split_first_chunk::<{ Grh::LENGTH }>()?;
     let mut fixed = *fixed;
@@ -119,14 +119,14 @@ fn ipv6_like(header: &[u8], hasher: &mut Hasher) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// An acknowledgement as Linux rxe sent it over IPv4: IP and UDP, BTH, AETH, ICRC.
+    /// An acknowledgement of Linux rxe over IPv4: IP and UDP, BTH, AETH, ICRC.
     const OVER_IPV4: [u8; 48] = [
         0x45, 0x00, 0x00, 0x30, 0x4d, 0xba, 0x40, 0x00, 0x40, 0x11, 0xd8, 0xee, 0x0a, 0x09, 0x00, 0x01, 0x0a,
         0x09, 0x00, 0x02, 0xe9, 0x09, 0x12, 0xb7, 0x00, 0x1c, 0x00, 0x00, 0x11, 0x00, 0xff, 0xff, 0x00, 0x00,
         0x00, 0x11, 0x00, 0xc7, 0x3b, 0xf3, 0x1f, 0x00, 0x00, 0x01, 0xfd, 0x81, 0x31, 0x4d,
     ];
 
-    /// Another, over IPv6.
+    /// The same over IPv6.
     const OVER_IPV6: [u8; 68] = [
         0x60, 0x00, 0x00, 0x00, 0x00, 0x1c, 0x11, 0x40, 0xfd, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
         0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xfd, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(check(RdmaEncapsulation::InfiniBand, &[0; 4], &OVER_IPV4[28..]), Icrc::Unknown);
     }
 
-    /// Appends the ICRC of what is left of a packet when all that varies is ones.
+    /// Appends the ICRC of a packet whose variant bytes are all ones.
     fn sealed(invariant: &[&[u8]], packet: &[u8]) -> Vec<u8> {
         let mut masked = packet.to_vec();
         masked[4] = 0xff;

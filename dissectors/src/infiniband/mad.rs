@@ -1,11 +1,11 @@
-//! Management datagrams: the header that all of them have, and the names of their classes.
+//! Management datagrams: the common header and the management classes.
 
 use crate::field::Observer;
 use crate::frame::CapturedSlice;
 use crate::infiniband::{InfinibandPacket, OpcodeService, Qpn};
 
 crate::named! {
-    /// What a management datagram is about. InfiniBand Architecture Specification volume 1, section 13.4.
+    /// Management class. InfiniBand Architecture Specification volume 1, section 13.4.
     pub struct Class(u8) {
         SUBNET_LID_ROUTED = 0x01 "Subnet management",
         SUBNET_ADMINISTRATION = 0x03 "Subnet administration",
@@ -17,7 +17,7 @@ crate::named! {
         SUBNET_DIRECTED_ROUTE = 0x81 "Subnet management, directed route",
     }
 
-    /// What is done with the attribute; the highest bit marks a response. Section 13.4.
+    /// Method applied to the attribute; the highest bit marks a response. Section 13.4.
     pub struct Method(u8) {
         GET = 0x01 "Get",
         SET = 0x02 "Set",
@@ -31,10 +31,10 @@ crate::named! {
 }
 
 crate::number! {
-    /// What a request and its response have in common, 64 bits. Section 13.4.
+    /// Transaction identifier, equal in request and response, 64 bits. Section 13.4.
     pub struct TransactionId(u64) as Hex(16);
 
-    /// What the datagram carries; the class says what the number means.
+    /// Attribute identifier; its meaning depends on the class.
     pub struct AttributeId(u16) as Hex(4);
 }
 
@@ -56,9 +56,9 @@ crate::header! {
 /// A management datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mad<'a> {
-    /// The header that all classes have.
+    /// Header common to all classes.
     pub header: MadHeader,
-    /// The 232 bytes of the class.
+    /// The 232 bytes of class data.
     pub data: CapturedSlice<'a>,
 }
 
@@ -66,8 +66,8 @@ pub struct Mad<'a> {
 const LENGTH: usize = 256;
 
 impl<'a> Mad<'a> {
-    /// The management datagram that a packet carries: an Unreliable Datagram to queue pair 0 or 1. `None` for any
-    /// other packet, and when the capture ends within the header.
+    /// Decodes the management datagram in a packet: an Unreliable Datagram to queue pair 0 or 1. Returns `None` for any
+    /// other packet, and if the capture ends within the header.
     pub fn of<O: Observer<'a>>(packet: &InfinibandPacket<'a>, observer: &mut O) -> Option<Self> {
         let to_management = matches!(packet.bth.destqp, Qpn::SUBNET_MANAGEMENT | Qpn::GENERAL_SERVICES);
         if packet.form.service != OpcodeService::Ud || !to_management || packet.payload.length != LENGTH {

@@ -1,4 +1,4 @@
-//! The InfiniBand transport, which RoCE carries unchanged: packets, their check, and communication management.
+//! The InfiniBand transport, which RoCE carries unchanged: packets, invariant CRC, and communication management.
 
 mod bth;
 pub mod cm;

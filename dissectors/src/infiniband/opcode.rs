@@ -1,5 +1,5 @@
-//! What each opcode of the Base Transport Header means: service, operation, place in the message, and the
-//! extension headers that follow.
+//! Properties of the opcodes of the Base Transport Header: service, operation, position in the message, and extension
+//! headers.
 
 use std::fmt;
 
@@ -22,42 +22,42 @@ pub enum OpcodeService {
     Rd,
     /// Unreliable Datagram.
     Ud,
-    /// Congestion notification of RoCEv2, which belongs to no service.
+    /// Congestion notification of RoCEv2, which has no service.
     Cnp,
     /// Extended Reliable Connection.
     Xrc,
 }
 
-/// What a packet does.
+/// Operation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketOperation {
-    /// Message to a receive buffer of the other side.
+    /// Message for a receive buffer of the peer.
     Send,
-    /// Data placed in the other side's memory.
+    /// Data to place in the peer's memory.
     Write,
-    /// Asks for data of the other side's memory.
+    /// Request for data of the peer's memory.
     ReadRequest,
-    /// The data that was asked for.
+    /// Response with the requested data.
     ReadResponse,
-    /// Acknowledges requests, or refuses one.
+    /// Acknowledgement or negative acknowledgement of requests.
     Acknowledge,
-    /// The value that an atomic operation found.
+    /// Value before an atomic operation.
     AtomicAcknowledge,
     /// Atomic compare and swap.
     CompareSwap,
     /// Atomic fetch and add.
     FetchAdd,
-    /// Resynchronises a Reliable Datagram channel.
+    /// Resynchronization of a Reliable Datagram channel.
     Resync,
-    /// Makes data written before persistent or visible.
+    /// Flush: makes earlier writes persistent or globally visible.
     Flush,
-    /// Writes eight bytes at once.
+    /// Atomic write of eight bytes.
     AtomicWrite,
     /// Congestion notification.
     Cnp,
 }
 
-/// Which part of its message a packet carries.
+/// Position of a packet in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketPosition {
     /// The first of several.
@@ -71,18 +71,18 @@ pub enum PacketPosition {
 }
 
 impl PacketPosition {
-    /// Whether a message begins here.
+    /// Returns `true` if the packet begins a message.
     pub const fn begins(self) -> bool {
         matches!(self, Self::First | Self::Only)
     }
 
-    /// Whether the message ends here.
+    /// Returns `true` if the packet ends a message.
     pub const fn ends(self) -> bool {
         matches!(self, Self::Last | Self::Only)
     }
 }
 
-/// An extension transport header; its bit in [`ExtensionHeaders`]. They follow in this order.
+/// An extension transport header; the value is its bit in [`ExtensionHeaders`]. Packets carry them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum ExtensionHeader {
@@ -132,7 +132,7 @@ impl ExtensionHeader {
     }
 }
 
-/// The extension headers that follow the Base Transport Header of an opcode.
+/// Set of extension headers after the Base Transport Header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionHeaders(u16);
 
@@ -147,19 +147,19 @@ impl ExtensionHeaders {
         Self(bits)
     }
 
-    /// Whether none follows.
+    /// Returns `true` if no header is in the set.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this one follows.
+    /// Returns `true` if the header is in the set.
     #[inline(always)]
     pub const fn contains(self, header: ExtensionHeader) -> bool {
         self.0 & header as u16 != 0
     }
 
-    /// Length of them all in bytes.
+    /// Returns the length of all headers in bytes.
     pub const fn length(self) -> usize {
         let mut length = 0;
         let mut next = 0;
@@ -173,18 +173,18 @@ impl ExtensionHeaders {
     }
 }
 
-/// What an opcode tells about its packet.
+/// Properties of the packets of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpcodeProperties {
     /// Transport service.
     pub service: OpcodeService,
-    /// What the packet does.
+    /// Operation.
     pub operation: PacketOperation,
-    /// Which part of its message it carries.
+    /// Position in the message.
     pub place: PacketPosition,
-    /// The extension headers that follow the Base Transport Header.
+    /// Extension headers after the Base Transport Header.
     pub headers: ExtensionHeaders,
-    /// Length of those headers in bytes.
+    /// Length of the extension headers in bytes.
     pub headers_length: u8,
 }
 
@@ -195,14 +195,14 @@ macro_rules! opcodes {
         impl BthOpcode {
             $($(#[$meta])* pub const $name: Self = Self($code);)*
 
-            /// Every opcode that is defined.
+            /// All defined opcodes.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The numbers with the names that people read.
+            /// The opcodes with their display names.
             pub const NAMES: &'static [FlagName] = &[$(($code, $text)),*];
 
-            /// The specification's name, led by the service: `RC_SEND_FIRST`; `None` for a reserved opcode or
-            /// one of a manufacturer.
+            /// Returns the specification's name with the service: `RC_SEND_FIRST`. `None` for a reserved or
+            /// manufacturer-specific opcode.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(stringify!($name)),)*
@@ -210,7 +210,7 @@ macro_rules! opcodes {
                 }
             }
 
-            /// The name as people read it, which is tshark's: `RC Send First`.
+            /// Returns the display name, which is tshark's: `RC Send First`.
             pub const fn text(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some($text),)*
@@ -328,14 +328,14 @@ opcodes! {
 }
 
 impl BthOpcode {
-    /// What the opcode tells about its packet; `None` for a reserved opcode or one of a manufacturer.
+    /// Returns the properties of the opcode, or `None` if it is reserved or manufacturer-specific.
     #[inline(always)]
     pub fn form(self) -> Option<&'static OpcodeProperties> {
         FORMS[usize::from(self.0)].as_ref()
     }
 }
 
-/// As tshark: `RC Send First`; a number in hexadecimal where no name is defined.
+/// Displays tshark's name, `RC Send First`, or the number in hexadecimal if it has none.
 impl fmt::Display for BthOpcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text() {

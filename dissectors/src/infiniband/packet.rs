@@ -1,4 +1,4 @@
-//! One packet of the InfiniBand transport: from the Base Transport Header through the ICRC.
+//! Packets of the InfiniBand transport, from the Base Transport Header through the ICRC.
 
 use std::fmt;
 
@@ -12,66 +12,66 @@ use crate::frame::CapturedSlice;
 use crate::header::Fixed;
 use crate::rdma::Handle;
 
-/// What carries the packet.
+/// Encapsulation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RdmaEncapsulation {
     /// UDP port 4791. Annex A17.
     RoceV2,
-    /// Ether type 0x8915 and a Global Route Header. Annex A16.
+    /// EtherType 0x8915 and a Global Route Header. Annex A16.
     RoceV1,
     /// A Local Route Header.
     InfiniBand,
 }
 
-/// A packet. An extension header is `None` where the opcode has none, and where the capture ends before it; those of
-/// services and operations that NFS does not use are told to an observer only.
+/// A packet. An extension header is `None` if the opcode has none, or if the capture ends before it. Headers of
+/// services and operations that NFS does not use are only reported to the observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InfinibandPacket<'a> {
-    /// What carries it.
+    /// Encapsulation.
     pub wire: RdmaEncapsulation,
-    /// Where the Base Transport Header begins in the frame.
+    /// Offset of the Base Transport Header in the frame.
     pub at: usize,
     /// Length on the wire in bytes, from the Base Transport Header through the ICRC.
     pub length: usize,
     /// Base Transport Header.
     pub bth: Bth,
-    /// What the opcode means.
+    /// Properties of the opcode.
     pub form: &'static OpcodeProperties,
-    /// Datagrams: where it comes from.
+    /// Datagram header, with the source queue pair.
     pub deth: Option<Deth>,
-    /// The memory that an RDMA Write or Read is about.
+    /// Memory of an RDMA Write or Read.
     pub reth: Option<Reth>,
-    /// What is acknowledged.
+    /// Acknowledgement.
     pub aeth: Option<Aeth>,
-    /// Four bytes for the consumer.
+    /// Immediate data.
     pub immediate: Option<ImmediateData>,
-    /// The handle that the Send invalidates.
+    /// Handle that the Send invalidates.
     pub invalidate: Option<Handle>,
-    /// What the consumer gets, without pad and ICRC.
+    /// Payload for the consumer, without padding and ICRC.
     pub payload: CapturedSlice<'a>,
 }
 
-/// Why bytes are no packet, and where.
+/// A decoding error with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketError {
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: PacketErrorKind,
-    /// Position in the frame.
+    /// Offset in the frame.
     pub at: usize,
 }
 
-/// What is wrong with a packet.
+/// Kind of a packet error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketErrorKind {
     /// The capture ends within the Base Transport Header.
     Cut,
-    /// On the wire it is too short for the headers of its opcode and the ICRC.
+    /// The length on the wire is too short for the headers of the opcode and the ICRC.
     Short,
-    /// The padding is longer than what there is to pad.
+    /// The pad count exceeds the payload.
     Pad,
-    /// A version of the transport that is not 0.
+    /// The transport header version is not 0.
     Version(u8),
-    /// A reserved opcode, or one of a manufacturer.
+    /// The opcode is reserved or manufacturer-specific.
     Opcode(BthOpcode),
 }
 
@@ -93,7 +93,7 @@ impl std::error::Error for PacketError {}
 static INFINIBAND: Field =
     Field::group("infiniband", "InfiniBand", "A packet of the InfiniBand transport. Chapter 9.");
 
-/// Adds the fields of a packet that are in no header to a registry.
+/// Adds the packet fields that are in no header to a registry.
 pub(super) fn describe(registry: &mut Registry) {
     for field in [&INFINIBAND, &ICRC, &CREDIT_COUNT, &TIMER] {
         registry.field(field);
@@ -101,7 +101,7 @@ pub(super) fn describe(registry: &mut Registry) {
     registry.fixed::<super::NakCode>(&ERROR_CODE, "");
 }
 
-/// Length of the ICRC, which ends every packet, in bytes.
+/// Length of the ICRC at the end of every packet, in bytes.
 pub(super) const ICRC_LENGTH: usize = 4;
 
 static ICRC: Field = Field {
@@ -111,7 +111,7 @@ static ICRC: Field = Field {
     doc: "Invariant CRC, as the four bytes stand. Section 7.8.1.",
 };
 
-/// The low five bits of a syndrome, under a name that depends on the upper three.
+/// Returns a field for the low five bits of a syndrome, under a name that depends on the upper three.
 const fn syndrome_field(name: &'static str, label: &'static str, kind: FieldKind) -> Field {
     Field { name, label, kind, doc: "Low five bits of the syndrome. Section 9.7.5.2.1." }
 }
@@ -122,17 +122,17 @@ static ERROR_CODE: Field =
     syndrome_field("infiniband.aeth.syndrome.error_code", "error_code", FieldKind::Enum);
 
 impl<'a> InfinibandPacket<'a> {
-    /// The same packet with the captured bytes of its payload at another place.
+    /// Returns the same packet with the captured payload in another buffer.
     pub fn with_payload<'b>(&self, bytes: &'b [u8]) -> InfinibandPacket<'b> {
         let Self { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload } = *self;
         let payload = CapturedSlice { bytes, length: payload.length, at: payload.at };
         InfinibandPacket { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload }
     }
 
-    /// Decodes the packet that `part` is: its length on the wire goes through the ICRC.
+    /// Decodes the packet in `part`, whose length on the wire includes the ICRC.
     ///
     /// # Errors
-    /// When the Base Transport Header is cut, or says what cannot be.
+    /// Returns an error if the Base Transport Header is truncated, or a length, the version or the opcode is invalid.
     #[inline(always)]
     pub fn decode<O: Observer<'a>>(
         part: CapturedSlice<'a>,
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use crate::field::NullObserver;
 
-    /// A packet of these bytes, laid out as `opcode`, with an ICRC of zeros.
+    /// Returns a packet of these bytes, laid out as `opcode`, with an ICRC of zeros.
     fn packet(opcode: BthOpcode, padcnt: u8, body: &[u8]) -> Vec<u8> {
         let bth = Bth {
             opcode,

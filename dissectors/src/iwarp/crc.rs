@@ -1,6 +1,6 @@
-//! The CRC32C that ends every FPDU. RFC 5044 section 4.4.
+//! CRC32C at the end of every FPDU. RFC 5044 section 4.4.
 
-/// The CRC of bytes on the wire, so far. It takes an FPDU in any pieces, with the markers in it.
+/// Running CRC of bytes on the wire. It accepts an FPDU in any pieces, including its markers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crc(u32);
 
@@ -8,20 +8,20 @@ impl Crc {
     /// Length of the field in bytes.
     pub const LENGTH: usize = 4;
 
-    /// The CRC of these bytes.
+    /// Returns the CRC of `bytes`.
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
         Self(crc32c::crc32c(bytes))
     }
 
-    /// The CRC when these bytes follow.
+    /// Returns the CRC extended by `bytes`.
     #[inline]
     #[must_use]
     pub fn then(self, bytes: &[u8]) -> Self {
         Self(crc32c::crc32c_append(self.0, bytes))
     }
 
-    /// The field as it stands on the wire: the lowest byte first, as in iSCSI.
+    /// Returns the field as sent: least significant byte first, as in iSCSI.
     #[inline]
     pub fn field(self) -> [u8; Self::LENGTH] {
         self.0.to_le_bytes()

@@ -1,6 +1,6 @@
-//! iWARP, RDMA over TCP: MPA frames messages in the stream, DDP says where their bytes go, RDMAP what they are.
+//! iWARP, RDMA over TCP: MPA frames messages in the stream, DDP places their bytes, RDMAP defines the operations.
 //!
-//! An FPDU of MPA holds one segment of a DDP message; one or several of these make an RDMAP message.
+//! An FPDU of MPA holds one segment of a DDP message. One or more segments form an RDMAP message.
 
 pub mod crc;
 pub mod ddp;
@@ -12,7 +12,7 @@ use crate::field::registry::{Registry, describe_headers};
 
 pub use segment::{DdpSegment, DdpTarget};
 
-/// Adds the fields of this room to a registry.
+/// Adds the iWARP fields to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
     use ddp::{DdpControl, Tagged, Untagged};
     use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated};

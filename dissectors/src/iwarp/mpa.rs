@@ -1,4 +1,4 @@
-//! Marker PDU Aligned framing: how a connection starts, and how messages are framed in the stream. RFC 5044; RFC 6581.
+//! Marker PDU Aligned framing: connection startup, and framing of messages in the stream. RFC 5044; RFC 6581.
 
 use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, FieldKind, FieldValue, Observer};
@@ -8,26 +8,26 @@ use crate::rpcrdma::SidePrivateData;
 
 use super::crc::Crc;
 
-/// What the first frame of the side that opens a connection begins with. RFC 5044 section 7.1.1.
+/// Key of the MPA Request Frame, the first bytes from the initiator. RFC 5044 section 7.1.1.
 pub const REQUEST_KEY: [u8; 16] = *b"MPA ID Req Frame";
-/// What the answer to it begins with. RFC 5044 section 7.1.1.
+/// Key of the MPA Reply Frame. RFC 5044 section 7.1.1.
 pub const REPLY_KEY: [u8; 16] = *b"MPA ID Rep Frame";
 
-/// The longest private data in bytes. RFC 5044 section 7.1.1.
+/// Maximum length of the private data in bytes. RFC 5044 section 7.1.1.
 pub const LONGEST_PRIVATE_DATA: usize = 512;
 
-/// Markers stand at every 512th byte of the stream. RFC 5044 section 4.3.
+/// Distance of markers in the stream in bytes. RFC 5044 section 4.3.
 pub const MARKER_INTERVAL: u64 = 512;
 
 crate::number! {
-    /// How deep a queue of RDMA Reads is, 14 bits; 0x3fff leaves it to the layer above. RFC 6581 section 9.1.
+    /// Depth of an RDMA Read queue, 14 bits; 0x3fff leaves it to the layer above. RFC 6581 section 9.1.
     pub struct ReadDepth(u16) as Unsigned;
 
-    /// A CRC32C as it stands on the wire.
+    /// A CRC32C, the four bytes on the wire in big-endian order.
     pub struct CrcField(u32) as Hex(8);
 }
 
-/// Which of the two start-up frames it is, by its key.
+/// Kind of startup frame, identified by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StartupFrameKind {
     /// The initiator's MPA Request Frame.
@@ -37,7 +37,7 @@ pub enum StartupFrameKind {
 }
 
 impl StartupFrameKind {
-    /// The role that a key names.
+    /// Returns the kind of frame with this key.
     pub fn of(key: &[u8]) -> Option<Self> {
         match key {
             key if key == REQUEST_KEY => Some(Self::Request),
@@ -52,11 +52,11 @@ crate::header! {
     pub struct RequestFrame<'a> [20] "iwarp_mpa.req" {
         /// "MPA ID Req Frame".
         0..128 key: &'a [u8] => "iwarp_mpa.key.req",
-        /// M: the sender needs markers in what it receives.
+        /// M: the sender requires markers in what it receives.
         128..129 markers: bool => "iwarp_mpa.marker_flag",
-        /// C: the sender wants CRCs; both sides use them if one wants them.
+        /// C: the sender requests CRCs; both sides use them if one requests them.
         129..130 crc: bool => "iwarp_mpa.crc_flag",
-        /// R: without meaning in a Request.
+        /// R: meaningless in a Request.
         130..131 rejected: bool => "iwarp_mpa.rej_flag",
         /// S: the private data begins with the enhanced connection data.
         131..132 enhanced: bool => "iwarp_mpa.enhanced_flag",
@@ -72,11 +72,11 @@ crate::header! {
     pub struct ReplyFrame<'a> [20] "iwarp_mpa.rep" {
         /// "MPA ID Rep Frame".
         0..128 key: &'a [u8] => "iwarp_mpa.key.rep",
-        /// M: the sender needs markers in what it receives.
+        /// M: the sender requires markers in what it receives.
         128..129 markers: bool => "iwarp_mpa.marker_flag",
-        /// C: the sender wants CRCs; both sides use them if one wants them.
+        /// C: the sender requests CRCs; both sides use them if one requests them.
         129..130 crc: bool => "iwarp_mpa.crc_flag",
-        /// R: the connection is refused.
+        /// R: the connection is rejected.
         130..131 rejected: bool => "iwarp_mpa.rej_flag",
         /// S: the private data begins with the enhanced connection data.
         131..132 enhanced: bool => "iwarp_mpa.enhanced_flag",
@@ -90,7 +90,7 @@ crate::header! {
 
     /// Enhanced RDMA connection establishment data. RFC 6581 section 9.
     pub struct Enhanced [4] "iwarp_mpa.enhanced" {
-        /// A: the connection is one of peers; the initiator sends an RTR indication first.
+        /// A: peer-to-peer connection; the initiator sends an RTR indication first.
         0..1 peer_to_peer: bool => "iwarp_mpa.enhanced.a",
         /// B: the RTR indication may be a zero-length Send.
         1..2 send_rtr: bool => "iwarp_mpa.enhanced.b",
@@ -108,13 +108,13 @@ crate::header! {
     pub struct Marker [4] "iwarp_mpa.markers" {
         /// Reserved.
         0..16 reserved: u16 => "iwarp_mpa.marker_res",
-        /// How many bytes before the marker its FPDU begins; 0: the FPDU begins behind the marker.
+        /// Number of bytes from the start of the FPDU to the marker; 0 if the FPDU begins after the marker.
         16..32 fpduptr: u16 => "iwarp_mpa.marker_fpduptr",
     }
 
-    /// The field that begins an FPDU. RFC 5044 section 4.1.
+    /// FPDU header: the length of the ULPDU. RFC 5044 section 4.1.
     pub struct FpduHeader [2] "iwarp_mpa.fpdu" {
-        /// Length of the ULPDU in bytes, without this field, markers, pad and CRC.
+        /// Length of the ULPDU in bytes, without this field, markers, padding and CRC.
         0..16 ulpdu_length: u16 => "iwarp_mpa.ulpdulength",
     }
 }
@@ -127,7 +127,7 @@ pub(super) fn describe(registry: &mut Registry) {
     }
 }
 
-/// The pad of an FPDU. RFC 5044 section 4.1.
+/// Padding of an FPDU. RFC 5044 section 4.1.
 static PAD: Field = Field {
     name: "iwarp_mpa.pad",
     label: "pad",
@@ -135,7 +135,7 @@ static PAD: Field = Field {
     doc: "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.",
 };
 
-/// The CRC of an FPDU. RFC 5044 section 4.4.
+/// CRC of an FPDU. RFC 5044 section 4.4.
 static CRC: Field = Field {
     name: "iwarp_mpa.crc",
     label: "crc",
@@ -143,7 +143,7 @@ static CRC: Field = Field {
     doc: "CRC32C, where CRCs are in use. RFC 5044 section 4.4.",
 };
 
-/// The private data of a start-up frame. RFC 5044 section 7.1.1.
+/// Private data of a startup frame. RFC 5044 section 7.1.1.
 static PRIVATE_DATA: Field = Field {
     name: "iwarp_mpa.privatedata",
     label: "private_data",
@@ -152,20 +152,20 @@ static PRIVATE_DATA: Field = Field {
 };
 
 impl FpduHeader {
-    /// Length of the pad in bytes, 0 to 3.
+    /// Returns the length of the padding in bytes, 0 to 3.
     #[inline]
     pub const fn pad(self) -> usize {
         (4 - (Self::LENGTH + self.ulpdu_length as usize) % 4) % 4
     }
 
-    /// Length of the whole FPDU in bytes: this header, ULPDU, pad and CRC, without markers.
+    /// Returns the length of the FPDU in bytes: this header, ULPDU, padding and CRC, without markers.
     #[inline]
     pub const fn fpdu_length(self) -> usize {
         Self::LENGTH + self.ulpdu_length as usize + self.pad() + Crc::LENGTH
     }
 }
 
-/// Tells an observer pad and CRC, which stand behind a ULPDU of an FPDU.
+/// Reports the padding and CRC after the ULPDU of an FPDU.
 pub fn observe_trailer<'a, O: Observer<'a>>(
     header: FpduHeader,
     trailer: CapturedSlice<'a>,
@@ -183,33 +183,33 @@ pub fn observe_trailer<'a, O: Observer<'a>>(
     }
 }
 
-/// A start-up frame.
+/// A decoded startup frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Startup {
     /// Request or Reply.
     pub role: StartupFrameKind,
-    /// M: the sender needs markers in what it receives.
+    /// M: the sender requires markers in what it receives.
     pub markers: bool,
-    /// C: the sender wants CRCs.
+    /// C: the sender requests CRCs.
     pub crc: bool,
-    /// R, in a Reply: the connection is refused.
+    /// R, in a Reply: the connection is rejected.
     pub rejected: bool,
     /// Revision of MPA.
     pub revision: u8,
-    /// Enhanced connection data, where the frame says that it is there.
+    /// Enhanced connection data, if the frame announces it.
     pub enhanced: Option<Enhanced>,
-    /// RPC-over-RDMA's private data. RFC 8797.
+    /// Private data of RPC-over-RDMA. RFC 8797.
     pub rpcrdma: SidePrivateData,
     /// Length of the frame in bytes.
     pub length: usize,
 }
 
 impl Startup {
-    /// Length of the frame without its private data.
+    /// Length of the frame without its private data in bytes.
     pub const FIXED: usize = RequestFrame::LENGTH;
 
-    /// Decodes the frame that begins here, as far as it was captured. `None` where its fixed part is not there, has another
-    /// key, or announces more private data than there can be.
+    /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
+    /// truncated, has another key, or announces more than [`LONGEST_PRIVATE_DATA`] bytes.
     pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         let role = StartupFrameKind::of(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {

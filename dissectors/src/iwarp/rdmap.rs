@@ -1,4 +1,4 @@
-//! Remote Direct Memory Access Protocol: what a message is. RFC 5040; RFC 7306.
+//! Remote Direct Memory Access Protocol: message types, headers and Terminate. RFC 5040; RFC 7306.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::DdpSegment;
 use super::ddp::DdpQueue;
 
 crate::named! {
-    /// What an RDMAP message is, 4 bits. RFC 5040 section 4.1; RFC 7306 section 10.
+    /// RDMAP opcode, 4 bits. RFC 5040 section 4.1; RFC 7306 section 10.
     pub struct RdmapOpcode(u8) {
         WRITE = 0x0 "RDMA Write",
         READ_REQUEST = 0x1 "RDMA Read Request",
@@ -28,27 +28,27 @@ crate::named! {
         ATOMIC_RESPONSE = 0xb "Atomic Response",
     }
 
-    /// What an Atomic Request does. RFC 7306 section 5.1.
+    /// Operation of an Atomic Request. RFC 7306 section 5.1.
     pub struct AtomicOpcode(u8) {
         FETCH_ADD = 0 "FetchAdd",
         COMPARE_SWAP = 2 "CmpSwap",
     }
 
-    /// The layer that found an error. RFC 5040 section 4.8.
+    /// Layer that detected an error. RFC 5040 section 4.8.
     pub struct TerminateLayer(u8) {
         RDMA = 0 "RDMA",
         DDP = 1 "DDP",
         LLP = 2 "LLP",
     }
 
-    /// Kinds of errors that RDMAP finds. RFC 5040 section 4.8.
+    /// Error types of RDMAP. RFC 5040 section 4.8.
     pub struct RdmapErrorType(u8) {
         LOCAL_CATASTROPHIC = 0 "Local Catastrophic Error",
         REMOTE_PROTECTION = 1 "Remote Protection Error",
         REMOTE_OPERATION = 2 "Remote Operation Error",
     }
 
-    /// Errors that RDMAP finds. RFC 5040 section 4.8.
+    /// Error codes of RDMAP. RFC 5040 section 4.8.
     pub struct RdmapError(u8) {
         INVALID_STAG = 0x00 "Invalid STag",
         BOUNDS = 0x01 "Base or bounds violation",
@@ -63,7 +63,7 @@ crate::named! {
         UNSPECIFIED = 0xff "Unspecified Error",
     }
 
-    /// Kinds of errors that DDP finds. RFC 5041 section 7.2.
+    /// Error types of DDP. RFC 5041 section 7.2.
     pub struct DdpErrorType(u8) {
         LOCAL_CATASTROPHIC = 0 "Local Catastrophic",
         TAGGED = 1 "Tagged Buffer Error",
@@ -71,7 +71,7 @@ crate::named! {
         LLP = 3 "Reserved for the LLP",
     }
 
-    /// Errors that DDP finds in a tagged segment. RFC 5041 section 7.2.
+    /// Error codes of DDP for tagged segments. RFC 5041 section 7.2.
     pub struct TaggedError(u8) {
         INVALID_STAG = 0 "Invalid STag",
         BOUNDS = 1 "Base or bounds violation",
@@ -80,7 +80,7 @@ crate::named! {
         VERSION = 4 "Invalid DDP version",
     }
 
-    /// Errors that DDP finds in an untagged segment. RFC 5041 section 7.2.
+    /// Error codes of DDP for untagged segments. RFC 5041 section 7.2.
     pub struct UntaggedError(u8) {
         QUEUE = 1 "Invalid QN",
         NO_BUFFER = 2 "Invalid MSN - no buffer available",
@@ -90,12 +90,12 @@ crate::named! {
         VERSION = 6 "Invalid DDP version",
     }
 
-    /// Kinds of errors that the layer below DDP finds. RFC 6581 section 8.
+    /// Error types of the layer below DDP. RFC 6581 section 8.
     pub struct LlpErrorType(u8) {
         MPA = 0 "MPA",
     }
 
-    /// Errors that MPA finds. RFC 5044 section 8; RFC 6581 section 8.
+    /// Error codes of MPA. RFC 5044 section 8; RFC 6581 section 8.
     pub struct LlpError(u8) {
         CLOSED = 1 "TCP connection closed, terminated, or lost",
         CRC = 2 "MPA CRC error",
@@ -108,23 +108,24 @@ crate::named! {
 }
 
 crate::header! {
-    /// The byte behind DDP's control byte. RFC 5040 section 4.1.
+    /// RDMAP control field: the byte after the DDP control field. RFC 5040 section 4.1.
     pub struct RdmapControl [1] "iwarp_rdma.control_field" {
-        /// RV: version of RDMAP: 1, or 0 of the RDMA Consortium's specification.
+        /// RV: version of RDMAP; 1, or 0 in the RDMA Consortium's specification.
         0..2 version: u8 => "iwarp_rdma.version",
         /// Reserved.
         2..4 reserved: u8 => "iwarp_rdma.rsv",
-        /// What the message is.
+        /// Message type.
         4..8 opcode: RdmapOpcode => "iwarp_rdma.opcode",
     }
 
-    /// The field behind the control bytes of an untagged segment of a Send with Invalidate. RFC 5040 section 4.1.
+    /// Invalidate STag: the field after the control bytes of an untagged segment of a Send with Invalidate. RFC 5040
+    /// section 4.1.
     pub struct Invalidate [4] "iwarp_rdma.invalidate" {
-        /// The memory that must not be used any more.
+        /// Memory to invalidate.
         0..32 stag: Handle => "iwarp_rdma.inval_stag",
     }
 
-    /// The same field of all other untagged segments. RFC 5040 section 4.1.
+    /// Reserved field after the control bytes of all other untagged segments. RFC 5040 section 4.1.
     pub struct NothingInvalidated [4] "iwarp_rdma.not_invalidate" {
         /// Reserved.
         0..32 reserved: u32 => "iwarp_rdma.reserved",
@@ -132,72 +133,72 @@ crate::header! {
 
     /// RDMA Read Request Header. RFC 5040 section 4.4.
     pub struct ReadRequest [28] "iwarp_rdma.rr" {
-        /// Memory of the sender that the response goes to.
+        /// Memory of the sender that receives the response.
         0..32 sink_stag: Handle => "iwarp_rdma.sinkstag",
-        /// Where in that memory.
+        /// Offset in the sender's memory.
         32..96 sink_offset: u64 => "iwarp_rdma.sinkto",
-        /// How many bytes are asked for.
+        /// Number of bytes requested.
         96..128 length: u32 => "iwarp_rdma.rdmardsz",
         /// Memory of the receiver that is read.
         128..160 source_stag: Handle => "iwarp_rdma.srcstag",
-        /// Where in that memory.
+        /// Offset in the receiver's memory.
         160..224 source_offset: u64 => "iwarp_rdma.srcto",
     }
 
     /// Immediate Data. RFC 7306 section 6.
     pub struct Immediate [8] "iwarp_rdma.immediate" {
-        /// First half of what the consumer gets.
+        /// First four bytes for the consumer.
         0..32 high: ImmediateData => "iwarp_rdma.immediate.high",
-        /// Second half.
+        /// Last four bytes for the consumer.
         32..64 low: ImmediateData => "iwarp_rdma.immediate.low",
     }
 
     /// Atomic Request Header. RFC 7306 section 5.2.1.
     pub struct AtomicRequest [52] "iwarp_rdma.atomic" {
-        /// What is done.
+        /// Operation.
         28..32 opcode: AtomicOpcode => "iwarp_rdma.atomic.opcode",
-        /// The sender's name for the request.
+        /// The sender's identifier of the request.
         32..64 request_identifier: u32 => "iwarp_rdma.atomic.request_identifier",
         /// Memory of the receiver.
         64..96 stag: Handle => "iwarp_rdma.atomic.remote_stag",
-        /// Where in that memory.
+        /// Offset in that memory.
         96..160 offset: u64 => "iwarp_rdma.atomic.remote_tagged_offset",
-        /// What is added, or swapped in.
+        /// Value to add or to swap in.
         160..224 data: u64 => "iwarp_rdma.atomic.add_data",
-        /// Which bits of it count.
+        /// Mask of the significant bits of the data.
         224..288 mask: u64 => "iwarp_rdma.atomic.add_mask",
-        /// What must be there for the swap.
+        /// Value that the swap requires.
         288..352 compare: u64 => "iwarp_rdma.atomic.compare_data",
-        /// Which bits of it count.
+        /// Mask of the significant bits of the comparison.
         352..416 compare_mask: u64 => "iwarp_rdma.atomic.compare_mask",
     }
 
     /// Atomic Response Header. RFC 7306 section 5.2.2.
     pub struct AtomicResponse [12] "iwarp_rdma.atomic" {
-        /// The name of the request.
+        /// Identifier of the request.
         0..32 request_identifier: u32 => "iwarp_rdma.atomic.original_request_identifier",
-        /// What was there before.
+        /// Value before the operation.
         32..96 value: u64 => "iwarp_rdma.atomic.original_remote_data_value",
     }
 
-    /// What a Terminate includes of the message that was at fault. RFC 5040 section 4.8.
+    /// Length of the message at fault that a Terminate includes. RFC 5040 section 4.8.
     pub struct TerminatedLength [2] "iwarp_rdma.terminate" {
         /// Length of the DDP segment in bytes.
         0..16 length: u16 => "iwarp_rdma.term_ddp_seg_len",
     }
 }
 
-/// The Terminate Control field of each layer, whose types and codes have names of their own.
+/// Defines a Terminate Control field per layer, because error types and codes have different names.
 macro_rules! terminate_control {
     ($($(#[doc = $doc:literal])+ $name:ident { $type:ty => $type_filter:literal, $code:ty => $code_filter:literal })*) => {$(
         crate::header! {
             $(#[doc = $doc])+
             pub struct $name [4] "iwarp_rdma.term_ctrl" {
-                /// The layer that found the error.
+                /// Layer that detected the error.
                 0..4 layer: TerminateLayer => "iwarp_rdma.term_layer",
-                /// Kind of error.
+                /// Error type.
                 4..8 error_type: $type => $type_filter,
-                /// The error.
+                /// Error code.
                 8..16 code: $code => $code_filter,
                 /// M: the length of the DDP segment is valid.
                 16..17 has_length: bool => "iwarp_rdma.term_hdrct_m",
@@ -212,19 +213,19 @@ macro_rules! terminate_control {
     )*};
 }
 terminate_control! {
-    /// Terminate Control of an error that RDMAP found. RFC 5040 section 4.8.
+    /// Terminate Control of an error detected by RDMAP. RFC 5040 section 4.8.
     RdmaTerminate {
         RdmapErrorType => "iwarp_rdma.term_etype_rdma", RdmapError => "iwarp_rdma.term_errcode_rdma"
     }
-    /// Terminate Control of an error that DDP found in a tagged segment. RFC 5041 section 7.2.
+    /// Terminate Control of an error detected by DDP in a tagged segment. RFC 5041 section 7.2.
     TaggedTerminate {
         DdpErrorType => "iwarp_rdma.term_etype_ddp", TaggedError => "iwarp_rdma.term_errcode_ddp_tagged"
     }
-    /// Terminate Control of an error that DDP found in an untagged segment. RFC 5041 section 7.2.
+    /// Terminate Control of an error detected by DDP in an untagged segment. RFC 5041 section 7.2.
     UntaggedTerminate {
         DdpErrorType => "iwarp_rdma.term_etype_ddp", UntaggedError => "iwarp_rdma.term_errcode_ddp_untagged"
     }
-    /// Terminate Control of an error that MPA found. RFC 5044 section 8.
+    /// Terminate Control of an error detected by MPA. RFC 5044 section 8.
     LlpTerminate {
         LlpErrorType => "iwarp_rdma.term_etype_llp", LlpError => "iwarp_rdma.term_errcode_llp"
     }
@@ -241,8 +242,8 @@ pub(super) fn describe_terminate(registry: &mut Registry) {
 }
 
 impl RdmapOpcode {
-    /// Whether its segments are tagged, and the queue that they go to where they are not; `None` where the opcode has no
-    /// meaning. RFC 5040 section 4.1; RFC 7306.
+    /// Returns the untagged queue of the opcode's segments, `Some(None)` if they are tagged, `None` for an undefined
+    /// opcode. RFC 5040 section 4.1; RFC 7306.
     pub const fn queue(self) -> Option<Option<DdpQueue>> {
         Some(match self {
             Self::WRITE | Self::READ_RESPONSE => None,
@@ -259,30 +260,30 @@ impl RdmapOpcode {
         })
     }
 
-    /// Whether it is one of the four Sends.
+    /// Returns `true` if the opcode is one of the four Sends.
     pub const fn is_send(self) -> bool {
         matches!(self, Self::SEND | Self::SEND_INVALIDATE | Self::SEND_EVENT | Self::SEND_EVENT_INVALIDATE)
     }
 
-    /// Whether the Invalidate STag of its segments counts.
+    /// Returns `true` if its segments carry an Invalidate STag.
     pub const fn invalidates(self) -> bool {
         matches!(self, Self::SEND_INVALIDATE | Self::SEND_EVENT_INVALIDATE)
     }
 }
 
-/// Why a stream ends: what a Terminate says. RFC 5040 section 4.8.
+/// Reason that a stream ends, from a Terminate. RFC 5040 section 4.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terminate {
-    /// The layer that found the error.
+    /// Layer that detected the error.
     pub layer: TerminateLayer,
-    /// Kind of error, by its number in that layer.
+    /// Error type of that layer.
     pub error_type: u8,
-    /// The error, by its number in that layer.
+    /// Error code of that layer.
     pub code: u8,
 }
 
 impl Terminate {
-    /// Decodes the Terminate Header that begins here, and what it includes of the message at fault.
+    /// Decodes the Terminate Header at the start of `part`, and reports the included headers of the message at fault.
     pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullObserver)?;
         if O::WATCHES {
@@ -310,7 +311,7 @@ impl Terminate {
         Some(Self { layer: control.layer, error_type: control.error_type, code: control.code })
     }
 
-    /// The names of kind and error in the specifications.
+    /// Returns the specification's names of error type and error code.
     fn names(self) -> (Option<&'static str>, Option<&'static str>) {
         match (self.layer, DdpErrorType(self.error_type)) {
             (TerminateLayer::RDMA, _) => {
@@ -330,7 +331,7 @@ impl Terminate {
     }
 }
 
-/// `RDMA, Remote Protection Error, Invalid STag`; what has no name as a number.
+/// Displays `RDMA, Remote Protection Error, Invalid STag`; types and codes without a name as numbers.
 impl fmt::Display for Terminate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, error) = self.names();

@@ -1,4 +1,4 @@
-//! A DDP segment with its RDMAP control field: what one FPDU holds.
+//! DDP segment with its RDMAP control field, the content of one FPDU.
 
 use crate::field::Observer;
 use crate::frame::CapturedSlice;
@@ -12,39 +12,39 @@ use super::rdmap::{
     ReadRequest, Terminate,
 };
 
-/// Where the bytes of a segment go.
+/// Destination of the bytes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DdpTarget {
-    /// To memory that has a name.
+    /// Memory identified by an STag.
     Tagged {
-        /// Its name.
+        /// STag of the memory.
         stag: Handle,
-        /// Where in it.
+        /// Offset in the memory in bytes.
         offset: u64,
     },
-    /// To the next buffer of a queue.
+    /// Next buffer of a queue.
     Untagged {
-        /// The queue.
+        /// Queue number.
         queue: DdpQueue,
-        /// Which message of the queue.
+        /// Sequence number of the message in the queue.
         number: MessageNumber,
-        /// Where in the message.
+        /// Offset in the message in bytes.
         offset: u32,
     },
 }
 
-/// The headers of one DDP segment.
+/// Headers of one DDP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DdpSegment {
-    /// What the message is.
+    /// Message type.
     pub opcode: RdmapOpcode,
-    /// Whether the segment is the last of its message.
+    /// `true` for the last segment of its message.
     pub last: bool,
-    /// Where its bytes go.
+    /// Destination of its bytes.
     pub target: DdpTarget,
-    /// The memory that must not be used any more, in the two Sends with Invalidate.
+    /// Memory to invalidate, in the two Sends with Invalidate.
     pub invalidate: Option<Handle>,
-    /// Whether versions, reserved bits, opcode and queue are what the specifications say.
+    /// `true` if versions, reserved bits, opcode and queue conform to the specifications.
     is_regular: bool,
 }
 
@@ -55,7 +55,7 @@ impl DdpSegment {
     pub const UNTAGGED: usize =
         DdpControl::LENGTH + RdmapControl::LENGTH + Invalidate::LENGTH + Untagged::LENGTH;
 
-    /// Decodes the headers that begin a ULPDU; gives what follows them. `None` when there are too few bytes.
+    /// Decodes the headers of a ULPDU. Returns them with the payload, or `None` if there are too few bytes.
     #[inline]
     pub fn decode<'a, O: Observer<'a>>(
         ulpdu: CapturedSlice<'a>,
@@ -94,7 +94,7 @@ impl DdpSegment {
         Some((segment, ulpdu.after(length)))
     }
 
-    /// Length of its DDP and RDMAP headers in bytes.
+    /// Returns the length of the DDP and RDMAP headers in bytes.
     pub const fn header_length(&self) -> usize {
         match self.target {
             DdpTarget::Tagged { .. } => Self::TAGGED,
@@ -102,7 +102,7 @@ impl DdpSegment {
         }
     }
 
-    /// Whether the headers are what a sender makes, of a ULPDU of this length: what random bytes hardly are.
+    /// Returns `true` if the headers are valid for a ULPDU of this length. Random bytes hardly ever pass.
     pub fn is_plausible(&self, ulpdu_length: usize) -> bool {
         let payload = ulpdu_length.checked_sub(self.header_length());
         let length_fits = payload.is_some_and(|payload| match self.opcode {
@@ -119,8 +119,8 @@ impl DdpSegment {
         self.is_regular && length_fits && offset_fits
     }
 
-    /// Tells an observer everything in the FPDU that begins here, as far as it was captured in one piece and without
-    /// markers in it; `None` where it is none.
+    /// Reports everything in the FPDU at the start of `part`, as far as it was captured contiguously and without
+    /// markers. Returns `None` if its headers are incomplete.
     pub fn observe_fpdu<'a, O: Observer<'a>>(
         part: CapturedSlice<'a>,
         observer: &mut O,
@@ -197,7 +197,7 @@ mod tests {
         assert!(!decode(&read_request).unwrap().is_plausible(47));
     }
 
-    /// Keeps the names of the fields that it is told.
+    /// Collects the names of reported fields.
     #[derive(Default)]
     struct Names(Vec<&'static str>);
 

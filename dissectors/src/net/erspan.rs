@@ -1,4 +1,4 @@
-//! ERSPAN: copies of frames that a switch sends from a mirrored port through GRE. draft-foschiano-erspan-03.
+//! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
 use super::tunnel::{FrameDecodeContext, TunnelPayload, enter, lacking};
 use super::{Datagram, HeaderDefect, UnreadFrameReason};
@@ -9,14 +9,14 @@ crate::header! {
     /// ERSPAN type II. draft-foschiano-erspan-03 section 4.2.
     pub struct Erspan2 [8] "erspan" {
         0..4 version: u8 => "erspan.version",
-        /// The VLAN of the frame when it was mirrored.
+        /// VLAN of the frame when it was mirrored.
         4..16 vlan: u16 => "erspan.vlan",
         16..19 cos: u8 => "erspan.cos",
-        /// How the frame was tagged on a trunk.
+        /// Trunk encapsulation of the frame.
         19..21 encap: u8 => "erspan.encap",
-        /// The mirror cut the frame.
+        /// `true` if the mirror truncated the frame.
         21..22 truncated: bool => "erspan.truncated",
-        /// Number of the mirror session.
+        /// Identifier of the mirror session.
         22..32 spanid: u16 => "erspan.spanid",
         44..64 index: u32 => "erspan.index",
     }
@@ -24,28 +24,28 @@ crate::header! {
     /// ERSPAN type III. draft-foschiano-erspan-03 section 4.3.
     pub struct Erspan3 [12] "erspan" {
         0..4 version: u8 => "erspan.version",
-        /// The VLAN of the frame when it was mirrored.
+        /// VLAN of the frame when it was mirrored.
         4..16 vlan: u16 => "erspan.vlan",
         16..19 cos: u8 => "erspan.cos",
-        /// Whether the frame was bad, short or oversized.
+        /// Bad, short or oversized frame.
         19..21 bso: u8 => "erspan.bso",
-        /// The mirror cut the frame.
+        /// `true` if the mirror truncated the frame.
         21..22 truncated: bool => "erspan.truncated",
-        /// Number of the mirror session.
+        /// Identifier of the mirror session.
         22..32 spanid: u16 => "erspan.spanid",
-        /// When the frame was mirrored, in the unit of `gra`.
+        /// Time of mirroring, in the unit of `gra`.
         32..64 timestamp: u32 => "erspan.timestamp",
         /// Security group tag.
         64..80 sgt: u16 => "erspan.sgt",
         80..81 p: bool => "erspan.p",
-        /// What the mirrored frame begins with.
+        /// Type of the mirrored frame.
         81..86 ft: FrameType => "erspan.ft",
         86..92 hw: u8 => "erspan.hw",
-        /// Whether the frame left the mirrored port (true) or came in.
+        /// Direction: egress (true) or ingress of the mirrored port.
         92..93 direction: bool => "erspan.direction",
-        /// 0: 100 microseconds, 1: 100 nanoseconds, 2: IEEE 1588, 3: told by the platform.
+        /// Timestamp granularity. 0: 100 microseconds, 1: 100 nanoseconds, 2: IEEE 1588, 3: platform-specific.
         93..95 gra: u8 => "erspan.gra",
-        /// A platform subheader follows.
+        /// `true` if a platform subheader follows.
         95..96 o: bool => "erspan.o",
     }
 
@@ -57,19 +57,19 @@ crate::header! {
 }
 
 crate::named! {
-    /// What a mirrored frame begins with, 5 bits.
+    /// Type of a mirrored frame, 5 bits.
     pub struct FrameType(u8) {
         ETHERNET = 0 "Ethernet",
         IP = 2 "IP",
     }
 }
 
-/// What the header of type II has for a version.
+/// Version number in the header of type II.
 const VERSION_2: u8 = 1;
-/// What the header of type III has for a version.
+/// Version number in the header of type III.
 const VERSION_3: u8 = 2;
 
-/// A mirrored frame behind a header of type II.
+/// Decodes a mirrored frame after a header of type II.
 pub(super) fn type_2<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
@@ -84,7 +84,7 @@ pub(super) fn type_2<'a, O: Observer<'a>>(
     }
 }
 
-/// A mirrored frame, or what is left of it, behind a header of type III.
+/// Decodes a mirrored frame after a header of type III.
 pub(super) fn type_3<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,

@@ -1,4 +1,4 @@
-//! Generic Routing Encapsulation: IP protocol 47, around anything that has an ether type. RFC 2784, RFC 2890, RFC 1701.
+//! Generic Routing Encapsulation: IP protocol 47, with a payload of any EtherType. RFC 2784, RFC 2890, RFC 1701.
 
 use super::link::EtherType;
 use super::tunnel::{FrameDecodeContext, TunnelPayload, enter, enter_network, lacking};
@@ -14,7 +14,7 @@ pub(super) fn describe(registry: &mut Registry) {
 }
 
 crate::number! {
-    /// What tells apart what shares a tunnel of GRE; NVGRE puts a subnet into its upper 24 bits.
+    /// Key of a flow within a GRE tunnel. NVGRE uses its upper 24 bits as Virtual Subnet ID.
     pub struct KeyValue(u32) as Hex(8);
 }
 
@@ -22,7 +22,7 @@ static GRE: Field =
     Field::group("gre", "GRE", "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.");
 
 crate::header! {
-    /// What a packet of GRE holds, and which fields follow. RFC 2784 section 2.1, RFC 2890 section 2, RFC 1701.
+    /// GRE flags and protocol type. RFC 2784 section 2.1, RFC 2890 section 2, RFC 1701.
     pub struct Flags [4] "gre.flags_and_version" {
         0..1 checksum: bool => "gre.flags.checksum",
         1..2 routing: bool => "gre.flags.routing",
@@ -31,27 +31,27 @@ crate::header! {
         4..5 strict_source_route: bool => "gre.flags.strict_source_route",
         5..8 recursion_control: u8 => "gre.flags.recursion_control",
         13..16 version: u8 => "gre.flags.version",
-        /// What follows.
+        /// Type of the payload.
         16..32 proto: EtherType => "gre.proto",
     }
 
-    /// Checksum of a packet of GRE, and where its active source route is. RFC 2784 section 2.3, RFC 1701.
+    /// GRE checksum, and offset of the active source route. RFC 2784 section 2.3, RFC 1701.
     pub struct Checksum [4] "gre.checksum_and_offset" {
         0..16 checksum: u16 => "gre.checksum",
         16..32 offset: u16 => "gre.offset",
     }
 
-    /// Key of a packet of GRE. RFC 2890 section 2.1.
+    /// GRE key. RFC 2890 section 2.1.
     pub struct Key [4] "gre.key_group" {
         0..32 key: KeyValue => "gre.key",
     }
 
-    /// Sequence number of a packet of GRE. RFC 2890 section 2.2.
+    /// GRE sequence number. RFC 2890 section 2.2.
     pub struct Sequence [4] "gre.sequence" {
         0..32 sequence_number: u32 => "gre.sequence_number",
     }
 
-    /// Source route entry of GRE; family and length 0 end the list. RFC 1701.
+    /// GRE source route entry; family and length 0 end the list. RFC 1701.
     pub struct Route [4] "gre.routing" {
         0..16 address_family: u16 => "gre.routing.address_family",
         16..24 sre_offset: u8 => "gre.routing.sre_offset",
@@ -60,23 +60,23 @@ crate::header! {
     }
 }
 
-/// The version of GRE that PPTP uses, with another header. RFC 2637 section 4.1.
+/// GRE version of PPTP, which has another header. RFC 2637 section 4.1.
 const ENHANCED_GRE: u8 = 1;
 
-/// A packet of GRE: IP protocol 47.
+/// Decodes a GRE packet and its payload.
 #[inline(never)]
 pub(super) fn packet<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
-    // The options of an IP header that the capture cut end behind the frame: there is no place to enter.
+    // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if part.bytes.is_empty() {
         return way.ends(lacking(part, Flags::LENGTH, HeaderDefect::GreHeader));
     }
     observer.enter(&GRE, part.at);
     let decoded = header(part, observer);
-    // A source route may be longer than what the capture has of the packet.
+    // A source route may extend beyond the captured bytes.
     let captured_end = part.at + part.bytes.len();
     let end = decoded.as_ref().map_or(captured_end, |(.., rest)| rest.at.min(captured_end));
     observer.leave(end);
@@ -86,11 +86,11 @@ pub(super) fn packet<'a, O: Observer<'a>>(
     };
     match flags.proto {
         EtherType::TRANSPARENT_ETHERNET => {
-            // Of NVGRE the upper 24 bits are its Virtual Subnet ID: RFC 7637 section 3.2.
+            // The upper 24 bits are the Virtual Subnet ID of NVGRE: RFC 7637 section 3.2.
             let tenant = key.map_or(Tenant::NONE, |key| Tenant::network(key.0 >> 8));
             enter_network(TunnelPayload::Ethernet, rest, way, tenant, observer)
         }
-        // Type I has no header of its own, and its packets have no number.
+        // Type I has no ERSPAN header and no sequence number.
         EtherType::ERSPAN if !flags.sequence_number => enter(TunnelPayload::Ethernet, rest, way, observer),
         EtherType::ERSPAN => erspan::type_2(rest, way, observer),
         EtherType::ERSPAN_3 => erspan::type_3(rest, way, observer),
@@ -98,7 +98,7 @@ pub(super) fn packet<'a, O: Observer<'a>>(
     }
 }
 
-/// The header of GRE with the fields that its flags announce, and what follows it; or why there is nothing to read.
+/// Decodes the GRE header with its optional fields. Returns the key and the payload, or the reason to stop.
 fn header<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,

@@ -1,5 +1,5 @@
-//! InfiniBand's own routes: the Local Route Header of a native packet, and the Global Route Header, with which
-//! RoCEv1 begins.
+//! InfiniBand link and network headers: the Local Route Header of native packets, and the Global Route Header of
+//! RoCEv1.
 
 use super::link::{self, EtherType};
 use super::tunnel::TunnelNesting;
@@ -11,10 +11,10 @@ use crate::frame::CapturedSlice;
 use crate::infiniband::{Grh, InfinibandPacket, LinkNextHeader, Lrh, RdmaEncapsulation};
 
 crate::header! {
-    /// Raw header: the ether type of a packet that is not InfiniBand's own. InfiniBand Architecture
-    /// Specification volume 1, section 5.3.
+    /// Raw header: the EtherType of a packet without InfiniBand transport. InfiniBand Architecture Specification volume
+    /// 1, section 5.3.
     pub struct RawHeader [4] "infiniband.rwh" {
-        /// What follows.
+        /// Next protocol.
         16..32 etype: EtherType => "infiniband.rwh.etype",
     }
 }
@@ -26,7 +26,7 @@ static VARIANT_CRC: Field = Field {
     doc: "Variant CRC, as the two bytes stand. Section 7.8.2.",
 };
 
-/// Adds the fields of this room to a registry.
+/// Adds the fields of this module to a registry.
 pub(super) fn describe(registry: &mut Registry) {
     RawHeader::describe(registry);
     registry.field(&VARIANT_CRC);
@@ -34,7 +34,7 @@ pub(super) fn describe(registry: &mut Registry) {
 
 const VARIANT_CRC_LENGTH: usize = 2;
 
-/// A native packet, from the Local Route Header on.
+/// Decodes a native packet, starting with the Local Route Header.
 pub(super) fn local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     let Some((lrh, _)) = Lrh::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
@@ -78,7 +78,7 @@ pub(super) fn local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut
     datagram
 }
 
-/// A packet of RoCEv1, from the Global Route Header on.
+/// Decodes a RoCEv1 packet, starting with the Global Route Header.
 pub(super) fn global<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     tenant: Tenant,
@@ -114,7 +114,7 @@ fn routed<'a, O: Observer<'a>>(
     }
 }
 
-/// A packet of the InfiniBand transport.
+/// Decodes a packet of the InfiniBand transport.
 #[inline(always)]
 pub(super) fn packet<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,

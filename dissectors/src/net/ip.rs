@@ -12,7 +12,7 @@ use crate::frame::CapturedSlice;
 use crate::header::{Fixed, bits, put_bits};
 
 crate::named! {
-    /// What an IP datagram carries. <https://www.iana.org/assignments/protocol-numbers>
+    /// IP protocol number. <https://www.iana.org/assignments/protocol-numbers>
     pub struct IpProtocol(u8) {
         HOP_BY_HOP = 0 "IPv6 hop-by-hop options",
         ICMP = 1 "ICMP",
@@ -34,12 +34,12 @@ crate::named! {
     }
 }
 
-/// A length that stands in words and is told in bytes; `UNIT` bytes are a word.
+/// A length in words of `UNIT` bytes, reported in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WordCount<const UNIT: u32>(pub u16);
 
 impl<const UNIT: u32> WordCount<UNIT> {
-    /// The length in bytes.
+    /// Returns the length in bytes.
     #[inline(always)]
     pub fn bytes(self) -> u32 {
         u32::from(self.0) * UNIT
@@ -65,7 +65,7 @@ impl<'a, const UNIT: u32> Fixed<'a> for WordCount<UNIT> {
 }
 
 crate::number! {
-    /// What tells the fragments of one datagram from those of another: 16 bits in IPv4, 32 in IPv6.
+    /// Identification common to the fragments of one datagram: 16 bits in IPv4, 32 in IPv6.
     pub struct Identification(u32) as Hex(4);
 }
 
@@ -76,14 +76,14 @@ crate::header! {
         /// Length of this header with its options.
         4..8 hdr_len: WordCount<4> => "ip.hdr_len",
         8..16 dsfield: u8 => "ip.dsfield",
-        /// Length of the datagram in bytes, with this header; 0 where a segmentation offload left it open.
+        /// Length of the datagram in bytes, with this header; 0 if segmentation offload left it unset.
         16..32 len: u16 => "ip.len",
         32..48 id: Identification => "ip.id",
         48..49 rb: bool => "ip.flags.rb",
         49..50 df: bool => "ip.flags.df",
-        /// Another fragment follows.
+        /// `true` if more fragments follow.
         50..51 mf: bool => "ip.flags.mf",
-        /// Where the fragment belongs in the datagram.
+        /// Offset of the fragment in the datagram.
         51..64 frag_offset: WordCount<8> => "ip.frag_offset",
         64..72 ttl: u8 => "ip.ttl",
         72..80 proto: IpProtocol => "ip.proto",
@@ -97,7 +97,7 @@ crate::header! {
         0..4 version: u8 => "ipv6.version",
         4..12 tclass: u8 => "ipv6.tclass",
         12..32 flow: u32 => "ipv6.flow",
-        /// Length in bytes of what follows; 0 where a jumbogram or a segmentation offload left it open.
+        /// Length in bytes after this header; 0 in a jumbogram, or if segmentation offload left it unset.
         32..48 plen: u16 => "ipv6.plen",
         48..56 nxt: IpProtocol => "ipv6.nxt",
         56..64 hlim: u8 => "ipv6.hlim",
@@ -108,9 +108,9 @@ crate::header! {
     /// IPv6 fragment header. RFC 8200 section 4.5.
     pub struct Ipv6Fragment [8] "ipv6.fraghdr" {
         0..8 nxt: IpProtocol => "ipv6.fraghdr.nxt",
-        /// Where the fragment belongs in the datagram.
+        /// Offset of the fragment in the datagram.
         16..29 offset: WordCount<8> => "ipv6.fraghdr.offset",
-        /// Another fragment follows.
+        /// `true` if more fragments follow.
         31..32 more: bool => "ipv6.fraghdr.more",
         32..64 ident: Identification => "ipv6.fraghdr.ident",
     }
@@ -119,19 +119,19 @@ crate::header! {
 /// A fragment of an IP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpFragment<'a> {
-    /// What the whole datagram carries.
+    /// Protocol of the reassembled datagram.
     pub protocol: IpProtocol,
-    /// What the fragments of one datagram have in common, besides addresses and protocol.
+    /// Identification common to the fragments of one datagram.
     pub identification: Identification,
-    /// Where the fragment belongs in the payload of the datagram, in bytes, 0 to 65,528.
+    /// Offset in the payload of the datagram in bytes, 0 to 65,528.
     pub offset: u32,
-    /// Whether another fragment follows this one.
+    /// `true` if more fragments follow.
     pub more: bool,
-    /// This fragment's part of the payload.
+    /// Payload of this fragment.
     pub payload: CapturedSlice<'a>,
 }
 
-/// An IP datagram of the version that its first bits tell.
+/// Decodes an IP datagram of the version in its first four bits.
 pub(super) fn either<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
@@ -213,8 +213,7 @@ pub(super) fn version6<'a, O: Observer<'a>>(
     }
 }
 
-/// Goes through extension headers up to the transport, or to a header that tells of a fragment: what follows
-/// that is no header where the fragment is not the first.
+/// Skips extension headers up to the transport header, or up to a fragment header that marks a fragment.
 fn extensions<'a, O: Observer<'a>>(
     mut protocol: IpProtocol,
     mut part: CapturedSlice<'a>,

@@ -1,4 +1,4 @@
-//! Link layers: what names the network protocol of a frame.
+//! Link layers, up to the EtherType of a frame.
 
 use super::tunnel::TunnelNesting;
 use super::{Datagram, UnreadFrameReason, infiniband_link, ip, mpls};
@@ -6,33 +6,33 @@ use crate::field::Observer;
 use crate::frame::CapturedSlice;
 
 crate::named! {
-    /// The network protocol of a frame, as Ethernet and GRE number it.
+    /// EtherType: the network protocol, as numbered by Ethernet and GRE.
     pub struct EtherType(u16) {
         IPV4 = 0x0800 "IPv4",
         ARP = 0x0806 "ARP",
-        /// In GRE: a frame of Ethernet.
+        /// In GRE: an Ethernet frame.
         TRANSPARENT_ETHERNET = 0x6558 "Transparent Ethernet Bridging",
         VLAN = 0x8100 "802.1Q VLAN",
         IPV6 = 0x86dd "IPv6",
         FLOW_CONTROL = 0x8808 "Ethernet flow control",
         MPLS = 0x8847 "MPLS",
-        /// Labels that the sender assigned. RFC 5332 section 3.
+        /// Upstream-assigned labels. RFC 5332 section 3.
         MPLS_UPSTREAM = 0x8848 "MPLS (upstream label)",
         PPP = 0x880b "PPP",
         SERVICE_VLAN = 0x88a8 "802.1ad VLAN",
-        /// In GRE: a mirrored frame, with a header of type II where GRE has a sequence number.
+        /// In GRE: a mirrored frame, after a header of type II if GRE has a sequence number.
         ERSPAN = 0x88be "ERSPAN",
         LLDP = 0x88cc "LLDP",
-        /// In GRE: a mirrored frame behind a header of type III.
+        /// In GRE: a mirrored frame after a header of type III.
         ERSPAN_3 = 0x22eb "ERSPAN type III",
         PTP = 0x88f7 "PTP",
         /// RoCEv1: a Global Route Header follows.
         ROCE = 0x8915 "RoCE",
-        /// A VLAN tag before 802.1ad numbered it.
+        /// VLAN tag of QinQ before 802.1ad.
         OLD_SERVICE_VLAN = 0x9100 "QinQ VLAN",
     }
 
-    /// The address family of a loopback frame; IPv6 has a number of each system.
+    /// Address family of a loopback frame; the number of IPv6 depends on the system.
     pub struct Family(u32) {
         INET = 2 "IPv4",
         INET6_LINUX = 10 "IPv6 (Linux)",
@@ -41,13 +41,13 @@ crate::named! {
         INET6_MACOS = 30 "IPv6 (macOS)",
     }
 
-    /// What an ERF record holds, 7 bits.
+    /// Record type of ERF, 7 bits.
     pub struct ErfType(u8) {
         ETHERNET = 2 "Ethernet",
         COLOR_ETHERNET = 11 "Ethernet with colour",
         DSM_ETHERNET = 16 "Ethernet with stream",
         INFINIBAND = 21 "InfiniBand",
-        /// Flow control of the link, without any packet.
+        /// Link flow control without a packet.
         INFINIBAND_LINK = 25 "InfiniBand link",
     }
 }
@@ -57,7 +57,7 @@ crate::header! {
     pub struct Ethernet [14] "eth" {
         0..48 dst: [u8; 6] => "eth.dst",
         48..96 src: [u8; 6] => "eth.src",
-        /// What follows; below 0x0600 a length.
+        /// Next protocol; a length if below 0x0600.
         96..112 ethertype: EtherType => "eth.type",
     }
 
@@ -66,54 +66,54 @@ crate::header! {
         0..3 priority: u8 => "vlan.priority",
         3..4 dei: bool => "vlan.dei",
         4..16 id: u16 => "vlan.id",
-        /// What follows.
+        /// Next protocol.
         16..32 etype: EtherType => "vlan.etype",
     }
 
     /// Linux cooked capture. <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL.html>
     pub struct Sll [16] "sll" {
-        /// Whether the frame came in (0 to 3) or went out (4).
+        /// Direction: incoming (0 to 3) or outgoing (4).
         0..16 pkttype: u16 => "sll.pkttype",
-        /// Kind of device: an ARPHRD_ value of Linux.
+        /// Device type, a Linux ARPHRD_ value.
         16..32 hatype: u16 => "sll.hatype",
         32..48 halen: u16 => "sll.halen",
         48..96 src: [u8; 6] => "sll.src.eth",
-        /// What follows.
+        /// Next protocol.
         112..128 etype: EtherType => "sll.etype",
     }
 
-    /// Linux cooked capture, second form. <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html>
+    /// Linux cooked capture, version 2. <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html>
     pub struct Sll2 [20] "sll" {
-        /// What follows.
+        /// Next protocol.
         0..16 etype: EtherType => "sll.etype",
         32..64 ifindex: u32 => "sll.ifindex",
-        /// Kind of device: an ARPHRD_ value of Linux.
+        /// Device type, a Linux ARPHRD_ value.
         64..80 hatype: u16 => "sll.hatype",
-        /// Whether the frame came in (0 to 3) or went out (4).
+        /// Direction: incoming (0 to 3) or outgoing (4).
         80..88 pkttype: u8 => "sll.pkttype",
         88..96 halen: u8 => "sll.halen",
         96..144 src: [u8; 6] => "sll.src.eth",
     }
 
-    /// Loopback, in the byte order of the network. <https://www.tcpdump.org/linktypes.html>
+    /// Loopback, in network byte order. <https://www.tcpdump.org/linktypes.html>
     pub struct Loopback [4] "null" {
         0..32 family: Family => "null.family",
     }
 
-    /// Loopback, in the other byte order. <https://www.tcpdump.org/linktypes.html>
+    /// Loopback, in reverse byte order. <https://www.tcpdump.org/linktypes.html>
     pub struct SwappedLoopback [4] "null" {
         0..8 family: u8 => "null.family",
     }
 
     /// Extensible Record Format of Endace. <https://www.tcpdump.org/linktypes/LINKTYPE_ERF.html>
     pub struct Erf [16] "erf" {
-        /// An extension header of eight bytes follows.
+        /// `true` if an extension header of eight bytes follows.
         64..65 ext_header: bool => "erf.types.ext_header",
         65..72 record_type: ErfType => "erf.types.type",
         72..80 flags: u8 => "erf.flags",
         /// Length of the record in bytes, with this header.
         80..96 rlen: u16 => "erf.rlen",
-        /// How many records were lost before this one.
+        /// Number of records lost before this one.
         96..112 lctr: u16 => "erf.lctr",
         /// Length on the wire in bytes.
         112..128 wlen: u16 => "erf.wlen",
@@ -121,7 +121,7 @@ crate::header! {
 
     /// Extension header of ERF. <https://www.tcpdump.org/linktypes/LINKTYPE_ERF.html>
     pub struct ErfExtension [8] "erf.ehdr" {
-        /// Another one follows.
+        /// `true` if another extension header follows.
         0..1 more: bool => "erf.types.ext_header",
         1..8 extension_type: u8 => "erf.ehdr.types",
     }
@@ -139,7 +139,7 @@ pub(super) fn ethernet<'a, O: Observer<'a>>(
     }
 }
 
-/// Goes on with what an ether type says, through any VLAN tags.
+/// Decodes the protocol of an EtherType, after any VLAN tags.
 #[inline(always)]
 pub(super) fn network<'a, O: Observer<'a>>(
     mut ether_type: EtherType,
@@ -181,7 +181,7 @@ pub(super) fn sll2<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut 
     }
 }
 
-/// The family tells its byte order: no number of a family needs more than one byte.
+/// Decodes a loopback frame. The first byte reveals the byte order, because every family number fits one byte.
 pub(super) fn null<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     let family = if part.bytes.first().is_some_and(|first| *first != 0) {
         SwappedLoopback::decode(part.bytes, part.at, observer)
@@ -200,7 +200,7 @@ pub(super) fn null<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut 
     }
 }
 
-/// Two bytes of padding stand before the Ethernet frame of an ERF record.
+/// Length of the padding before the Ethernet frame of an ERF record, in bytes.
 const ERF_ETHERNET_PAD: usize = 2;
 
 pub(super) fn erf<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {

@@ -1,7 +1,7 @@
-//! From a captured frame down to what carries RDMA or RPC: link layers, IP, UDP and TCP, and tunnels around them.
+//! Network layers below RDMA and RPC: link layers, IP, UDP, TCP, and tunnels.
 //!
-//! Every header is described once with [`header!`](crate::header!), and that description both finds the way and
-//! tells an observer about it.
+//! Every header is described once with [`header!`](crate::header!). The description drives both decoding and reporting
+//! to the observer.
 
 mod erspan;
 pub mod gre;
@@ -35,7 +35,7 @@ use crate::frame::{CapturedSlice, Frame, LinkType};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, InfinibandPacket};
 
-/// Adds the fields of this room to a registry.
+/// Adds the fields of this module to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
     describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, SwappedLoopback, Erf, ErfExtension);
     describe_headers!(registry; Ipv4, Ipv6, Ipv6Fragment, Udp, Tcp, TcpFlagBits);
@@ -45,75 +45,75 @@ pub(crate) fn describe(registry: &mut Registry) {
     infiniband_link::describe(registry);
 }
 
-/// What a frame carries, and between whom; inside of a tunnel, what the tunnel carries.
+/// Addresses and payload of a frame. In a tunnel, those of the innermost datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Who sent it.
+    /// Source address.
     pub source: Address,
-    /// Who gets it.
+    /// Destination address.
     pub destination: Address,
-    /// Where the header with these addresses begins: IP, or the first route header of InfiniBand.
+    /// Offset of the header with these addresses: IP, or the first route header of InfiniBand.
     pub network: usize,
-    /// The identification of the IPv4 datagram (RFC 791 section 3.1); 0 where there is none.
+    /// Identification of the IPv4 datagram (RFC 791 section 3.1); 0 if there is none.
     pub identification: u16,
-    /// The virtual network that it is in.
+    /// Virtual network.
     pub tenant: Tenant,
-    /// What it carries.
+    /// Payload.
     pub carried: DatagramPayload<'a>,
 }
 
-/// What a datagram carries.
+/// Payload of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramPayload<'a> {
     /// A packet of the InfiniBand transport.
     Infiniband(InfinibandPacket<'a>),
-    /// A segment of TCP.
+    /// A TCP segment.
     Tcp(TcpSegment<'a>),
-    /// A datagram of UDP, but for RoCEv2.
+    /// A UDP datagram, except RoCEv2.
     Udp(UdpDatagram<'a>),
     /// A fragment of an IP datagram.
     Fragment(IpFragment<'a>),
-    /// Nothing that this program reads.
+    /// Nothing that is decoded.
     Other(UnreadFrameReason),
 }
 
-/// Why a frame carries nothing that this program reads.
+/// Reason that a frame has no decodable payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadFrameReason {
-    /// A link type without decoder here.
+    /// Unsupported link type.
     LinkType(LinkType),
-    /// A network protocol without meaning here, such as ARP; below 0x0600 the length of an IEEE 802.3 frame.
+    /// Unsupported network protocol, such as ARP; below 0x0600 the length of an IEEE 802.3 frame.
     EtherType(EtherType),
-    /// An IP protocol without meaning here, such as ICMP.
+    /// Unsupported IP protocol, such as ICMP.
     IpProtocol(IpProtocol),
-    /// A record type of ERF without meaning here, such as flow control of an InfiniBand link.
+    /// Unsupported ERF record type, such as flow control of an InfiniBand link.
     ErfRecord(ErfType),
-    /// An address family of a loopback frame without meaning here.
+    /// Unsupported address family of a loopback frame.
     Family(Family),
-    /// The capture ends within the header that begins here.
+    /// The capture ends within the header at this position.
     Cut {
         /// Position in the frame.
         at: usize,
     },
-    /// A header that says what cannot be.
+    /// A malformed header.
     Malformed {
-        /// What is wrong.
+        /// Kind of the defect.
         what: HeaderDefect,
         /// Position in the frame.
         at: usize,
     },
-    /// It should be a packet of the InfiniBand transport, and is none.
+    /// A malformed packet of the InfiniBand transport.
     Infiniband(infiniband::PacketError),
 }
 
-/// What is wrong with a header.
+/// Kind of a header defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderDefect {
-    /// Neither version 4 nor 6, or not the one that the layer above says.
+    /// Neither version 4 nor 6, or not the version announced by the layer below.
     IpVersion,
     /// A header length below 20 bytes or beyond the datagram.
     IpHeaderLength,
-    /// An extension header beyond the datagram, or in a place that is not allowed.
+    /// An extension header beyond the datagram, or in an invalid position.
     IpExtension,
     /// A length below 8 or beyond the datagram.
     UdpLength,
@@ -125,21 +125,21 @@ pub enum HeaderDefect {
     LrhLength,
     /// A version that is not 6.
     GrhVersion,
-    /// Something else than the Base Transport Header follows.
+    /// The next header is not the Base Transport Header.
     GrhNextHeader,
     /// A version of GRE that is neither 0 nor 1.
     GreVersion,
-    /// A GRE header beyond the datagram.
+    /// The GRE header extends beyond the datagram.
     GreHeader,
-    /// A version that is not the one of the GRE protocol type.
+    /// The version does not match the GRE protocol type.
     ErspanVersion,
     /// A frame type that is neither Ethernet nor IP.
     ErspanFrameType,
-    /// An ERSPAN header beyond the datagram.
+    /// The ERSPAN header extends beyond the datagram.
     ErspanHeader,
-    /// A label stack beyond the frame.
+    /// The label stack extends beyond the frame.
     MplsStack,
-    /// More tunnels inside of each other than are read.
+    /// Tunnels are nested too deeply.
     TunnelDepth,
 }
 
@@ -201,15 +201,15 @@ impl<'a> Datagram<'a> {
         Self::other(UnreadFrameReason::Malformed { what, at })
     }
 
-    /// A hash of who talks to whom, and in which virtual network; another one the other way round.
+    /// Returns a hash of virtual network, source and destination. It depends on the direction.
     pub(crate) fn between(&self) -> u64 {
         let mut hasher = rustc_hash::FxHasher::default();
         (self.tenant, self.source, self.destination).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Checks the ICRC of the packet that this frame carries; `None` when it carries none. What was put together
-    /// from fragments is not checked.
+    /// Checks the ICRC of the packet in this frame. Returns `None` if there is no packet. Packets reassembled from IP
+    /// fragments are not checked.
     pub fn icrc(&self, frame: &Frame<'a>) -> Option<Icrc> {
         let DatagramPayload::Infiniband(packet) = &self.carried else { return None };
         let routes = frame.bytes.get(self.network..packet.at);
@@ -222,8 +222,8 @@ impl<'a> Datagram<'a> {
 }
 
 impl DatagramPayload<'_> {
-    /// Where what is carried ends in the frame, as far as it was captured; padding of the link layer may follow. `None`
-    /// where nothing that is read is carried.
+    /// Returns the end of the payload in the frame, before any padding of the link layer, or `None` if nothing was
+    /// decoded.
     pub fn end(&self) -> Option<usize> {
         let part = |part: &CapturedSlice<'_>| part.at + part.bytes.len();
         match self {
@@ -244,7 +244,7 @@ impl DatagramPayload<'_> {
     }
 }
 
-/// Finds what a frame carries.
+/// Decodes the addresses and the payload of a frame.
 #[inline]
 pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
     let part = frame.part();
@@ -262,8 +262,7 @@ pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datag
     }
 }
 
-/// Finds what the payload of an IP datagram carries that was put together from fragments; `payload.at` is where
-/// the observer is told that it begins.
+/// Decodes the payload of an IP datagram reassembled from fragments. `payload.at` is its position for the observer.
 pub fn decode_payload<'a, O: Observer<'a>>(
     source: Address,
     destination: Address,

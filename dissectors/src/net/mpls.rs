@@ -1,8 +1,8 @@
-//! MPLS: a stack of labels, and behind it IP or a pseudo-wire of Ethernet. RFC 3032, RFC 4385, RFC 4448.
+//! MPLS: a label stack, followed by IP or an Ethernet pseudowire. RFC 3032, RFC 4385, RFC 4448.
 //!
-//! The labels do not say what follows them. The first four bits do (RFC 4928 section 3): 4 and 6 begin an IP datagram,
-//! 0 a control word, 1 a channel beside the pseudo-wire. A pseudo-wire without control word begins with any address
-//! of Ethernet, so that the bits alone may deceive; then the headers that would follow decide.
+//! The labels do not identify the payload. Its first four bits do (RFC 4928 section 3): 4 and 6 start an IP datagram, 0
+//! a control word, 1 an associated channel. A pseudowire without control word starts with an arbitrary Ethernet
+//! address, so the bits may be ambiguous. Then the plausibility of the headers after them decides.
 
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
@@ -12,21 +12,21 @@ use crate::field::{NullObserver, Observer};
 use crate::frame::CapturedSlice;
 
 crate::header! {
-    /// Label stack entry of MPLS. RFC 3032 section 2.1.
+    /// MPLS label stack entry. RFC 3032 section 2.1.
     pub struct Mpls [4] "mpls" {
         0..20 label: u32 => "mpls.label",
         20..23 exp: u8 => "mpls.exp",
-        /// This is the last entry of the stack.
+        /// `true` in the last entry of the stack.
         23..24 bottom: bool => "mpls.bottom",
         24..32 ttl: u8 => "mpls.ttl",
     }
 
-    /// Control word of an Ethernet pseudo-wire. RFC 4448 section 4.6.
+    /// Control word of an Ethernet pseudowire. RFC 4448 section 4.6.
     pub struct PseudowireControl [4] "pweth" {
         16..32 sequence_number: u16 => "pweth.cw.sequence_number",
     }
 
-    /// Channel beside a pseudo-wire. RFC 4385 section 5.
+    /// Associated channel header of a pseudowire. RFC 4385 section 5.
     pub struct PseudowireChannel [4] "pwach" {
         4..8 ver: u8 => "pwach.ver",
         8..16 res: u8 => "pwach.res",
@@ -34,12 +34,12 @@ crate::header! {
     }
 }
 
-/// IPv4 follows. RFC 3032 section 2.1.
+/// Label before an IPv4 datagram. RFC 3032 section 2.1.
 const IPV4_EXPLICIT_NULL: u32 = 0;
-/// IPv6 follows.
+/// Label before an IPv6 datagram.
 const IPV6_EXPLICIT_NULL: u32 = 2;
 
-/// A stack of labels, and what it carries.
+/// Decodes a label stack and its payload.
 #[inline(never)]
 pub(super) fn labels<'a, O: Observer<'a>>(
     mut part: CapturedSlice<'a>,
@@ -80,8 +80,8 @@ pub(super) fn labels<'a, O: Observer<'a>>(
     }
 }
 
-/// Whether the length in an IP header is that of this part, but for the padding of a short frame and a few bytes that
-/// a mirror appends; a header that the capture cut may say anything.
+/// Returns `true` if the length in the IP header matches this part, allowing for padding of a short frame and for a few
+/// bytes appended by a mirror. A truncated header always passes.
 fn may_be_ip(part: CapturedSlice<'_>) -> bool {
     let length = if part.bytes.first().is_some_and(|first| first >> 4 == 4) {
         Ipv4::decode(part.bytes, part.at, &mut NullObserver).map(|(header, _)| usize::from(header.len))
@@ -93,19 +93,19 @@ fn may_be_ip(part: CapturedSlice<'_>) -> bool {
     length.is_none_or(|length| length <= part.length && (is_padded || part.length - length <= TRAILER))
 }
 
-/// What follows the label in a frame of Ethernet that is as short as can be, in bytes.
+/// Maximum payload after one label in an Ethernet frame of minimum length, in bytes.
 const PADDED: usize = 60 - Ethernet::LENGTH - Mpls::LENGTH;
-/// The most that a mirror appends to a frame, such as a timestamp, in bytes.
+/// Maximum number of bytes that a mirror appends to a frame, such as a timestamp.
 const TRAILER: usize = 16;
 
-/// Whether an Ethernet header with an ether type of a name begins here.
+/// Returns `true` if an Ethernet header with a named EtherType begins here.
 fn is_ethernet(part: CapturedSlice<'_>) -> bool {
     Ethernet::decode(part.bytes, part.at, &mut NullObserver)
         .is_some_and(|(header, _)| header.ethertype.name().is_some())
 }
 
-/// Whether four bits of zero begin a control word, and no address of Ethernet. Its upper half is zero (RFC 4448
-/// section 4.6), which also many addresses begin with.
+/// Returns `true` if four zero bits begin a control word instead of an Ethernet address. The upper half of a control
+/// word is zero (RFC 4448 section 4.6), but many addresses begin with zeros, too.
 fn has_control_word(part: CapturedSlice<'_>) -> bool {
     match (is_ethernet(part), is_ethernet(part.after(PseudowireControl::LENGTH))) {
         (true, false) => false,

@@ -9,7 +9,7 @@ use crate::field::{Field, FieldValue, NullObserver};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::{BthOpcode, InfinibandPacket, Psn, Qpn, RdmaEncapsulation};
 
-/// An acknowledgement as Linux rxe sent it: Ethernet, IPv4, UDP 4791, BTH, AETH, ICRC.
+/// An acknowledgement of Linux rxe: Ethernet, IPv4, UDP 4791, BTH, AETH, ICRC.
 const ACK: [u8; 62] = [
     0x52, 0x54, 0x00, 0x09, 0x00, 0x02, 0x52, 0x54, 0x00, 0x09, 0x00, 0x01, 0x08, 0x00, // Ethernet
     0x45, 0x00, 0x00, 0x30, 0x4d, 0xba, 0x40, 0x00, 0x40, 0x11, 0xd8, 0xee, // IPv4
@@ -20,7 +20,7 @@ const ACK: [u8; 62] = [
     0xfd, 0x81, 0x31, 0x4d, // ICRC
 ];
 
-/// The datagram of [`ACK`].
+/// Returns the IP datagram of [`ACK`].
 fn ip() -> &'static [u8] {
     &ACK[14..]
 }
@@ -48,7 +48,7 @@ fn address(text: &str) -> Address {
     Address::Ip(text.parse().unwrap())
 }
 
-/// Holds that the link layer ends where the IP datagram of [`ACK`] begins.
+/// Asserts that the link layer header leads to the IP datagram of [`ACK`].
 #[track_caller]
 fn leads_to_the_acknowledgement(link: LinkType, header: &[u8]) {
     let bytes = [header, ip()].concat();
@@ -129,7 +129,7 @@ fn native_infiniband_goes_by_local_identifiers() {
     }
 }
 
-/// A Global Route Header with IPv4-mapped GIDs and `paylen` bytes behind it.
+/// Returns a Global Route Header with IPv4-mapped GIDs and payload length `paylen`.
 fn grh(paylen: u16) -> Vec<u8> {
     let mut grh = vec![0x60, 0, 0, 0];
     grh.extend(paylen.to_be_bytes());
@@ -166,7 +166,7 @@ fn a_native_packet_with_a_global_route_header_goes_by_gids() {
     assert_eq!((packet(datagram).wire, packet(datagram).at), (RdmaEncapsulation::InfiniBand, 48));
 }
 
-/// The datagram of [`ACK`] with an IPv6 header, and `extensions` before UDP.
+/// Returns the datagram of [`ACK`] with an IPv6 header, and `extensions` before UDP.
 fn ip6(first: u8, extensions: &[u8]) -> Vec<u8> {
     let udp = &ip()[20..];
     let mut bytes = vec![0x60, 0, 0, 0];
@@ -322,7 +322,7 @@ fn fragments_are_handed_on() {
     assert_eq!(packet(datagram).at, 8);
 }
 
-/// What an observer was told: the name of each field with its place and value; groups by their name.
+/// Observer that records name, position and value of each field, and the names of groups.
 #[derive(Default)]
 struct Told(Vec<(&'static str, Range<usize>, String)>, Vec<&'static str>);
 
@@ -375,7 +375,7 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
     assert_eq!(told.find("infiniband.variant.crc"), (28..30, "Unsigned(1286)"));
 }
 
-/// The link types that have a decoder, and one that has none.
+/// Decodes every link type: exactly the known ones are supported.
 #[test]
 fn the_link_types_that_are_known_are_those_that_are_read() {
     for link in (0..1 << 16).map(LinkType) {
@@ -401,7 +401,7 @@ const LINKS: [LinkType; 13] = [
     LinkType(9999),
 ];
 
-/// Holds of every observer: groups are left as they were entered, and no field lies outside the bytes.
+/// Observer that asserts that groups are nested correctly and that fields are within the bytes.
 struct Within(usize, usize);
 
 impl<'a> Observer<'a> for Within {
@@ -420,7 +420,7 @@ impl<'a> Observer<'a> for Within {
     }
 }
 
-/// Holds that bytes decode to the same with and without an observer, and that all of it lies within the frame.
+/// Asserts that bytes decode to the same with and without an observer, and that all positions are within the frame.
 fn holds_for(link: LinkType, bytes: &[u8], length: usize) {
     let frame = cut_frame(link, bytes, length);
     let datagram = decode(&frame, &mut NullObserver);
@@ -476,7 +476,7 @@ proptest::proptest! {
         holds_for(link, &bytes, length);
     }
 
-    /// The way that the header descriptions find is the way that etherparse finds.
+    /// Compares the header descriptions with etherparse.
     #[test]
     fn etherparse_finds_the_same_ports_and_payload(
         vlans in 0usize..3,

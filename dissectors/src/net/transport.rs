@@ -1,4 +1,4 @@
-//! What IP carries: UDP and TCP, what RoCEv2 puts into UDP, and the tunnels that lead on from here.
+//! IP payloads: UDP and TCP, RoCEv2 in UDP, and tunnels.
 
 use super::ip::{IpProtocol, WordCount};
 use super::link::EtherType;
@@ -11,26 +11,26 @@ use crate::header::Fixed;
 use crate::infiniband::RdmaEncapsulation;
 
 crate::number! {
-    /// Sequence number of TCP, counted modulo 2^32. RFC 9293 section 3.4.
+    /// TCP sequence number, modulo 2^32. RFC 9293 section 3.4.
     pub struct TcpSequence(u32) as Unsigned;
 }
 
 impl TcpSequence {
-    /// The number `count` bytes later.
+    /// Returns the sequence number `count` bytes later, modulo 2^32.
     #[inline]
     #[must_use]
     pub const fn add(self, count: u32) -> Self {
         Self(self.0.wrapping_add(count))
     }
 
-    /// How many bytes `other` comes after `self`, from -2^31 to 2^31 - 1; negative when it comes before.
+    /// Returns the number of bytes from `self` to `other`, -2^31 to 2^31 - 1; negative if `other` comes first.
     #[inline]
     pub const fn distance(self, other: Self) -> i32 {
         other.0.wrapping_sub(self.0) as i32
     }
 }
 
-/// Control bits of TCP, 8 bits. RFC 9293 section 3.1.
+/// TCP control bits, 8 bits. RFC 9293 section 3.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TcpFlags(pub u8);
 
@@ -46,22 +46,22 @@ const TCP_FLAGS: &[FlagName] = &[
 ];
 
 impl TcpFlags {
-    /// The sender has no more to say.
+    /// Returns `true` if the sender finished sending.
     pub const fn fin(self) -> bool {
         self.0 & 0x01 != 0
     }
 
-    /// The sequence number is the one before the first byte.
+    /// Returns `true` if the segment synchronizes sequence numbers; the SYN precedes the first byte.
     pub const fn syn(self) -> bool {
         self.0 & 0x02 != 0
     }
 
-    /// The connection is broken off.
+    /// Returns `true` if the connection is reset.
     pub const fn rst(self) -> bool {
         self.0 & 0x04 != 0
     }
 
-    /// The acknowledgement number counts.
+    /// Returns `true` if the acknowledgment number is valid.
     pub const fn ack(self) -> bool {
         self.0 & 0x10 != 0
     }
@@ -109,7 +109,7 @@ crate::header! {
         144..160 urgent_pointer: u16 => "tcp.urgent_pointer",
     }
 
-    /// The control bits of TCP one by one. RFC 9293 section 3.1.
+    /// TCP control bits, one by one. RFC 9293 section 3.1.
     pub struct TcpFlagBits [1] "tcp.flags" {
         0..1 cwr: bool => "tcp.flags.cwr",
         1..2 ece: bool => "tcp.flags.ece",
@@ -122,7 +122,7 @@ crate::header! {
     }
 }
 
-/// What stands between the fixed part of a TCP header and its payload.
+/// Options between the fixed part of a TCP header and its payload.
 pub(super) static TCP_OPTIONS: Field = Field {
     name: "tcp.options",
     label: "options",
@@ -130,38 +130,38 @@ pub(super) static TCP_OPTIONS: Field = Field {
     doc: "Options. RFC 9293 section 3.1",
 };
 
-/// The byte of a TCP header that holds its control bits.
+/// Offset of the control bits in a TCP header.
 const TCP_FLAGS_AT: usize = 13;
 
-/// A segment of TCP.
+/// A TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSegment<'a> {
-    /// Who sent it.
+    /// Source port.
     pub source_port: Port,
-    /// Who gets it.
+    /// Destination port.
     pub destination_port: Port,
-    /// Number of the first byte of the payload, or of the SYN before it.
+    /// Sequence number of the first payload byte, or of the SYN.
     pub sequence: TcpSequence,
-    /// Number of the byte that is expected next in the other direction.
+    /// Next sequence number expected from the other direction.
     pub acknowledgment: TcpSequence,
     /// Control bits.
     pub flags: TcpFlags,
-    /// Receive window as it stands, not scaled.
+    /// Receive window, unscaled.
     pub window: u16,
-    /// Options as they stand, as far as they were captured. RFC 9293 section 3.1.
+    /// Raw options, as far as they were captured. RFC 9293 section 3.1.
     pub options: &'a [u8],
-    /// Bytes of the stream.
+    /// Stream bytes.
     pub payload: CapturedSlice<'a>,
 }
 
-/// A datagram of UDP.
+/// A UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpDatagram<'a> {
-    /// Who sent it.
+    /// Source port.
     pub source_port: Port,
-    /// Who gets it.
+    /// Destination port.
     pub destination_port: Port,
-    /// What it holds.
+    /// Payload.
     pub payload: CapturedSlice<'a>,
 }
 

@@ -1,7 +1,7 @@
-//! Tunnels: datagrams and frames inside of IP datagrams, as overlays carry them and mirror ports send their copies.
+//! Tunnels: datagrams and frames inside IP datagrams, from overlay networks and mirror ports.
 //!
-//! Whatever stands inside is read as if it stood alone, tunnels included, down to a depth of [`TunnelNesting::MOST`]. The
-//! addresses of what is inside are those of the [`Datagram`].
+//! The payload of a tunnel is decoded like a frame without tunnel, up to [`TunnelNesting::MOST`] nested tunnels. The
+//! addresses of a [`Datagram`] are those of the innermost one.
 
 use super::link::{self, EtherType};
 use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, ip};
@@ -9,21 +9,21 @@ use crate::address::{Address, Tenant};
 use crate::field::Observer;
 use crate::frame::CapturedSlice;
 
-/// How many tunnels stand around a header.
+/// Number of tunnels around a header, and the virtual network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TunnelNesting {
     tunnels: u8,
-    /// The virtual network that the way is in.
+    /// Virtual network of the innermost tunnel.
     pub(super) tenant: Tenant,
 }
 
 impl TunnelNesting {
-    /// What is around it is the link layer of the capture.
+    /// No tunnel: directly in the link layer of the capture.
     pub(super) const NONE: Self = Self { tunnels: 0, tenant: Tenant::NONE };
-    /// The most tunnels around anything that is read. Who mirrors an overlay has two or three.
+    /// Maximum number of nested tunnels. A mirrored overlay network has two or three.
     const MOST: u8 = 8;
 
-    /// No tunnels, in this virtual network.
+    /// Returns a nesting without tunnels in this virtual network.
     pub(super) fn within(tenant: Tenant) -> Self {
         Self { tenant, ..Self::NONE }
     }
@@ -33,41 +33,42 @@ impl TunnelNesting {
     }
 }
 
-/// How far the way into a frame has come: the innermost network header, and the tunnels around it.
+/// Decoding state of a frame: the innermost network header and the tunnels around it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameDecodeContext {
-    /// Who sent it.
+    /// Source address.
     pub(super) source: Address,
-    /// Who gets it.
+    /// Destination address.
     pub(super) destination: Address,
-    /// Where the header with these addresses begins.
+    /// Offset of the header with these addresses.
     pub(super) network: usize,
-    /// The identification of the IPv4 datagram; 0 where there is none.
+    /// Identification of the IPv4 datagram; 0 if there is none.
     pub(super) identification: u16,
-    /// The tunnels around that header.
+    /// Tunnels around that header.
     pub(super) depth: TunnelNesting,
 }
 
 impl FrameDecodeContext {
-    /// No network header was met yet.
+    /// Returns a state before any network header.
     pub(super) fn without_network(depth: TunnelNesting) -> Self {
         Self { source: Address::Unknown, destination: Address::Unknown, network: 0, identification: 0, depth }
     }
 
-    /// The end of the way.
+    /// Returns the datagram with this payload.
     #[inline(always)]
     pub(super) fn carries(self, carried: DatagramPayload<'_>) -> Datagram<'_> {
         let Self { source, destination, network, identification, depth } = self;
         Datagram { source, destination, network, identification, tenant: depth.tenant, carried }
     }
 
-    /// The end of the way, where nothing that is read comes.
+    /// Returns the datagram with the reason that it has no decodable payload.
     pub(super) fn ends<'a>(self, reason: UnreadFrameReason) -> Datagram<'a> {
         self.carries(DatagramPayload::Other(reason))
     }
 }
 
-/// Why a header is not whole: the capture cut it, or what is around it is too short for its `length` bytes.
+/// Returns the defect of an incomplete header: malformed if the enclosing length is below `length` bytes, otherwise
+/// cut.
 pub(super) fn lacking(part: CapturedSlice<'_>, length: usize, what: HeaderDefect) -> UnreadFrameReason {
     if part.length < length {
         UnreadFrameReason::Malformed { what, at: part.at }
@@ -76,18 +77,18 @@ pub(super) fn lacking(part: CapturedSlice<'_>, length: usize, what: HeaderDefect
     }
 }
 
-/// What a tunnel holds.
+/// Payload type of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TunnelPayload {
-    /// A frame of Ethernet, without its check sequence.
+    /// An Ethernet frame without frame check sequence.
     Ethernet,
-    /// What an ether type says.
+    /// A packet of this EtherType.
     Network(EtherType),
-    /// An IP datagram of the version that its first bits tell.
+    /// An IP datagram of the version in its first four bits.
     Ip,
 }
 
-/// Goes on with what is in a tunnel. Frames without tunnel never come here, so that this is kept out of their way.
+/// Decodes the payload of a tunnel. Kept out of line, because frames without tunnel do not need it.
 pub(super) fn enter<'a, O: Observer<'a>>(
     inside: TunnelPayload,
     part: CapturedSlice<'a>,
@@ -97,7 +98,7 @@ pub(super) fn enter<'a, O: Observer<'a>>(
     enter_network(inside, part, way, Tenant::NONE, observer)
 }
 
-/// The same, where the tunnel names a virtual network.
+/// Same as [`enter`] for a tunnel with a virtual network.
 #[inline(never)]
 pub(super) fn enter_network<'a, O: Observer<'a>>(
     inside: TunnelPayload,
@@ -115,7 +116,7 @@ pub(super) fn enter_network<'a, O: Observer<'a>>(
         TunnelPayload::Ip => ip::either(part, depth, observer),
     };
     match (datagram.source, datagram.destination) {
-        // A frame has addresses of its own, if none of a network.
+        // A tunneled Ethernet frame never takes the outer addresses, even if it has no network address.
         (Address::Unknown, Address::Unknown) if inside != TunnelPayload::Ethernet => {
             way.carries(datagram.carried)
         }

@@ -1,4 +1,4 @@
-//! VXLAN: frames of Ethernet in UDP. RFC 7348.
+//! VXLAN: Ethernet frames in UDP. RFC 7348.
 
 use super::transport::UdpDatagram;
 use super::tunnel::{FrameDecodeContext, TunnelPayload, enter_network};
@@ -7,10 +7,10 @@ use crate::address::{Port, Tenant};
 use crate::field::Observer;
 
 crate::header! {
-    /// Virtual eXtensible Local Area Network, with the bits of its group policy. RFC 7348 section 5.
+    /// Virtual eXtensible Local Area Network, with the group policy bits. RFC 7348 section 5.
     pub struct Vxlan [8] "vxlan" {
         0..1 flag_g: bool => "vxlan.flag_g",
-        /// The network identifier is valid.
+        /// `true` if the network identifier is valid.
         4..5 flag_i: bool => "vxlan.flag_i",
         9..10 flag_d: bool => "vxlan.flag_d",
         12..13 flag_a: bool => "vxlan.flag_a",
@@ -23,7 +23,7 @@ crate::header! {
 /// Destination port of VXLAN. RFC 7348 section 5.
 pub(super) const PORT: Port = Port(4789);
 
-/// A datagram of UDP to the port of VXLAN; without a valid network identifier it is none of VXLAN.
+/// Decodes a UDP datagram to the VXLAN port. Without a valid network identifier it is plain UDP.
 #[inline(never)]
 pub(super) fn datagram<'a, O: Observer<'a>>(
     datagram: UdpDatagram<'a>,
@@ -44,5 +44,5 @@ pub(super) fn datagram<'a, O: Observer<'a>>(
     }
 }
 
-/// The bit of the first byte of VXLAN that says that there is a network identifier.
+/// Bit of the first VXLAN byte that marks a valid network identifier.
 const VALID_VNI: u8 = 0x08;

@@ -1,8 +1,8 @@
-//! NFS and its companions: what a Call asks for and a Reply answers.
+//! NFS and its auxiliary programs: arguments and results of all procedures.
 //!
-//! [`Procedure`] finds the description of a procedure's arguments and results. [`v2`], [`v3`] and [`v4`] hold those of
-//! NFS; the rooms beside them hold those of the programs that NFSv2 and NFSv3 need: who mounts ([`mount`]), who locks
-//! ([`nlm`], [`nsm`]), who may do what ([`nfsacl`]), how much ([`rquota`]), and who listens where ([`rpcbind`]).
+//! [`Procedure`] finds the description of a procedure's arguments and results. [`v2`], [`v3`] and [`v4`] contain those
+//! of NFS. The other modules contain the auxiliary programs of NFSv2 and NFSv3: mounting ([`mount`]), locking ([`nlm`],
+//! [`nsm`]), access control lists ([`nfsacl`]), quotas ([`rquota`]) and port mapping ([`rpcbind`]).
 
 use crate::field::registry::Registry;
 
@@ -26,7 +26,7 @@ mod wire_builder;
 pub use procedure::{Procedure, TextItems, procedure_name, text_items};
 pub use status_union::{ProcedureStatus, ResultStatus, StatusUnion};
 
-/// Adds the fields of this room to a registry.
+/// Adds the fields of this module to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
     Procedure::describe(registry);
     v4::describe(registry);

@@ -1,7 +1,7 @@
-//! Tables of procedures and operations: number, RFC name, arguments, results, and the section, in one place.
+//! Tables of procedures and operations: number, name, arguments, results and section of the specification.
 
-/// Describes a table of operations. It makes the number as a type with named constants, and one enum each for the
-/// arguments and the results, whose variants carry the RFC's names.
+/// Describes a table of operations. Generates a type for the number with named constants, and one enum each for the
+/// arguments and the results, whose variants have the RFC's names.
 ///
 /// ```text
 /// operations! { "nfs";
@@ -11,7 +11,7 @@
 ///     1 GETATTR(GetattrArgs<'a>) -> GetattrRes, "Get file attributes. RFC 1813 section 3.3.1";
 /// }
 /// ```
-/// `Results<>` is for results that hold nothing of the message's bytes.
+/// `Results<>` is for results that borrow nothing from the message.
 #[macro_export]
 macro_rules! operations {
     ($group:literal;
@@ -46,13 +46,13 @@ macro_rules! operations {
         impl $number {
             $(#[doc = $about] pub const $name: Self = Self($code);)*
 
-            /// Every number of the table, in its order.
+            /// All numbers of the table, in table order.
             pub const ALL: &'static [Self] = &[$(Self($code)),*];
 
             /// The numbers of the table with their names.
             pub const NAMES: &'static [$crate::field::FlagName] = &[$(($code, stringify!($name))),*];
 
-            /// The RFC's name, if the number is in the table.
+            /// Returns the name in the RFC, if the number is in the table.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(stringify!($name)),)*
@@ -60,7 +60,7 @@ macro_rules! operations {
                 }
             }
 
-            /// The operation as one group of fields, if the number is in the table.
+            /// Returns the operation as a group of fields, if the number is in the table.
             pub const fn field(self) -> Option<&'static $crate::field::Field> {
                 match self.0 {
                     $($code => Some(const { &$crate::field::Field::group(
@@ -70,7 +70,7 @@ macro_rules! operations {
             }
         }
 
-        /// The name, or the number where it has none.
+        /// Displays the name, or the number if it has none.
         impl std::fmt::Display for $number {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self.name() {
@@ -81,30 +81,31 @@ macro_rules! operations {
         }
     };
 
-    // The lifetime of the message's bytes, and the same again: in the first place where the bodies borrow them, and
-    // otherwise in the second, where only decoding needs it.
+    // The lifetime of the message occurs twice: in the first place if the bodies borrow the message, otherwise in the
+    // second, where only decoding needs it.
     (@bodies $number:ident, $bodies:ident $message:lifetime [$($lt:lifetime)?] [$($free:lifetime)?], $doc:literal,
      $($name:ident($body:ty), $about:literal;)*) => {
         #[doc = $doc]
         #[derive(Clone, Debug, PartialEq)]
-        // A box would make decoding allocate.
+        // Boxing would make decoding allocate.
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, clippy::large_enum_variant)]
         pub enum $bodies $(<$lt>)? {
             $(#[doc = $about] $name($body),)*
         }
 
         impl<$($lt)?> $bodies $(<$lt>)? {
-            /// Which operation this belongs to.
+            /// Returns the number of the operation.
             pub fn number(&self) -> $number {
                 match self {
                     $(Self::$name(_) => $number::$name,)*
                 }
             }
 
-            /// Reads what belongs to operation `number`, which the cursor has passed already.
+            /// Decodes the body of operation `number`, which precedes the cursor.
             ///
             /// # Errors
-            /// [`Error::Unknown`](crate::xdr::XdrError::Unknown) for a number that is not in the table; else as its type.
+            /// Returns [`XdrError::Unknown`](crate::xdr::XdrError::Unknown) for a number that is not in the table, or
+            /// an error of the body's type.
             #[inline]
             pub fn decode<$($free,)? O: $crate::field::Observer<$message>>(
                 number: $number,
@@ -127,8 +128,8 @@ macro_rules! operations {
                 this
             }
 
-            /// Whether the body of operation `number` can hold a DDP-eligible item, whatever form it takes (RFC 8267
-            /// sections 4 and 6.1). Such results match the Write chunks, one by one.
+            /// Returns `true` if the body of operation `number` can contain a DDP-eligible item in any form (RFC 8267
+            /// sections 4 and 6.1). Such results are paired with the Write chunks in order.
             pub const fn is_ddp_eligible(number: $number) -> bool {
                 match number {
                     $($number::$name => <$body as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE,)*
@@ -136,14 +137,14 @@ macro_rules! operations {
                 }
             }
 
-            /// Adds every operation and the fields of its body to a registry.
+            /// Adds all operations and the fields of their bodies to a registry.
             pub fn describe(registry: &mut $crate::field::registry::Registry) {
                 $(if let Some(field) = $number::$name.field() {
                     registry.xdr::<$body>(field, "");
                 })*
             }
 
-            /// Appends the body, without the operation's number.
+            /// Appends the body without the operation number.
             pub fn encode(&self, encoder: &mut $crate::xdr::Encoder) {
                 match self {
                     $(Self::$name(body) => $crate::xdr::Xdr::encode(body, encoder),)*

@@ -1,4 +1,4 @@
-//! Procedures by program, version and number, whatever program they belong to.
+//! Procedures of all programs, by program, version and number.
 
 use crate::field::registry::Registry;
 use crate::field::{NullObserver, Observer};
@@ -8,32 +8,32 @@ use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 pub use super::v4::TextItems;
 use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 
-/// Describes which programs and versions have tables of procedures, and in which room each stands.
+/// Maps programs and versions to the modules with their procedure tables.
 macro_rules! programs {
     ($($(#[doc = $doc:literal])+ $variant:ident = $program:ident $version:literal: $($room:ident)::+;)*) => {
-        /// A procedure whose arguments and results are described.
+        /// A procedure with known arguments and results.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Procedure {
             $($(#[doc = $doc])+ $variant($($room)::+::Procedure),)*
-            /// COMPOUND of NFSv4, any minor version.
+            /// COMPOUND of any minor version of NFSv4.
             Compound,
-            /// CB_COMPOUND of NFSv4, any minor version.
+            /// CB_COMPOUND of any minor version of NFSv4.
             CbCompound,
-            /// A procedure that does nothing.
+            /// The NULL procedure.
             Null,
         }
 
         impl Procedure {
-            /// The programs and versions that have a table of procedures.
+            /// Programs and versions with a procedure table.
             pub const PROGRAMS: &'static [(Program, u32)] = &[$((Program::$program, $version)),*];
 
-            /// Adds the fields of every table to a registry.
+            /// Adds the fields of all tables to a registry.
             pub(super) fn describe(registry: &mut Registry) {
                 $($($room)::+::Args::describe(registry);
                 $($room)::+::Results::describe(registry);)*
             }
 
-            /// The procedure of these numbers, if it stands in a table.
+            /// Returns the procedure with these numbers, if it is in a table.
             fn in_table(program: Program, version: u32, number: u32) -> Option<Self> {
                 match (program, version) {
                     $((Program::$program, $version) => {
@@ -44,7 +44,7 @@ macro_rules! programs {
                 }
             }
 
-            /// The RFC's name without prefix.
+            /// Returns the name in the RFC without prefix.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant(procedure) => procedure.name().unwrap_or("NULL"),)*
@@ -54,10 +54,10 @@ macro_rules! programs {
                 }
             }
 
-            /// Reads how it went from the results, where the cursor stands; `None` where the procedure has no status.
+            /// Decodes the status from the results at the cursor, or returns `None` for procedures without status.
             ///
             /// # Errors
-            /// Where the message ends before the status.
+            /// Returns an error if the message ends before the status.
             pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
                 match self {
                     $(Self::$variant(procedure) => procedure.status(results),)*
@@ -68,10 +68,10 @@ macro_rules! programs {
                 }
             }
 
-            /// Reads the arguments, telling the observer.
+            /// Decodes the arguments and reports them to the observer.
             ///
             /// # Errors
-            /// Where they could not be read further; what was told before stands.
+            /// Returns an error if decoding fails; fields reported before remain valid.
             pub fn arguments<'a, O: Observer<'a>>(
                 self,
                 cursor: &mut Cursor<'a>,
@@ -87,10 +87,10 @@ macro_rules! programs {
                 }
             }
 
-            /// Reads the results, telling the observer.
+            /// Decodes the results and reports them to the observer.
             ///
             /// # Errors
-            /// Where they could not be read further; what was told before stands.
+            /// Returns an error if decoding fails; fields reported before remain valid.
             pub fn results<'a, O: Observer<'a>>(
                 self,
                 cursor: &mut Cursor<'a>,
@@ -106,10 +106,10 @@ macro_rules! programs {
                 }
             }
 
-            /// Reads the arguments, and appends what they encode to.
+            /// Decodes the arguments and appends their encoding.
             ///
             /// # Errors
-            /// Where they could not be read further; what was appended then is of no use.
+            /// Returns an error if decoding fails; the appended bytes are then invalid.
             pub fn encode_arguments_again(
                 self,
                 cursor: &mut Cursor<'_>,
@@ -126,10 +126,10 @@ macro_rules! programs {
                 }
             }
 
-            /// Reads the results, and appends what they encode to.
+            /// Decodes the results and appends their encoding.
             ///
             /// # Errors
-            /// Where they could not be read further; what was appended then is of no use.
+            /// Returns an error if decoding fails; the appended bytes are then invalid.
             pub fn encode_results_again(
                 self,
                 cursor: &mut Cursor<'_>,
@@ -185,11 +185,11 @@ programs! {
 }
 
 impl Procedure {
-    /// The procedure of these numbers, if it is described.
+    /// Returns the procedure with these numbers, if it is known.
     pub fn of(program: Program, version: u32, number: u32) -> Option<Self> {
         match (program, version, number) {
             (Program::NFS, 4, 1) => Some(Self::Compound),
-            // A client picks the number of its callback program, and every minor version calls itself version 1.
+            // A client chooses the number of its callback program, and all minor versions use version 1.
             (program, _, 1) if program.is_transient() => Some(Self::CbCompound),
             (Program::NFS, 4, 0) => Some(Self::Null),
             (program, _, 0) if program.is_transient() => Some(Self::Null),
@@ -197,19 +197,19 @@ impl Procedure {
         }
     }
 
-    /// Whether the procedures of this version are described. Callback programs, whose number the client picks, are not told
-    /// from programs that nobody knows.
+    /// Returns `true` if the procedures of this version are known. Excludes callback programs, because their
+    /// client-chosen numbers do not distinguish them from unknown programs.
     pub fn describes(program: Program, version: u32) -> bool {
         (program, version) == (Program::NFS, 4) || Self::PROGRAMS.contains(&(program, version))
     }
 
-    /// Whether it is made of operations.
+    /// Returns `true` if it consists of operations.
     pub fn is_compound(self) -> bool {
         matches!(self, Self::Compound | Self::CbCompound)
     }
 
-    /// How many operations a Call of COMPOUND or CB_COMPOUND says it has; `None` for other procedures, and where the message
-    /// ends before.
+    /// Returns the number of operations in a Call of COMPOUND or CB_COMPOUND. `None` for other procedures, and if the
+    /// message ends before the number.
     pub fn operations(self, mut arguments: Cursor<'_>) -> Option<u32> {
         let (cursor, observer) = (&mut arguments, &mut NullObserver);
         match self {
@@ -219,7 +219,8 @@ impl Procedure {
         }
     }
 
-    /// How many results a Reply of COMPOUND or CB_COMPOUND says it has, if it says that all operations were done.
+    /// Returns the number of results in a Reply of COMPOUND or CB_COMPOUND, if its status says that all operations
+    /// succeeded.
     pub fn successful_results(self, mut results: Cursor<'_>) -> Option<u32> {
         let (cursor, observer) = (&mut results, &mut NullObserver);
         let (status, count) =
@@ -235,8 +236,8 @@ impl Procedure {
     }
 }
 
-/// Reads a COMPOUND to its end, and appends what it encodes to. An operation that cannot be read is an error, as its
-/// bytes would be appended as they are.
+/// Decodes a COMPOUND to its end and appends its encoding. An undecodable operation is an error; its bytes would
+/// otherwise be copied verbatim.
 fn compound_again<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
     cursor: &mut Cursor<'a>,
     encoder: &mut Encoder,
@@ -253,7 +254,7 @@ fn compound_again<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
     Ok(())
 }
 
-/// Walks a COMPOUND to its end, and leaves the cursor there.
+/// Decodes a COMPOUND, and moves the cursor to its end.
 fn compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
@@ -269,7 +270,7 @@ fn compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a>>(
     Ok(())
 }
 
-/// The name of a procedure, also of those whose arguments are not described.
+/// Returns the name of a procedure, even if its arguments are not decoded.
 pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'static str> {
     match Procedure::of(program, version, number) {
         Some(procedure) => Some(procedure.name()),
@@ -278,8 +279,7 @@ pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'s
     }
 }
 
-/// Which chunks of a Call hold text that people read, so that their bytes are worth keeping; the cursor stands at the
-/// arguments.
+/// Returns which chunks of a Call contain text for display, which should be retained. The cursor is at the arguments.
 pub fn text_items(procedure: Procedure, mut cursor: Cursor<'_>) -> TextItems {
     match procedure {
         Procedure::V2(procedure) => {
@@ -291,7 +291,7 @@ pub fn text_items(procedure: Procedure, mut cursor: Cursor<'_>) -> TextItems {
         Procedure::Compound => v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
             .map(|call| call.text_items())
             .unwrap_or_default(),
-        // RFC 8267 sections 5 and 6.5: nothing of these is DDP-eligible.
+        // RFC 8267 sections 5 and 6.5: these have no DDP-eligible items.
         _ => TextItems::default(),
     }
 }

@@ -1,4 +1,4 @@
-//! The union that nearly every NFS result is: a status, then the result if the status says OK.
+//! Union of most NFS results: a status, then the result if the status is OK.
 
 use std::ops::Range;
 
@@ -6,30 +6,30 @@ use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
-/// A status whose value decides what follows it.
+/// A status that discriminates a union.
 pub trait ResultStatus: for<'a> Xdr<'a> + Copy + PartialEq {
-    /// The value that says that the result follows.
+    /// Value on success, which the result follows.
     const OK: Self;
-    /// The status as a field of its own.
+    /// The status as a field.
     const FIELD: &'static Field;
 }
 
-/// How a procedure went, in the words of its own protocol: `nfsstat3`, `mountstat3`, `nlm4_stats`.
+/// Outcome of a procedure in its own protocol: `nfsstat3`, `mountstat3`, `nlm4_stats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcedureStatus {
-    /// The number.
+    /// Status number.
     pub number: u32,
-    /// Its name, if the specification has one.
+    /// Name in the specification, if it has one.
     pub name: Option<&'static str>,
-    /// Whether it says that the procedure was done. Not every protocol has 0 for that.
+    /// `true` on success, which is not 0 in every protocol.
     pub is_ok: bool,
 }
 
 impl ProcedureStatus {
-    /// Reads a status.
+    /// Decodes a status.
     ///
     /// # Errors
-    /// Where the message ends before it.
+    /// Returns an error if the message ends before the status.
     pub fn read<S: ResultStatus>(cursor: &mut Cursor<'_>) -> Result<Self, XdrError> {
         let mut heard = StatusCollector::default();
         let status = S::decode(cursor, S::FIELD, &mut heard)?;
@@ -37,7 +37,7 @@ impl ProcedureStatus {
     }
 }
 
-/// Listens to an enumeration: its number, and the name that its specification gives it.
+/// Observer that collects number and name of an enumeration value.
 #[derive(Default)]
 struct StatusCollector {
     number: u32,
@@ -59,14 +59,14 @@ impl<'a> Observer<'a> for StatusCollector {
 /// `union switch (status) { case OK: T; default: E; }`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusUnion<S, T, E = Void> {
-    /// It was done; here is the result.
+    /// Success, with the result.
     Ok(T),
-    /// It was not done, and why.
+    /// Failure, with the status.
     Fail(S, E),
 }
 
 impl<S: ResultStatus, T, E> StatusUnion<S, T, E> {
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> S {
         match self {
             Self::Ok(_) => S::OK,
@@ -74,7 +74,7 @@ impl<S: ResultStatus, T, E> StatusUnion<S, T, E> {
         }
     }
 
-    /// The result, if there is one.
+    /// Returns the result, on success.
     pub fn ok(&self) -> Option<&T> {
         match self {
             Self::Ok(result) => Some(result),

@@ -1,4 +1,4 @@
-//! What the specifications list, held against the tables and their examples; and messages of real peers.
+//! Comparison of the tables and their examples with the specifications, and messages of real peers.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use crate::field::{Field, FieldValue, NullObserver, Observer};
 use crate::rpc::{self, Program};
 use crate::xdr::{Cursor, Encoder, Xdr};
 
-/// The procedures of NLM up to 15, which every version has, and the callback of NSM.
+/// Procedures of NLM up to 15, common to all versions, and the callback of NSM.
 const NLM: &str = "NULL TEST LOCK CANCEL UNLOCK GRANTED TEST_MSG LOCK_MSG CANCEL_MSG UNLOCK_MSG GRANTED_MSG \
                    TEST_RES LOCK_RES CANCEL_RES UNLOCK_RES GRANTED_RES NSM_NOTIFY";
-/// Those of versions 3 and 4, which leave 17 to 19 out.
+/// Procedures of NLM versions 3 and 4, which do not define 17 to 19.
 const NLM_OF_DOS: &str = "- - - SHARE UNSHARE NM_LOCK FREE_ALL";
 
-/// A program, its version, the names of its procedures from 0 on, and the examples.
+/// A program, its version, the names of its procedures from 0, and the examples.
 type Listed = (Program, u32, String, Examples);
 
-/// What RFC 1094, RFC 1813, RFC 1833, XNFS and the XDR files of the others list.
+/// Returns the procedures listed in RFC 1094, RFC 1813, RFC 1833, XNFS and the XDR files of the other programs.
 fn listed() -> Vec<Listed> {
     let mount = "NULL MNT DUMP UMNT UMNTALL EXPORT";
     let nlm = format!("{NLM} {NLM_OF_DOS}");
@@ -69,7 +69,7 @@ fn listed() -> Vec<Listed> {
     ]
 }
 
-/// Writes down the values that a decoder tells.
+/// Observer that records values.
 #[derive(Default)]
 struct Told(Vec<String>);
 
@@ -131,7 +131,7 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
             procedure.results(&mut cursor, &mut NullObserver).unwrap();
             procedure.encode_results_again(&mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
-            // A status that the result has is known by its name.
+            // The status of a result has a name.
             let status = procedure.status(Cursor::new(bytes)).unwrap();
             assert!(status.is_none_or(|status| status.name.is_some()), "{program} {version} {number}");
         }
@@ -143,8 +143,8 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }
 
-/// Reads a Call and its Reply as real peers sent them over TCP, without record mark, to their last byte; what they are
-/// about, what the arguments and results hold, and the status. Each encodes to its own bytes.
+/// Decodes a Call and its Reply of real peers, sent over TCP, without record mark. Returns their procedure, arguments,
+/// results and status. Asserts that each encodes to the same bytes.
 #[track_caller]
 fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static str>) {
     let (call, reply) = (bytes_of(call), bytes_of(reply));
@@ -171,7 +171,7 @@ fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static
     (about, arguments.0.join(" "), results.0.join(" "), status.and_then(|status| status.name))
 }
 
-/// What the Linux client sends first, with AUTH_SYS: `client`, root.
+/// A Call header of the Linux client, with AUTH_SYS: `client`, root.
 macro_rules! call {
     ($xid:literal, $program:literal, $arguments:literal) => {
         concat!(

@@ -1,10 +1,11 @@
-//! Messages that are laid out by hand from their specification, and what holds a table of procedures to them.
+//! Test messages encoded by hand from their specification, and tests of procedure tables against them.
 
 use std::ops::Range;
 
 use crate::field::{Field, FieldValue, Observer};
 
-/// What XDR lays out: numbers in four bytes or eight, fixed opaque data, text after its length and with its fill.
+/// A value with a hand-written encoding: numbers of four or eight bytes, fixed opaque data, text with length and fill
+/// bytes.
 pub(super) trait WireLayout {
     fn bytes(&self) -> Vec<u8>;
 }
@@ -36,20 +37,20 @@ impl WireLayout for Vec<u8> {
     }
 }
 
-/// The bytes of items, one after the other.
+/// Concatenates the bytes of items.
 macro_rules! lay_out {
     () => { Vec::<u8>::new() };
     ($($part:expr),+ $(,)?) => { [$($crate::nfs::wire_builder::WireLayout::bytes(&$part)),+].concat() };
 }
 pub(super) use lay_out;
 
-/// Items that live as long as the tests.
+/// Leaks items, for the lifetime of the tests.
 pub(super) fn items<T: 'static, L: From<&'static [T]>, const N: usize>(items: [T; N]) -> L {
     L::from(Box::leak(Box::new(items)))
 }
 
-/// Watches that what is entered is left, and that values come in the order of the bytes. What a value says, such as the
-/// port in an address, stands in the same bytes.
+/// Observer that checks that entered groups are left, and that values are in byte order. Values derived from another,
+/// such as the port in an address, have the same bytes.
 #[derive(Default)]
 pub(super) struct InOrder {
     pub(super) depth: usize,
@@ -76,11 +77,11 @@ impl<'a> Observer<'a> for InOrder {
     }
 }
 
-/// Makes a function that holds bytes to a body of `Args` or `Results`.
+/// Defines a function that checks bytes against a body of `Args` or `Results`.
 macro_rules! holds {
     ($check:ident, $bodies:ident) => {
-        /// Holds the bytes to decode to their end, to what is expected, and to be encoded again; and any beginning
-        /// of them to be told as cut.
+        /// Asserts that the bytes decode completely to `expected`, that both encode to the same bytes, and that any
+        /// proper prefix is truncated.
         #[track_caller]
         fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies) {
             use $crate::field::NullObserver;
@@ -109,13 +110,13 @@ macro_rules! holds {
 }
 pub(super) use holds;
 
-/// The messages of one version of a program, by the number of the procedure.
+/// Example messages of one version of a program, by procedure number.
 pub(super) struct Examples {
     pub(super) calls: Vec<(u32, Vec<u8>)>,
     pub(super) replies: Vec<(u32, Vec<u8>)>,
 }
 
-/// Holds the table of procedures that stands in `$room` to `calls` and `replies`: pairs of bytes and what they mean.
+/// Tests the procedure table of module `$room` against `calls` and `replies`: pairs of bytes and their decoded values.
 macro_rules! examples {
     ($room:path: $calls:expr, $replies:expr) => {
         use $room::{Args, Procedure, Results};

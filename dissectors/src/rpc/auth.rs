@@ -1,16 +1,17 @@
-//! Who calls: credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
+//! Credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text, Xdr, XdrError};
 
 use super::gss::{GssCredential, GssPayload, VerifierBody};
 
-/// The most bytes that the body of a credential or a verifier may have. RFC 5531 section 8.2.
+/// Maximum length of the body of a credential or verifier in bytes. RFC 5531 section 8.2.
 pub const MAX_BODY: u32 = 400;
 
 crate::xdr! { "rpc.auth";
-    /// auth_flavor. RFC 5531 sections 8.2 and 14.4.1; AUTH_TLS: RFC 9289 section 4.1. The pseudo flavors stand for a
-    /// mechanism, a quality and a service of RPCSEC_GSS: RFC 2623 section 2.3.1, RFC 2847 sections 2.5 and 3.5.
+    /// auth_flavor. RFC 5531 sections 8.2 and 14.4.1; AUTH_TLS: RFC 9289 section 4.1. A pseudo flavor combines a
+    /// mechanism, a quality of protection and a service of RPCSEC_GSS: RFC 2623 section 2.3.1, RFC 2847 sections 2.5
+    /// and 3.5.
     enum Flavor {
         AUTH_NONE = 0,
         AUTH_SYS = 1,
@@ -54,23 +55,23 @@ crate::xdr! { "rpc.auth";
         default => Other(AuthBody<'a>),
     }
 
-    /// The body of a flavor that this program does not look into. RFC 5531 section 8.2.
+    /// The body of a flavor that is not decoded. RFC 5531 section 8.2.
     struct AuthBody<'a> { body: Opaque<'a, 400> }
 
-    /// The verifier of RPCSEC_GSS: mostly a checksum over the header or the sequence number. RFC 2203 section 5.3.
+    /// The verifier of RPCSEC_GSS: usually a checksum over the header or the sequence number. RFC 2203 section 5.3.
     struct GssVerifier<'a> { checksum: VerifierBody<'a> => "rpc.authgss.token" }
 
-    /// The verifier of AUTH_NONE: empty, or what a server that speaks TLS answers to AUTH_TLS. RFC 9289 section 4.1.
+    /// The verifier of AUTH_NONE: empty, or the reply to AUTH_TLS of a server that supports TLS. RFC 9289 section 4.1.
     struct NoneVerifier<'a> { body: StartTls<'a> }
 }
 
 impl<'a> Credential<'a> {
-    /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
+    /// Returns the payload type of a Call with this credential, and of its Reply if accepted with SUCCESS.
     pub fn payload(&self) -> GssPayload {
         self.gss().map_or(GssPayload::Plain, GssCredential::payload)
     }
 
-    /// The RPCSEC_GSS credential, if it is one.
+    /// Returns the RPCSEC_GSS credential, if it is one.
     pub fn gss(&self) -> Option<&GssCredential<'a>> {
         match self {
             Self::Gss(EnclosedAuthBody::Known(credential)) => Some(credential),
@@ -78,7 +79,7 @@ impl<'a> Credential<'a> {
         }
     }
 
-    /// The AUTH_SYS credential, if it is one.
+    /// Returns the AUTH_SYS credential, if it is one.
     pub fn sys(&self) -> Option<&AuthSys<'a>> {
         match self {
             Self::Sys(EnclosedAuthBody::Known(credential)) => Some(credential),
@@ -92,10 +93,10 @@ impl<'a> Credential<'a> {
 pub struct StartTls<'a>(pub Opaque<'a, MAX_BODY>);
 
 impl StartTls<'_> {
-    /// What a server says that speaks TLS on this connection. RFC 9289 section 4.1.
+    /// Token of a server that supports TLS on this connection. RFC 9289 section 4.1.
     pub const TOKEN: &'static [u8] = b"STARTTLS";
 
-    /// Whether the server says so.
+    /// Returns `true` if the server offers TLS.
     pub fn is_offered(&self) -> bool {
         self.0.0 == Self::TOKEN
     }
@@ -123,7 +124,7 @@ impl<'a> Xdr<'a> for StartTls<'a> {
     }
 }
 
-/// An opaque body in which its flavor puts a structure.
+/// An opaque body that contains a structure of its flavor.
 pub type EnclosedAuthBody<'a, T> = EnclosedStructure<'a, T, MAX_BODY>;
 
 #[cfg(test)]

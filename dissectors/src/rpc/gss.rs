@@ -1,8 +1,8 @@
-//! RPCSEC_GSS: the credential, the control messages, and what protects arguments and results.
-//! RFC 2203; version 2: RFC 5403; version 3: RFC 7861.
+//! RPCSEC_GSS: credential, control messages, and protection of arguments and results. RFC 2203; version 2: RFC 5403;
+//! version 3: RFC 7861.
 //!
-//! Under the integrity service the arguments stand inside an opaque item. [`IntegrityBody::open`] gives a cursor over
-//! them, and leaves the message's cursor at the [`IntegrityChecksum`] that follows:
+//! With the integrity service, the arguments are inside an opaque item. [`IntegrityBody::open`] returns a cursor over
+//! them, and moves the message's cursor to the following [`IntegrityChecksum`]:
 //!
 //! ```
 //! use nfsrdma_dissectors::field::NullObserver;
@@ -23,7 +23,7 @@ use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::xdr::{Cursor, Opaque, Xdr, XdrError};
 
 crate::xdr! { "rpc.authgss";
-    /// The versions of RPCSEC_GSS. RFC 7861 section 2.4.
+    /// Versions of RPCSEC_GSS. RFC 7861 section 2.4.
     enum Version { RPCSEC_GSS_VERS_1 = 1, RPCSEC_GSS_VERS_2 = 2, RPCSEC_GSS_VERS_3 = 3 }
 
     /// rpc_gss_proc_t. RFC 7861 section 2.4.
@@ -45,7 +45,7 @@ crate::xdr! { "rpc.authgss";
         rpc_gss_svc_channel_prot = 4,
     }
 
-    /// rpc_gss_cred_t, of one form in every version so far. RFC 2203 section 5, RFC 7861 section 2.4.
+    /// rpc_gss_cred_t, identical in all versions so far. RFC 2203 section 5, RFC 7861 section 2.4.
     struct GssCredential<'a> {
         rgc_version: Version => "rpc.authgss.version",
         gss_proc: GssProc => "rpc.authgss.procedure",
@@ -54,34 +54,34 @@ crate::xdr! { "rpc.authgss";
         handle: Opaque<'a> => "rpc.authgss.context",
     }
 
-    /// rpc_gss_priv_data: arguments or results that only the other side can read. RFC 2203 section 5.3.2.3.
+    /// rpc_gss_priv_data: encrypted arguments or results. RFC 2203 section 5.3.2.3.
     struct PrivData<'a> { databody_priv: Opaque<'a> => "rpc.authgss.data" }
 
-    /// The checksum that ends rpc_gss_integ_data. RFC 2203 section 5.3.2.2.
+    /// The checksum at the end of rpc_gss_integ_data. RFC 2203 section 5.3.2.2.
     struct IntegrityChecksum<'a> { checksum: Opaque<'a> }
 }
 
-/// What stands in a message where the procedure's arguments or results would be.
+/// Content of a message in place of the procedure's arguments or results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssPayload {
-    /// The arguments or results as they are.
+    /// Unprotected arguments or results.
     Plain,
-    /// The same inside rpc_gss_integ_data: [`IntegrityBody`], then [`IntegrityChecksum`].
+    /// Arguments or results inside rpc_gss_integ_data: [`IntegrityBody`], then [`IntegrityChecksum`].
     Integrity,
-    /// The same, encrypted: [`PrivData`].
+    /// Encrypted arguments or results: [`PrivData`].
     Privacy,
-    /// A control message: arguments and results of RPCSEC_GSS itself.
+    /// A control message: arguments or results of RPCSEC_GSS itself.
     Control(Control),
 }
 
 impl GssCredential<'_> {
-    /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
+    /// Returns the payload type of a Call with this credential, and of its Reply if accepted with SUCCESS.
     pub fn payload(&self) -> GssPayload {
         match (self.gss_proc, self.service) {
             (GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity) => GssPayload::Integrity,
             (GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_privacy) => GssPayload::Privacy,
-            // Destroying a context is a Call of NULL, and implementations do not protect its nothing. That of
-            // BIND_CHANNEL has its arguments and results in the verifiers (RFC 5403 section 3.3).
+            // Context destruction is a Call of NULL, whose empty arguments implementations do not protect. BIND_CHANNEL
+            // has its arguments and results in the verifiers (RFC 5403 section 3.3).
             (
                 GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY | GssProc::RPCSEC_GSS_BIND_CHANNEL,
                 _,
@@ -112,7 +112,7 @@ static INTEG_DATA: Field =
     Field::group("rpc.authgss.integ", "rpc_gss_integ_data", "Protected data. RFC 2203 section 5.3.2.2");
 static PRIV_DATA: Field =
     Field::group("rpc.authgss.priv", "rpc_gss_priv_data", "Encrypted data. RFC 2203 section 5.3.2.3");
-/// Adds the fields of RPCSEC_GSS that no credential has to a registry.
+/// Adds the RPCSEC_GSS fields outside the credential to a registry.
 pub(super) fn describe(registry: &mut Registry) {
     registry.field(&DATABODY_INTEG);
     registry.field(&SEQ_NUM);
@@ -121,20 +121,20 @@ pub(super) fn describe(registry: &mut Registry) {
     control::describe(registry);
 }
 
-/// databody_integ of rpc_gss_integ_data, opened. RFC 2203 section 5.3.2.2.
+/// databody_integ of rpc_gss_integ_data, unwrapped. RFC 2203 section 5.3.2.2.
 #[derive(Clone, Copy, Debug)]
 pub struct IntegrityBody<'a> {
-    /// The sequence number that stands before the data.
+    /// Sequence number before the data.
     pub seq_num: u32,
-    /// At the arguments or results, and ending with them.
+    /// Cursor over exactly the arguments or results.
     pub body: Cursor<'a>,
 }
 
 impl<'a> IntegrityBody<'a> {
-    /// Opens what stands at the cursor, and moves the cursor to the checksum.
+    /// Opens the body at the cursor, and moves the cursor to the checksum.
     ///
     /// # Errors
-    /// Where the message ends too early, or the data is too short for a sequence number.
+    /// Returns an error if the message is truncated, or the data is too short for a sequence number.
     pub fn open<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let at = cursor.position();
         let length = cursor.word()?;
@@ -148,10 +148,10 @@ impl<'a> IntegrityBody<'a> {
 macro_rules! read {
     ($($type:ident, $field:ident;)*) => {$(
         impl<'a> $type<'a> {
-            /// Reads what stands at the cursor.
+            /// Decodes the structure at the cursor.
             ///
             /// # Errors
-            /// Where the message ends too early.
+            /// Returns an error if the message is truncated.
             pub fn read<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
                 Self::decode(cursor, &$field, observer)
             }
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!((checksum.checksum, cursor.remaining()), (Opaque(&b"mic!"[..]), 0));
     }
 
-    /// RFC 8166 section 8.2.2.3 forbids it; a capture of a peer that does it all the same still decodes.
+    /// RFC 8166 section 8.2.2.3 forbids it; messages of a peer that violates this are still decoded.
     #[test]
     fn an_item_reduced_out_of_protected_data_is_found_at_its_position() {
         let mut encoder = Encoder::new();

@@ -1,4 +1,4 @@
-//! The header of a Call and of a Reply. RFC 5531 section 9.
+//! Headers of Calls and Replies. RFC 5531 section 9.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use super::auth::{Credential, Verifier};
 use super::program::Program;
 
 crate::number! {
-    /// What names a Call and its Reply on one connection and in one direction. RFC 5531 section 9.
+    /// Transaction identifier of a Call and its Reply, unique per connection and direction. RFC 5531 section 9.
     pub struct Xid(u32) as Hex(8);
 }
 
-/// The version of RPC. RFC 5531 section 9.
+/// RPC version. RFC 5531 section 9.
 pub const VERSION: u32 = 2;
 
-/// As the output writes it: `0x` and eight digits.
+/// Displays `0x` and eight digits.
 impl fmt::Display for Xid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#010x}", self.0)
@@ -94,14 +94,14 @@ crate::xdr! { "rpc";
     /// accepted_reply. RFC 5531 section 9.
     struct AcceptedReply<'a> { verf: Verifier<'a>, reply_data: ReplyData }
 
-    /// reply_data: how the procedure went. The results follow SUCCESS. RFC 5531 section 9.
+    /// reply_data: the outcome of the procedure. The results follow SUCCESS. RFC 5531 section 9.
     union ReplyData switch (stat: AcceptStat => "rpc.state_accept") {
         SUCCESS => Success,
         PROG_MISMATCH => ProgMismatch(ProgMismatchInfo),
         default => Failed,
     }
 
-    /// mismatch_info of PROG_MISMATCH: the versions of the program that there are. RFC 5531 section 9.
+    /// mismatch_info of PROG_MISMATCH: the supported versions of the program. RFC 5531 section 9.
     struct ProgMismatchInfo {
         low: u32 => "rpc.programversion.min",
         high: u32 => "rpc.programversion.max",
@@ -113,10 +113,10 @@ crate::xdr! { "rpc";
         AUTH_ERROR => AuthError(AuthError),
     }
 
-    /// mismatch_info of RPC_MISMATCH: the versions of RPC that the server speaks. RFC 5531 section 9.
+    /// mismatch_info of RPC_MISMATCH: the supported versions of RPC. RFC 5531 section 9.
     struct MismatchInfo { low: u32 => "rpc.version.min", high: u32 => "rpc.version.max" }
 
-    /// Why the caller was not let in. RFC 5531 section 9.
+    /// Reason of an authentication failure. RFC 5531 section 9.
     struct AuthError { stat: AuthStat => "rpc.state_auth" }
 }
 
@@ -125,15 +125,15 @@ impl<'a> RpcMsg<'a> {
     pub const FIELD: &'static Field =
         &Field::group("rpc", "rpc_msg", "Remote Procedure Call. RFC 5531 section 9");
 
-    /// Reads the header of a Call or a Reply, and leaves the cursor at the procedure's arguments or results.
+    /// Decodes the header of a Call or Reply, and moves the cursor to the procedure's arguments or results.
     ///
     /// # Errors
-    /// When the message ends too early or holds what RFC 5531 does not allow.
+    /// Returns an error if the message is truncated or violates RFC 5531.
     pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         <Self as Xdr>::decode(cursor, Self::FIELD, observer)
     }
 
-    /// The Call, if it is one.
+    /// Returns the Call, if it is one.
     pub fn call(&self) -> Option<&CallBody<'a>> {
         match &self.body {
             RpcMsgBody::Call(call) => Some(call),
@@ -141,7 +141,7 @@ impl<'a> RpcMsg<'a> {
         }
     }
 
-    /// The Reply, if it is one.
+    /// Returns the Reply, if it is one.
     pub fn reply(&self) -> Option<&ReplyBody<'a>> {
         match &self.body {
             RpcMsgBody::Call(_) => None,
@@ -150,17 +150,17 @@ impl<'a> RpcMsg<'a> {
     }
 }
 
-/// How RPC itself went, in one word: the accept_stat, or the reject_stat of what was denied.
+/// Outcome of a Call at the RPC layer: the accept_stat, or the reject_stat if denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcReplyStatus {
-    /// The server took the Call.
+    /// The server accepted the Call.
     Accepted(AcceptStat),
-    /// The server turned the Call away.
+    /// The server denied the Call.
     Denied(RejectStat),
 }
 
 impl RpcReplyStatus {
-    /// RFC 5531's name, if the number has one.
+    /// Returns the name in RFC 5531, if the number has one.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Accepted(stat) => stat.name(),
@@ -168,13 +168,13 @@ impl RpcReplyStatus {
         }
     }
 
-    /// Whether the procedure's results follow.
+    /// Returns `true` if the procedure's results follow.
     pub fn is_success(self) -> bool {
         self == Self::Accepted(AcceptStat::SUCCESS)
     }
 }
 
-/// RFC 5531's name, or the number where it has none.
+/// Displays the name in RFC 5531, or the number if it has none.
 impl fmt::Display for RpcReplyStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -185,7 +185,7 @@ impl fmt::Display for RpcReplyStatus {
 }
 
 impl ReplyBody<'_> {
-    /// How RPC itself went.
+    /// Returns the outcome at the RPC layer.
     pub fn status(&self) -> RpcReplyStatus {
         match self {
             Self::Accepted(reply) => RpcReplyStatus::Accepted(reply.reply_data.tag()),
@@ -202,7 +202,7 @@ mod tests {
     use crate::xdr::{Encoder, Opaque};
     use std::ops::Range;
 
-    /// Decodes a message that ends with its header, and holds it to encode to its own bytes.
+    /// Decodes a message that consists of a header only, and asserts that it encodes to the same bytes.
     fn decode(bytes: &[u8]) -> RpcMsg<'_> {
         let mut cursor = Cursor::new(bytes);
         let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();

@@ -1,4 +1,4 @@
-//! ONC RPC version 2, RFC 5531: what every Call and Reply begins with, whatever carries it.
+//! ONC RPC version 2, RFC 5531: the header of every Call and Reply, independent of the transport.
 
 use crate::field::registry::Registry;
 
@@ -20,7 +20,7 @@ pub use header::{
 pub use program::Program;
 pub use recognize::{RecognizedRpcMessage, recognize, recognize_call_record, recognize_record};
 
-/// Adds the fields of this room to a registry.
+/// Adds the RPC fields to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
     registry.xdr::<RpcMsg<'_>>(RpcMsg::FIELD, "");
     gss::describe(registry);

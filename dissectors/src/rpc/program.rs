@@ -1,30 +1,30 @@
-//! Which program a Call is for.
+//! RPC program numbers.
 
 crate::xdr! { "rpc";
-    /// Number of a program, with the name that this project gives it in its output. RFC 5531 section 8.3.
+    /// Program number, with its display name. RFC 5531 section 8.3.
     enum Program {
-        /// The port mapper, and RPCBIND after it. RFC 1833.
+        /// The port mapper, and its successor RPCBIND. RFC 1833.
         PORTMAP = 100000,
         /// NFS, every version. RFC 1813, RFC 8881.
         NFS = 100003,
-        /// MOUNT, which gives the first filehandle of NFSv2 and NFSv3. RFC 1813 section 5.
+        /// MOUNT, which returns the root filehandle of NFSv2 and NFSv3 exports. RFC 1813 section 5.
         MOUNT = 100005,
         /// Remote quotas.
         RQUOTA = 100011,
         /// The Network Lock Manager. RFC 1813 section 6.
         NLM = 100021,
-        /// The Network Status Monitor, which tells NLM of restarts.
+        /// The Network Status Monitor, which notifies NLM of restarts.
         NSM = 100024,
-        /// POSIX access control lists beside NFSv2 and NFSv3.
+        /// POSIX access control lists for NFSv2 and NFSv3.
         NFSACL = 100227,
-        /// NFSv4 callbacks, under the transient number that most clients choose. RFC 7863 section 2.
+        /// NFSv4 callbacks, with the transient number that most clients choose. RFC 7863 section 2.
         NFS_CB = 0x4000_0000,
     }
 }
 
 impl Program {
-    /// Whether the number is one that programs make up as they run. A client may name any of these for its
-    /// callbacks. RFC 5531 section 8.3.
+    /// Returns `true` for a transient program number, which programs assign at run time. A client may use any of these
+    /// for its callbacks. RFC 5531 section 8.3.
     pub const fn is_transient(self) -> bool {
         matches!(self.0, 0x4000_0000..=0x5fff_ffff)
     }

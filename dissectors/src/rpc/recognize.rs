@@ -1,4 +1,4 @@
-//! Whether bytes are an RPC message, told by their structure: ports say little, and a capture may begin anywhere.
+//! Recognition of RPC messages by their structure: ports are unreliable, and a capture may begin anywhere.
 
 use crate::field::NullObserver;
 use crate::xdr::Cursor;
@@ -7,25 +7,25 @@ use super::header::{MsgType, RpcMsg, RpcMsgBody, VERSION, Xid};
 use super::program::Program;
 use super::record::{LONGEST, RecordMark, SHORTEST};
 
-/// Bytes of a Call up to its procedure, and of a Reply up to how it went. RFC 5531 section 9.
+/// Number of bytes of a Call through its procedure, and of a Reply through its status. RFC 5531 section 9.
 const ENOUGH: usize = 24;
 
-/// What an RPC message was recognised as.
+/// XID and type of a recognized RPC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecognizedRpcMessage {
-    /// Its XID.
+    /// XID.
     pub xid: Xid,
-    /// A Call or a Reply.
+    /// Call or Reply.
     pub mtype: MsgType,
 }
 
-/// Recognises an RPC message that is `length` bytes long, of which `bytes` are there. Of a Call as much must be there as
-/// tells the procedure, of a Reply as tells how it went.
+/// Recognizes an RPC message of `length` bytes, of which `bytes` were captured. A Call must be present through its
+/// procedure, a Reply through its status.
 pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
     let word = |at: usize| {
         bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
     };
-    // Nearly everything else fails here.
+    // Rejects nearly everything else early.
     let (mtype, next) = (MsgType(word(4)?), word(8)?);
     match mtype {
         MsgType::CALL if next == VERSION => {}
@@ -39,15 +39,15 @@ pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
     let is_sane = match RpcMsg::decode(&mut cursor, &mut NullObserver) {
         Ok(RpcMsg { body: RpcMsgBody::Call(call), .. }) => is_plausible(call.prog),
         Ok(RpcMsg { body: RpcMsgBody::Reply(reply), .. }) => reply.status().name().is_some(),
-        // Nothing that is there speaks against it.
+        // The bytes present do not contradict it.
         Err(error) => error.is_cut() && (mtype == MsgType::REPLY || is_plausible(Program(word(12)?))),
     };
     is_sane.then_some(RecognizedRpcMessage { xid: Xid(word(0)?), mtype })
 }
 
-/// Recognises a record that begins here: a record mark and an RPC message behind it.
+/// Recognizes a record at the start of `bytes`: a record mark followed by an RPC message.
 pub fn recognize_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
-    // The longest record leaves seven bits of the length zero.
+    // Seven bits of the length are zero in the longest accepted record.
     if bytes.first()? & 0x7e != 0 {
         return None;
     }
@@ -57,19 +57,19 @@ pub fn recognize_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     }
     let length = mark.length as usize;
     let message = bytes.get(4..)?;
-    // A record of several fragments has more behind this one.
+    // A record of several fragments continues after this one.
     let more = if mark.is_last { 0 } else { ENOUGH };
     recognize(message.get(..length).unwrap_or(message), length + more)
 }
 
-/// Recognises a record that begins among other bytes, where less may be believed than at the beginning of a segment: a
-/// Call in a record of one fragment. A Reply has too little structure: what RPC-over-RDMA puts before it looks like one.
+/// Recognizes a record at an arbitrary stream position, with stricter rules than at the start of a segment: a Call in a
+/// single-fragment record. Replies have too little structure; an RPC-over-RDMA header looks like one.
 pub fn recognize_call_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     let is_last = bytes.first()? & 0x80 != 0;
     recognize_record(bytes).filter(|found| is_last && found.mtype == MsgType::CALL)
 }
 
-/// Whether a program could have this number: those below 100000 were never given out. RFC 5531 section 8.3.
+/// Returns `true` if the program number may exist: numbers below 100000 were never assigned. RFC 5531 section 8.3.
 fn is_plausible(program: Program) -> bool {
     matches!(program.0, 100_000..=0x5fff_ffff)
 }

@@ -1,24 +1,24 @@
-//! Record marking: how a stream of bytes holds RPC messages. RFC 5531 section 11.
+//! Record marking: framing of RPC messages in a byte stream. RFC 5531 section 11.
 
 crate::header! {
-    /// What stands before each fragment of a record. RFC 5531 section 11.
+    /// Record mark before each fragment of a record. RFC 5531 section 11.
     pub struct RecordMark [4] "rpc" {
-        /// Whether the fragment is the last of its record.
+        /// `true` for the last fragment of its record.
         0..1 is_last: bool => "rpc.lastfrag",
-        /// Bytes of the fragment.
+        /// Length of the fragment in bytes.
         1..32 length: u32 => "rpc.fraglen",
     }
 }
 
-/// The longest record that is believed, in bytes: file data of one Call or Reply is shorter everywhere, and a length is
-/// believed before the bytes are seen.
+/// Maximum accepted record length in bytes. Exceeds the file data of any Call or Reply; the limit applies before the
+/// bytes are captured.
 pub const LONGEST: u32 = 16 << 20;
 
-/// The shortest message, in bytes: a Reply that says that authentication failed. RFC 5531 section 9.
+/// Minimum message length in bytes: a Reply with an authentication failure. RFC 5531 section 9.
 pub const SHORTEST: u32 = 20;
 
 impl RecordMark {
-    /// Reads the mark that these bytes begin with.
+    /// Decodes the record mark at the start of `bytes`.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         Self::decode(bytes, 0, &mut crate::field::NullObserver).map(|(mark, _)| mark)
     }

@@ -1,9 +1,9 @@
-//! TLS below RPC, recognised and not read: RPC-over-TLS. RFC 9289.
+//! Recognition of RPC-over-TLS, which is not decrypted. RFC 9289.
 
-/// The longest protected record, in bytes. RFC 8446 section 5.2.
+/// Maximum length of a protected record in bytes. RFC 8446 section 5.2.
 const LONGEST: u16 = (1 << 14) + 2048;
 
-/// Whether a TLS record begins here: its type, its version and its length. RFC 8446 section 5.1.
+/// Returns `true` if a TLS record begins here, by type, version and length. RFC 8446 section 5.1.
 pub fn begins_record(bytes: &[u8]) -> bool {
     let [kind, 3, minor, high, low, ..] = bytes else { return false };
     let length = u16::from_be_bytes([*high, *low]);

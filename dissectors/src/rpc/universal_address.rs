@@ -1,6 +1,6 @@
-//! Universal addresses: how RPC writes an address and a port as text. RFC 5665 section 5.2.3.
+//! Universal addresses: an address and a port as text. RFC 5665 section 5.2.3.
 //!
-//! A watcher is told the text, and what it says if it is an address: the IP address and the port.
+//! The observer receives the text, and the IP address and port if the text is a universal address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
@@ -9,8 +9,8 @@ use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
-/// Reads a universal address: an IPv4 or IPv6 address as text, and the two bytes of the port in decimal, all with
-/// dots between them. `None` if the text is anything else, a host name for example.
+/// Parses a universal address: an IPv4 or IPv6 address as text, and the two bytes of the port in decimal, joined by
+/// dots. Returns `None` for any other text, such as a host name.
 ///
 /// ```
 /// use nfsrdma_dissectors::rpc::universal_address;
@@ -26,7 +26,7 @@ pub fn parse(text: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, u16::from_be_bytes([byte(high)?, byte(low)?])))
 }
 
-/// Writes a universal address. A scope has no place in it.
+/// Formats a universal address. An IPv6 scope is dropped.
 ///
 /// ```
 /// use nfsrdma_dissectors::rpc::universal_address;
@@ -38,13 +38,13 @@ pub fn text(address: SocketAddr) -> String {
     format!("{}.{high}.{low}", address.ip())
 }
 
-/// The address alone, where a server is named by its address without a port, as text of either family.
+/// Parses an IPv4 or IPv6 address without a port.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     text.parse::<Ipv4Addr>().map(IpAddr::from).or_else(|_| text.parse::<Ipv6Addr>().map(IpAddr::from)).ok()
 }
 
-/// A byte in decimal digits, without a sign.
+/// Parses a byte in decimal digits, without a sign.
 fn byte(digits: &str) -> Option<u8> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
@@ -68,7 +68,7 @@ static PORT: Field = Field {
     doc: "The port that the last two numbers of a universal address say. RFC 5665 section 5.2.3.",
 };
 
-/// Tells a watcher what the text in `bytes` says.
+/// Reports the address and port of the text in `bytes`.
 fn tell<'a, O: Observer<'a>>(
     observer: &mut O,
     bytes: Range<usize>,
@@ -92,7 +92,7 @@ macro_rules! address_text {
         pub struct $name<'a>(pub Text<'a>);
 
         impl $name<'_> {
-            /// The address and the port that the text says; `None` for what it does not say.
+            /// Returns the address and the port in the text, each `None` if the text has none.
             pub fn said(&self) -> (Option<IpAddr>, Option<u16>) {
                 let $text = self.0.0;
                 $said
@@ -135,7 +135,7 @@ address_text! {
     }
 }
 address_text! {
-    /// A server: its host name, its address, or a universal address, which has a port. RFC 8881 section 11.16.
+    /// A server: a host name, an address, or a universal address, which includes a port. RFC 8881 section 11.16.
     ServerName, |text| {
         let said = parse(text);
         let address = said.map(|said| said.ip()).or_else(|| parse_address(text));

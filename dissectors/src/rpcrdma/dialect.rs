@@ -1,11 +1,11 @@
-//! The dialects of RPC-over-RDMA: four ways in which its headers were written since 2003.
+//! Dialects of RPC-over-RDMA: the four header formats since 2003.
 
 use std::fmt;
 
 /// A dialect of RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// The header with one list of chunks, without credits. NFS over RDMA (SIGCOMM 2003) section 4.4.
+    /// Header with a single chunk list, without credits. NFS over RDMA (SIGCOMM 2003) section 4.4.
     Prototype,
     /// Version 1 with RDMA_MSGP, RDMA_DONE or Read lists in Replies. RFC 5666 section 4.2.
     Rfc5666,
@@ -16,10 +16,10 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Every one, the oldest first.
+    /// All dialects, oldest first.
     pub const ALL: [Self; 4] = [Self::Prototype, Self::Rfc5666, Self::Rfc8166, Self::Version2];
 
-    /// Its name in output and options.
+    /// Returns the name in output and options.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Prototype => "prototype",
@@ -29,15 +29,15 @@ impl Dialect {
         }
     }
 
-    /// Whether its header is that of version 1, which RFC 5666 and RFC 8166 write alike.
+    /// Returns `true` if the header is that of version 1, which RFC 5666 and RFC 8166 share.
     pub const fn is_version1(self) -> bool {
         matches!(self, Self::Rfc5666 | Self::Rfc8166)
     }
 
-    /// The dialect of a message by the version in its header, on a connection whose messages are of `known`.
+    /// Returns the dialect of a message with this version in its header, on a connection of the dialect `known`.
     pub fn of_version(version: u32, known: Option<Self>) -> Self {
         match (known, version) {
-            // The paper gives the version no number.
+            // The paper does not number its version.
             (Some(Self::Prototype), _) => Self::Prototype,
             (_, super::version2::VERSION) => Self::Version2,
             (Some(known), super::VERSION) if known.is_version1() => known,

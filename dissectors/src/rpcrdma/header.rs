@@ -1,4 +1,4 @@
-//! The header of a message and its chunk lists. RFC 8166 section 4.
+//! Transport header and chunk lists of version 1. RFC 8166 section 4.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, NullObserver, Observer};
@@ -6,7 +6,7 @@ use crate::rdma::Handle;
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, List, Padding, RemainingBytes, Xdr, XdrError};
 
-/// The version that this program reads whole. RFC 8166 section 4.2.2.
+/// The version that is fully decoded. RFC 8166 section 4.2.2.
 pub const VERSION: u32 = 1;
 
 crate::xdr! { "rpcordma";
@@ -17,7 +17,7 @@ crate::xdr! { "rpcordma";
         offset: u64 => "rpcordma.rdma_offset",
     }
 
-    /// xdr_read_chunk: one segment of a Read chunk, the chunk named by its Position. RFC 8166 section 3.4.5.
+    /// xdr_read_chunk: one segment of a Read chunk, which is identified by its Position. RFC 8166 section 3.4.5.
     struct ReadSegment { position: u32, target: RdmaSegment => "rpcordma.segment" }
 
     /// xdr_write_chunk: a Write chunk or a Reply chunk. RFC 8166 section 3.4.6.
@@ -30,13 +30,13 @@ crate::xdr! { "rpcordma";
         rdma_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
     }
 
-    /// rpc_rdma_header_padded. RFC 5666 section 4.2; not to be used: RFC 8166 section 4.6.1.
+    /// rpc_rdma_header_padded. RFC 5666 section 4.2; deprecated: RFC 8166 section 4.6.1.
     struct PaddedHeader<'a> { rdma_align: u32, rdma_thresh: u32, lists: ChunkLists<'a> }
 
     /// rpc_rdma_errcode. RFC 8166 section 4.5.
     enum ErrCode { ERR_VERS = 1, ERR_CHUNK = 2 }
 
-    /// rpc_rdma_errvers: the versions that the Responder speaks. RFC 8166 section 4.5.1.
+    /// rpc_rdma_errvers: the versions that the Responder supports. RFC 8166 section 4.5.1.
     struct Versions {
         rdma_vers_low: u32 => "rpcordma.vers_low",
         rdma_vers_high: u32 => "rpcordma.vers_high",
@@ -53,24 +53,24 @@ crate::xdr! { "rpcordma";
 
     /// rdma_body. RFC 8166 section 4.2.4.
     union RdmaBody<'a> switch (proc: RdmaProc => "rpcordma.msg_type") {
-        /// An RPC message follows, of which parts may travel in chunks.
+        /// An RPC message follows; parts of it may be in chunks.
         RDMA_MSG => Msg(ChunkLists<'a>),
-        /// The RPC message travels in a chunk.
+        /// The RPC message is in a chunk.
         RDMA_NOMSG => Nomsg(ChunkLists<'a>),
         /// An RPC message with padding follows.
         RDMA_MSGP => Msgp(PaddedHeader<'a>),
-        /// The Requester has read what a Reply offered.
+        /// The Requester has read the chunks of a Reply.
         RDMA_DONE => Done,
-        /// The Responder could not read a header.
+        /// The Responder could not process a header.
         RDMA_ERROR => Error(RpcRdmaError),
-        /// Another kind of message, or one of a version that this program does not know.
+        /// An unknown message type, or an unknown version.
         default => Unread(UnknownRdmaBody<'a>),
     }
 
-    /// What follows the fixed words in a form that is not known. RFC 8166 section 4.2.
+    /// Undecoded content after the fixed words. RFC 8166 section 4.2.
     struct UnknownRdmaBody<'a> { data: RemainingBytes<'a> }
 
-    /// The words that stand at these places in every version. RFC 8166 section 4.2.
+    /// Fixed words, at the same position in every version. RFC 8166 section 4.2.
     struct FixedFields {
         rdma_xid: Xid => "rpcordma.xid",
         rdma_vers: u32 => "rpcordma.version",
@@ -79,43 +79,43 @@ crate::xdr! { "rpcordma";
 }
 
 impl WriteChunk<'_> {
-    /// Bytes in all segments: what a Requester offers, or a Responder has returned.
+    /// Returns the total length of the segments in bytes: offered by a Requester, or returned by a Responder.
     pub fn length(&self) -> u64 {
         self.target.iter().map(|segment| u64::from(segment.length)).sum()
     }
 }
 
-/// The body of a header in one version, behind the words that all versions share.
+/// The body of a header in one version, after the words common to all versions.
 pub trait VersionBody<'a>: Xdr<'a> {
-    /// The version.
+    /// Version number.
     const VERSION: u32;
     /// The body as a group of fields.
     const FIELD: &'static Field;
 
-    /// Reads the body of a header of another version, of which the kind of message alone is known.
+    /// Decodes the body of a header of another version, of which only the message type is known.
     ///
     /// # Errors
-    /// If the message ends before that word.
+    /// Returns an error if the message ends before the message type.
     fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError>;
 
-    /// True if it is the answer to an unknown version, which repeats that version and has the same form in all of them (RFC 8166
-    /// section 4.5.1, draft-ietf-nfsv4-rpcrdma-version-two section 4.3.2).
+    /// Returns `true` for the error reply to an unknown version. It repeats that version and has the same form in all
+    /// versions (RFC 8166 section 4.5.1, draft-ietf-nfsv4-rpcrdma-version-two section 4.3.2).
     fn is_version_error(&self) -> bool;
 }
 
-/// rdma_msg of RFC 8166 section 4.2, and rpcrdma2_hdr_prefix of draft-ietf-nfsv4-rpcrdma-version-two section 6.4: what every
-/// RPC-over-RDMA message of a numbered version begins with, and the body of one version.
+/// Header common to all numbered versions, and the body of one version: rdma_msg of RFC 8166 section 4.2, and
+/// rpcrdma2_hdr_prefix of draft-ietf-nfsv4-rpcrdma-version-two section 6.4.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prefixed<B> {
-    /// The XID of the RPC message. RFC 8166 section 4.2.1. Of no meaning in RDMA2_GRANT.
+    /// XID of the RPC message. RFC 8166 section 4.2.1. Meaningless in RDMA2_GRANT.
     pub rdma_xid: Xid,
-    /// The version of RPC-over-RDMA. RFC 8166 section 4.2.2.
+    /// Version of RPC-over-RDMA. RFC 8166 section 4.2.2.
     pub rdma_vers: u32,
-    /// Version 1: Calls that may be in flight, asked for in a Call and granted in a Reply (RFC 8166 section 4.2.3). Version 2: how many
-    /// messages the receiver of this header may have sent on the connection, counted from its beginning and modulo 2^32
-    /// (draft-ietf-nfsv4-rpcrdma-version-two section 4.2.1).
+    /// Credits. Version 1: number of Calls that may be in flight, requested in a Call and granted in a Reply (RFC 8166
+    /// section 4.2.3). Version 2: number of messages that the receiver of this header may send, counted from the start
+    /// of the connection modulo 2^32 (draft-ietf-nfsv4-rpcrdma-version-two section 4.2.1).
     pub rdma_credit: u32,
-    /// What kind of message this is, and its chunks.
+    /// Message type and chunks.
     pub rdma_body: B,
 }
 
@@ -127,20 +127,20 @@ impl<'a> Prefixed<RdmaBody<'a>> {
     pub const FIELD: &'static Field =
         &Field::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
 
-    /// Reads the header, and leaves the cursor at the RPC message if one follows.
+    /// Decodes the header, and moves the cursor to the RPC message if one follows.
     ///
     /// # Errors
-    /// When the message ends too early or holds what RFC 8166 does not allow.
+    /// Returns an error if the message is truncated or violates RFC 8166.
     pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         <Self as Xdr>::decode(cursor, Self::FIELD, observer)
     }
 
-    /// What kind of message this is.
+    /// Returns the message type.
     pub fn proc(&self) -> RdmaProc {
         self.rdma_body.tag()
     }
 
-    /// How opaque data of the message is aligned; not at all but in RDMA_MSGP.
+    /// Returns the alignment of opaque data in the message; none except in RDMA_MSGP.
     pub fn padding(&self) -> Padding {
         match &self.rdma_body {
             RdmaBody::Msgp(padded) => Padding { align: padded.rdma_align, threshold: padded.rdma_thresh },
@@ -152,7 +152,7 @@ impl<'a> Prefixed<RdmaBody<'a>> {
         }
     }
 
-    /// The chunk lists, where there is a place for them.
+    /// Returns the chunk lists, if the message type has them.
     pub fn chunk_lists(&self) -> Option<&ChunkLists<'a>> {
         match &self.rdma_body {
             RdmaBody::Msg(lists) | RdmaBody::Nomsg(lists) => Some(lists),
@@ -234,7 +234,7 @@ mod tests {
         RpcRdmaHeader::decode(&mut Cursor::new(bytes), &mut NullObserver)
     }
 
-    /// Decodes a header without anything after it, and holds it to encode to its own bytes.
+    /// Decodes a header without following bytes, and asserts that it encodes to the same bytes.
     fn round_trip(bytes: &[u8]) -> RpcRdmaHeader<'_> {
         let mut cursor = Cursor::new(bytes);
         let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();

@@ -1,4 +1,4 @@
-//! A header in any dialect, and the terms that the dialects have in common.
+//! Transport headers of any dialect, in dialect-independent terms.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::header::{self, ErrCode, RdmaProc, RpcRdmaError, RpcRdmaHeader, WriteC
 use super::version2::{self, HeaderType};
 use super::{VERSION, prototype};
 
-/// What kind of message a header says that it begins.
+/// Message type of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageType {
     /// `rdma_proc` of the prototype.
@@ -23,7 +23,7 @@ pub enum MessageType {
 }
 
 impl MessageType {
-    /// The number `word` as a message type of the dialect.
+    /// Returns the message type of the dialect with the number `word`.
     pub fn of(dialect: Dialect, word: u32) -> Self {
         match dialect {
             Dialect::Prototype => Self::Prototype(prototype::Proc(word)),
@@ -32,7 +32,7 @@ impl MessageType {
         }
     }
 
-    /// The specification's name of it, if it has one.
+    /// Returns the name in the specification, if it has one.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::Prototype(proc) => proc.name(),
@@ -41,7 +41,7 @@ impl MessageType {
         }
     }
 
-    /// The number in the header.
+    /// Returns the number in the header.
     pub fn number(self) -> u32 {
         match self {
             Self::Prototype(proc) => proc.0,
@@ -50,15 +50,15 @@ impl MessageType {
         }
     }
 
-    /// How the RPC message travels. `is_long` says whether a chunk list begins at offset 0, by which the prototype tells
-    /// a long message.
+    /// Returns the transfer mode of the RPC message. `is_long` says if a chunk list begins at offset 0, which marks a
+    /// long message of the prototype.
     pub fn carriage(self, version: u32, is_long: bool) -> Carriage {
         match self {
             Self::Prototype(prototype::Proc::RDMA_DONE) => Carriage::Done,
             Self::Prototype(prototype::Proc::RDMA_MSG) if is_long => Carriage::InChunk,
             Self::Prototype(prototype::Proc::RDMA_MSG) => Carriage::Inline,
             Self::Prototype(_) => Carriage::Unknown,
-            // The answer to an unknown version has the same form in all of them.
+            // The error reply to an unknown version has the same form in all versions.
             Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(HeaderType::RDMA2_ERROR) => Carriage::Error,
             Self::Version1(_) if version != VERSION => Carriage::Unknown,
             Self::Version2(_) if version != version2::VERSION => Carriage::Unknown,
@@ -83,7 +83,7 @@ impl MessageType {
     }
 }
 
-/// The name, or the number of a type without one.
+/// Displays the name, or the number if it has none.
 impl fmt::Display for MessageType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
@@ -93,26 +93,26 @@ impl fmt::Display for MessageType {
     }
 }
 
-/// How the RPC message that belongs to a header travels.
+/// Transfer mode of the RPC message of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carriage {
-    /// It follows the header, but for items in chunks; in version 2 the last part of it may.
+    /// Inline after the header, except for items in chunks. In version 2 this may be the last part of a message.
     Inline,
-    /// A part of it follows the header, but not the last (message continuation of version 2).
+    /// A part of it follows the header, not the last (message continuation of version 2).
     Part,
-    /// It is in a chunk.
+    /// In a chunk.
     InChunk,
-    /// There is none: the Requester has read the chunks of a Reply.
+    /// No RPC message: the Requester has read the chunks of a Reply.
     Done,
-    /// There is none: a message could not be processed.
+    /// No RPC message: an earlier message could not be processed.
     Error,
-    /// There is none: the sender tells its properties or grants credits.
+    /// No RPC message: the sender reports its properties or grants credits.
     Control,
-    /// It is not known, for the version or the message type is not.
+    /// Unknown, because the version or the message type is unknown.
     Unknown,
 }
 
-/// The code of an error of RPC-over-RDMA.
+/// Error code of RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// RFC 8166 section 4.5.
@@ -122,7 +122,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The specification's name of it, if it has one.
+    /// Returns the name in the specification, if it has one.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::Version1(code) => code.name(),
@@ -130,7 +130,7 @@ impl ErrorCode {
         }
     }
 
-    /// How an RPC that ends with it went, in output; `None` for a code that has no name.
+    /// Returns the status of an RPC that ends with this error, for output; `None` for an unnamed code.
     pub fn status_name(self) -> Option<&'static str> {
         use version2::RpcRdma2ErrCode;
         Some(match self {
@@ -156,7 +156,7 @@ impl ErrorCode {
         })
     }
 
-    /// The number in the header.
+    /// Returns the number in the header.
     pub fn number(self) -> u32 {
         match self {
             Self::Version1(code) => code.0,
@@ -165,7 +165,7 @@ impl ErrorCode {
     }
 }
 
-/// The name, or the number of a code without one.
+/// Displays the name, or the number if it has none.
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
@@ -175,23 +175,23 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// A header of any dialect.
+/// Header of any dialect.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "a box would make decoding allocate")]
 pub enum MessageHeader<'a> {
-    /// Of the prototype.
+    /// Header of the prototype.
     Prototype(prototype::PrototypeHeader<'a>),
-    /// Of version 1.
+    /// Header of version 1.
     Version1(RpcRdmaHeader<'a>),
-    /// Of version 2.
+    /// Header of version 2.
     Version2(version2::RpcRdma2Header<'a>),
 }
 
 impl<'a> MessageHeader<'a> {
-    /// Reads a header, and leaves the cursor at the RPC message if one follows.
+    /// Decodes a header, and moves the cursor to the RPC message if one follows.
     ///
     /// # Errors
-    /// When the message ends too early or holds what the dialect does not allow.
+    /// Returns an error if the message is truncated or violates the dialect.
     pub fn decode<O: Observer<'a>>(
         dialect: Dialect,
         cursor: &mut Cursor<'a>,
@@ -208,7 +208,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// Appends the header's XDR form.
+    /// Appends the header as XDR.
     pub fn encode(&self, encoder: &mut Encoder) {
         match self {
             Self::Prototype(header) => header.encode(encoder),
@@ -217,7 +217,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// The XID.
+    /// Returns the XID.
     pub fn xid(&self) -> Xid {
         match self {
             Self::Prototype(header) => header.rc_xid,
@@ -226,7 +226,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// What kind of message it begins.
+    /// Returns the message type.
     pub fn message_type(&self) -> MessageType {
         match self {
             Self::Prototype(header) => MessageType::Prototype(header.rc_body.tag()),
@@ -235,7 +235,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// How the RPC message travels.
+    /// Returns the transfer mode of the RPC message.
     pub fn carriage(&self) -> Carriage {
         let (version, is_long) = match self {
             Self::Prototype(header) => (header.rc_vers, header.is_long()),
@@ -245,7 +245,7 @@ impl<'a> MessageHeader<'a> {
         self.message_type().carriage(version, is_long)
     }
 
-    /// How opaque data of the RPC message is aligned; not at all but in RDMA_MSGP.
+    /// Returns the alignment of opaque data in the RPC message; none except in RDMA_MSGP.
     pub fn padding(&self) -> Padding {
         match self {
             Self::Version1(header) => header.padding(),
@@ -253,7 +253,8 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// Bytes that still have to be sent behind this part of a message. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.6.
+    /// Returns the number of bytes in the following parts of the message. draft-ietf-nfsv4-rpcrdma-version-two section
+    /// 6.3.6.
     pub fn remaining_bytes(&self) -> Option<u32> {
         match self {
             Self::Version2(header) => match &header.rdma_body {
@@ -266,7 +267,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// Segments in the Read list; those of a Call chunk too. `None` in a header without a place for them.
+    /// Returns the number of segments in the Read list, including a Call chunk. `None` if the header has no Read list.
     pub fn read_segments(&self) -> Option<usize> {
         match self {
             Self::Prototype(header) => matches!(header.rc_body, prototype::PrototypeBody::Msg(_))
@@ -282,7 +283,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// The Write list.
+    /// Returns the Write list.
     pub fn writes(&self) -> Chain<'a, WriteChunk<'a>> {
         match self {
             Self::Prototype(_) => Chain::default(),
@@ -291,7 +292,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// The Reply chunk.
+    /// Returns the Reply chunk.
     pub fn reply_chunk(&self) -> Option<&WriteChunk<'a>> {
         match self {
             Self::Prototype(_) => None,
@@ -300,7 +301,7 @@ impl<'a> MessageHeader<'a> {
         }
     }
 
-    /// The code, if it is an error.
+    /// Returns the error code, if it is an error.
     pub fn error(&self) -> Option<ErrorCode> {
         match self {
             Self::Prototype(_) => None,

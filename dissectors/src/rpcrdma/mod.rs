@@ -1,5 +1,5 @@
-//! RPC-over-RDMA: the header before each RPC message in every [`Dialect`], its chunk lists, and what the two sides tell each
-//! other as they connect (RFC 8797). [`RpcRdmaHeader`] is that of version 1 (RFC 8166).
+//! RPC-over-RDMA: the transport header of each RPC message in every [`Dialect`], its chunk lists, and the private data
+//! of connection establishment (RFC 8797). [`RpcRdmaHeader`] is the header of version 1 (RFC 8166).
 
 use crate::field::registry::Registry;
 
@@ -22,7 +22,7 @@ pub use message::{Carriage, ErrorCode, MessageHeader, MessageType};
 pub use private_data::{PrivateData, SidePrivateData};
 pub use recognize::{MIN_HEADER, RpcRdmaEvidence, is_cut_short, recognize, recognize_dialect};
 
-/// Adds the fields of a message to a registry; those of a connection's set-up are told with its frames.
+/// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.
 pub(crate) fn describe(registry: &mut Registry) {
     registry.xdr::<RpcRdmaHeader<'_>>(RpcRdmaHeader::FIELD, "");
     registry.xdr::<prototype::PrototypeHeader<'_>>(prototype::PrototypeHeader::FIELD, "");

@@ -1,12 +1,11 @@
-//! What each side tells the other as they connect: inline thresholds, and whether handles may be invalidated
-//! remotely. RFC 8797.
+//! Private data of connection establishment: inline thresholds and support of remote invalidation. RFC 8797.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::frame::CapturedSlice;
 
 crate::number! {
-    /// What tells this private data from that of other layers. RFC 8797 section 4.
+    /// Identifier that distinguishes this private data from other layers' private data. RFC 8797 section 4.
     pub struct FormatIdentifier(u32) as Hex(8);
 }
 
@@ -24,31 +23,31 @@ crate::header! {
         32..40 version: u8 => "rpcordma.private_data.version",
         /// R: the sender supports remote invalidation. RFC 8797 section 4.1.
         47..48 remote_invalidation: bool => "rpcordma.private_data.remote_invalidation",
-        /// Send Size: KiB beyond the first of what the sender may send inline. RFC 8797 section 4.2.
+        /// Send Size: maximum inline Send of the sender, in KiB minus one. RFC 8797 section 4.2.
         48..56 send_size: u8 => "rpcordma.private_data.send_size",
-        /// Receive Size: KiB beyond the first of what the sender can receive inline. RFC 8797 section 4.2.
+        /// Receive Size: maximum inline Receive of the sender, in KiB minus one. RFC 8797 section 4.2.
         56..64 receive_size: u8 => "rpcordma.private_data.receive_size",
     }
 }
 
-/// The byte of which R is the last bit. RFC 8797 section 4.
+/// The flags byte, whose lowest bit is R. RFC 8797 section 4.
 static FLAGS: Field = Field {
     name: "rpcordma.private_data.flags",
     label: "flags",
     kind: FieldKind::Hex(2),
     doc: "All flags: R, which says that remote invalidation is supported, and seven reserved bits. RFC 8797 section 4.",
 };
-/// Where it stands in the private data.
+/// Offset of the flags in the private data.
 const FLAGS_AT: usize = 5;
 
-/// Adds the fields of private data to a registry.
+/// Adds the private data fields to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
     PrivateData::describe(registry);
     registry.field(&FLAGS);
 }
 
 impl PrivateData {
-    /// What holds for a side that tells nothing. RFC 8797 section 5.1.
+    /// Defaults of a side without private data. RFC 8797 section 5.1.
     pub const DEFAULT: Self = Self {
         format_identifier: FormatIdentifier::RPC_OVER_RDMA,
         version: 1,
@@ -57,8 +56,8 @@ impl PrivateData {
         receive_size: 0,
     };
 
-    /// Finds it in the private data of a connection, of which other layers may have taken the beginning. `at` is
-    /// the position of `private_data` that the observer is told. RFC 8797 section 5.2.
+    /// Searches the private data of a connection, whose beginning other layers may use. `at` is the position of
+    /// `private_data` for the observer. RFC 8797 section 5.2.
     pub fn find<'a, O: Observer<'a>>(private_data: &'a [u8], at: usize, observer: &mut O) -> Option<Self> {
         let identifier = FormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
         let start = private_data
@@ -72,30 +71,30 @@ impl PrivateData {
         Some(found)
     }
 
-    /// The most bytes that the sender of this sends in one RDMA Send. RFC 8797 section 4.2.
+    /// Returns the maximum length of a Send of this side in bytes. RFC 8797 section 4.2.
     pub fn send_threshold(&self) -> u32 {
         threshold(self.send_size)
     }
 
-    /// The most bytes that the sender of this can receive with one RDMA Receive. RFC 8797 section 4.2.
+    /// Returns the maximum length of a Receive of this side in bytes. RFC 8797 section 4.2.
     pub fn receive_threshold(&self) -> u32 {
         threshold(self.receive_size)
     }
 }
 
-/// The private data of one side of a connection, as far as its set-up is in the capture.
+/// Private data of one side of a connection, as far as it was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SidePrivateData {
-    /// The side sent it.
+    /// The side sent private data.
     Present(PrivateData),
-    /// The side sent none, so that [`PrivateData::DEFAULT`] holds. RFC 8797 section 5.1.
+    /// The side sent none; [`PrivateData::DEFAULT`] applies. RFC 8797 section 5.1.
     Absent,
-    /// The capture ends before it could be found, or lacks the message that would carry it.
+    /// The private data is truncated before the format identifier, or its message was not captured.
     Cut,
 }
 
 impl SidePrivateData {
-    /// Finds it as [`PrivateData::find`] does, in private data of which the end may not be captured.
+    /// Searches possibly truncated private data, as [`PrivateData::find`] does.
     pub fn find<'a, O: Observer<'a>>(private_data: CapturedSlice<'a>, observer: &mut O) -> Self {
         match PrivateData::find(private_data.bytes, private_data.at, observer) {
             Some(found) => Self::Present(found),
@@ -104,7 +103,7 @@ impl SidePrivateData {
         }
     }
 
-    /// The private data, if the side sent it.
+    /// Returns the private data, if the side sent it.
     pub fn present(self) -> Option<PrivateData> {
         match self {
             Self::Present(data) => Some(data),
@@ -112,7 +111,7 @@ impl SidePrivateData {
         }
     }
 
-    /// What holds for the side; `None` where that is not known.
+    /// Returns the effective parameters of the side, or `None` if unknown.
     pub fn in_effect(self) -> Option<PrivateData> {
         match self {
             Self::Present(data) => Some(data),
@@ -121,7 +120,7 @@ impl SidePrivateData {
         }
     }
 
-    /// Its name in output.
+    /// Returns the name in output.
     pub fn key(self) -> &'static str {
         match self {
             Self::Present(_) => "present",
@@ -131,7 +130,7 @@ impl SidePrivateData {
     }
 }
 
-/// An inline threshold in bytes from its encoded form. RFC 8797 section 4.2.
+/// Returns the inline threshold in bytes of an encoded size. RFC 8797 section 4.2.
 fn threshold(size: u8) -> u32 {
     (u32::from(size) + 1) * 1024
 }

@@ -1,8 +1,8 @@
-//! The header of the prototype: "NFS over RDMA" (Callaghan, Lingutla-Raj, Chiu, Staubach, Asad; SIGCOMM 2003 workshop
-//! on network-I/O convergence), section 4.4.
+//! Header of the prototype: "NFS over RDMA" (Callaghan, Lingutla-Raj, Chiu, Staubach, Asad; SIGCOMM 2003 workshop on
+//! network-I/O convergence), section 4.4.
 //!
-//! One list names the chunks of a Call, which the server reads, or of a Reply, which the client reads before it sends
-//! RDMA_DONE (section 4.3.1). A long message is the first chunk of the list, at offset 0 (section 4.6.2).
+//! A single list names the chunks: of a Call, which the server reads, or of a Reply, which the client reads before it
+//! sends RDMA_DONE (section 4.3.1). A long message is the first chunk of the list, at offset 0 (section 4.6.2).
 
 use crate::field::Field;
 use crate::rdma::Handle;
@@ -10,7 +10,7 @@ use crate::rpc::Xid;
 use crate::xdr::Chain;
 
 crate::xdr! { "rpcordma";
-    /// clist: a chunk, and the offset in the XDR stream of the RPC message where it belongs. NFS over RDMA (SIGCOMM 2003) section 4.4.
+    /// clist: a chunk, and its offset in the XDR stream of the RPC message. NFS over RDMA (SIGCOMM 2003) section 4.4.
     struct ListedChunk {
         c_xdroff: u32 => "rpcordma.position",
         c_len: u32 => "rpcordma.rdma_length",
@@ -26,7 +26,7 @@ crate::xdr! { "rpcordma";
 
     /// rdma_body. NFS over RDMA (SIGCOMM 2003) section 4.4.
     union PrototypeBody<'a> switch (proc: Proc => "rpcordma.prototype_proc") {
-        /// A chunk list, and an RPC message of which parts may travel in the chunks, or all.
+        /// A chunk list, and an RPC message, which may be in the chunks in part or completely.
         RDMA_MSG => Msg(ChunkList<'a>),
         /// The client has read the chunks of a Reply.
         RDMA_DONE => Done,
@@ -48,7 +48,7 @@ impl<'a> PrototypeHeader<'a> {
         "Header of the prototype. NFS over RDMA (SIGCOMM 2003) section 4.4",
     );
 
-    /// The chunks; none in an RDMA_DONE.
+    /// Returns the chunks; none in an RDMA_DONE.
     pub fn chunks(&self) -> Chain<'a, ListedChunk> {
         match &self.rc_body {
             PrototypeBody::Msg(list) => list.rc_clist,
@@ -56,7 +56,7 @@ impl<'a> PrototypeHeader<'a> {
         }
     }
 
-    /// Whether the whole RPC message is the first chunk (section 4.6.2).
+    /// Returns `true` if the whole RPC message is the first chunk (section 4.6.2).
     pub fn is_long(&self) -> bool {
         self.chunks().iter().next().is_some_and(|chunk| chunk.c_xdroff == 0)
     }

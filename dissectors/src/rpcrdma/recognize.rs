@@ -1,5 +1,5 @@
-//! Whether the payload of a SEND is RPC-over-RDMA and in which dialect, told by its structure: other protocols over RDMA,
-//! and test patterns, have words that look like a version and a procedure.
+//! Recognition of RPC-over-RDMA and its dialect in the payload of a Send, by structure: other protocols over RDMA and
+//! test patterns contain words that look like a version and a procedure.
 
 use crate::field::NullObserver;
 use crate::rpc::{self, MsgType, RpcMsg, Xid};
@@ -9,22 +9,22 @@ use super::dialect::Dialect;
 use super::header::{ChunkLists, RdmaBody, RpcRdmaHeader, VERSION};
 use super::{prototype, version2};
 
-/// How strongly a payload speaks for RPC-over-RDMA.
+/// Strength of the evidence that a payload is RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RpcRdmaEvidence {
-    /// It is something else, or too little of it is there to say.
+    /// Something else, or too few bytes.
     None,
-    /// It could be, and would be on a connection that has shown itself to be; alone it claims nothing.
+    /// Possible: sufficient on a connection already known to be RPC-over-RDMA, but not on its own.
     Weak,
-    /// It is.
+    /// Certain.
     Strong,
 }
 
-/// Length of a header whose three lists are empty. RFC 8166 section 4.5.
+/// Length in bytes of a header with three empty lists. RFC 8166 section 4.5.
 pub const MIN_HEADER: usize = 28;
 
-/// Weighs the payload of a SEND as [`recognize`] does, in the dialect that was `asked` for or, where none was, in every one;
-/// and gives the dialect that it speaks for.
+/// Evaluates the payload of a Send like [`recognize`], in the dialect `asked` or in all dialects if `None`. Returns the
+/// evidence with its dialect.
 pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) -> (RpcRdmaEvidence, Dialect) {
     let start = Cursor::new(bytes).with_length(length);
     let version1 = || (recognize(bytes, length), Dialect::Rfc8166);
@@ -51,7 +51,7 @@ pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) ->
     }
 }
 
-/// Weighs the payload of a SEND that was `length` bytes long, of which `bytes` were captured, as version 1.
+/// Evaluates the payload of a Send of `length` bytes, of which `bytes` were captured, as version 1.
 pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
     let start = Cursor::new(bytes).with_length(length);
     let mut cursor = start;
@@ -71,7 +71,8 @@ pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
     }
 }
 
-/// Whether the capture ends before the payload of a SEND tells whether it is RPC-over-RDMA: nothing speaks against it so far.
+/// Returns `true` if the payload of a Send is truncated before a decision is possible, and nothing contradicts
+/// RPC-over-RDMA.
 pub fn is_cut_short(bytes: &[u8], length: usize) -> bool {
     let mut cursor = Cursor::new(bytes).with_length(length);
     let is_cut = bytes.len() < length;
@@ -81,14 +82,14 @@ pub fn is_cut_short(bytes: &[u8], length: usize) -> bool {
             return Ok(false);
         }
         let (_credit, _proc) = (cursor.word()?, cursor.word()?);
-        // The fixed words are there, so that the header can be weighed.
+        // The fixed words are present, so the header can be evaluated.
         Ok(recognize_dialect(bytes, length, None).0 != RpcRdmaEvidence::None)
     };
     is_cut && length >= MIN_HEADER && words().unwrap_or(true)
 }
 
-/// Weighs a header of the prototype: an RPC message of the same XID follows its list, or its list begins at offset 0 and ends
-/// the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
+/// Evaluates a header of the prototype: an RPC message of the same XID follows the list, or the list begins at offset 0
+/// and ends the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
 fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
     let header = match prototype::PrototypeHeader::decode(
@@ -97,7 +98,7 @@ fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
         &mut NullObserver,
     ) {
         Ok(header) => header,
-        // What was cut is claimed by no header of so few words.
+        // So few words are no evidence if the header is truncated.
         Err(_) => return RpcRdmaEvidence::None,
     };
     let at_end = cursor.remaining() == 0;
@@ -108,7 +109,7 @@ fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
             let offsets = header.chunks().iter().map(|chunk| chunk.c_xdroff);
             let is_ordered = offsets.is_sorted();
             let is_moved = header.chunks().iter().any(|chunk| chunk.c_xdroff == 0 && chunk.c_len > 0);
-            // The paper's prototype was the first version of the header.
+            // The prototype is the first version of the header.
             match at_end && is_ordered && is_moved && header.rc_vers <= VERSION {
                 true => RpcRdmaEvidence::Strong,
                 false => RpcRdmaEvidence::None,
@@ -118,7 +119,7 @@ fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     }
 }
 
-/// Weighs a header of version 2.
+/// Evaluates a header of version 2.
 fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
     let header = match version2::RpcRdma2Header::decode(
@@ -137,7 +138,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
         | version2::RpcRdma2Body::CallMiddle(_)
         | version2::RpcRdma2Body::ReplyInline(_)
         | version2::RpcRdma2Body::ReplyMiddle(_) => match begins_message(cursor, header.rdma_xid) {
-            // Only the first part of a message begins as one.
+            // Only the first part of a message has an RPC header.
             RpcRdmaEvidence::None => RpcRdmaEvidence::Weak,
             evidence => evidence,
         },
@@ -162,7 +163,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     }
 }
 
-/// The first words of an RPC message, of which the rest may follow in other Sends.
+/// Evaluates the first words of an RPC message, whose rest may follow in other Sends.
 fn begins_message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     let words = || -> Result<RpcRdmaEvidence, XdrError> {
         let mut cursor = cursor;
@@ -179,13 +180,13 @@ fn begins_message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     match words() {
         Ok(evidence) => evidence,
         Err(error) if error.is_cut() => RpcRdmaEvidence::Weak,
-        // A first part may be as short as its XID.
+        // A first part may be as short as the XID.
         Err(_) if begins => RpcRdmaEvidence::Strong,
         Err(_) => RpcRdmaEvidence::None,
     }
 }
 
-/// A header of version 2 that nothing spoke against up to where the capture cut it.
+/// Evaluates a truncated header of version 2 that is valid so far.
 fn cut_version2(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, htype) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
     match (vers, htype.map(version2::HeaderType)) {
@@ -194,13 +195,13 @@ fn cut_version2(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     }
 }
 
-/// Whether a chunk is there for the RPC message of an RDMA_NOMSG. RFC 8166 section 4.2.4.
+/// Returns `true` if an RDMA_NOMSG has a chunk for its RPC message. RFC 8166 section 4.2.4.
 fn holds_message(lists: &ChunkLists<'_>) -> bool {
     lists.rdma_reads.iter().any(|segment| segment.position == 0)
         || lists.rdma_reply.as_ref().is_some_and(|chunk| !chunk.target.is_empty())
 }
 
-/// A header that nothing spoke against up to where the capture cut it.
+/// Evaluates a truncated header of version 1 that is valid so far.
 fn cut_header(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, proc) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
     match (vers, proc) {
@@ -210,7 +211,7 @@ fn cut_header(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     }
 }
 
-/// What follows the header of an RDMA_MSG: an RPC message of the same XID. RFC 8166 section 4.2.1.
+/// Evaluates the bytes after the header of an RDMA_MSG: an RPC message of the same XID. RFC 8166 section 4.2.1.
 fn message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     match RpcMsg::decode(&mut { cursor }, &mut NullObserver) {
         Ok(message) if message.xid == xid && is_sane(&message.body) => RpcRdmaEvidence::Strong,
@@ -219,13 +220,13 @@ fn message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     }
 }
 
-/// The header of an RPC message that was cut: its first three words decide.
+/// Evaluates a truncated RPC header by its first three words.
 fn cut_message(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     let mut words = || -> Result<RpcRdmaEvidence, XdrError> {
         if cursor.word()? != xid.0 {
             return Ok(RpcRdmaEvidence::None);
         }
-        // A type that is none, or a reply_stat that is none, was refused before.
+        // An invalid msg_type or reply_stat was rejected before.
         let evidence = match (MsgType(cursor.word()?), cursor.word()?) {
             (MsgType::CALL, version) if version != rpc::VERSION => RpcRdmaEvidence::None,
             _ => RpcRdmaEvidence::Strong,
@@ -235,7 +236,8 @@ fn cut_message(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     words().unwrap_or(RpcRdmaEvidence::Weak)
 }
 
-/// What the types of RFC 5531 allow, but no message has.
+/// Returns `true` for a Call of RPC version 2, or a Reply with a defined status, which the types of RFC 5531 do not
+/// ensure.
 fn is_sane(body: &rpc::RpcMsgBody<'_>) -> bool {
     match body {
         rpc::RpcMsgBody::Call(call) => call.rpcvers == rpc::VERSION,
@@ -256,12 +258,12 @@ mod tests {
         recognize(bytes, bytes.len())
     }
 
-    /// RDMA_MSG without chunks, and a Call of NFSv3 NULL with AUTH_NONE.
+    /// RDMA_MSG without chunks, with a Call of NFSv3 NULL with AUTH_NONE.
     fn call() -> Vec<u8> {
         words(&[7, 1, 32, 0, 0, 0, 0, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0])
     }
 
-    /// RDMA_MSG with a Write chunk of one segment, and a Reply that was accepted with SUCCESS.
+    /// RDMA_MSG with a Write chunk of one segment, with a Reply accepted with SUCCESS.
     fn reply() -> Vec<u8> {
         words(&[7, 1, 32, 0, 0, 1, 1, 0xb1, 4096, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0])
     }
@@ -317,8 +319,9 @@ mod tests {
         assert_eq!(whole(&accept_stat), None);
     }
 
-    /// What a snap length leaves decides as far as it goes: the XID again and the first words of RPC claim, a
-    /// header alone does not, and cutting never turns anything into less than weak evidence but the first words.
+    /// The bytes left by a snap length decide as far as they reach: a repeated XID and the first words of RPC are
+    /// strong evidence, a header alone is weak. Truncation only ever reduces the evidence, to none only within the
+    /// first words.
     #[test]
     fn a_payload_cut_by_a_snap_length_is_weighed_by_what_is_there() {
         for (bytes, rpc) in [(call(), 28), (reply(), 52)] {
@@ -351,7 +354,7 @@ mod tests {
         assert!(!is_cut_short(&call[..8], 20), "no room for a header");
     }
 
-    /// ib_send_bw and its kin send zeros, a repeated byte, counters or noise.
+    /// ib_send_bw and similar tools send zeros, a repeated byte, counters or noise.
     #[test]
     fn test_patterns_are_not_claimed() {
         for length in [16, 20, 28, 64, 256, 4096] {
@@ -359,7 +362,7 @@ mod tests {
             assert_eq!(whole(&vec![0xff; length]), None);
             assert_eq!(whole(&(0..length).map(|byte| byte as u8).collect::<Vec<_>>()), None);
             assert_eq!(whole(&words(&vec![1; length / 4])), None);
-            // Counting words: the first four of them are a DONE.
+            // Counting words: the first four of them look like an RDMA_DONE.
             let counter = words(&(0..length as u32 / 4).collect::<Vec<_>>());
             assert_eq!(whole(&counter), if length == 16 { Weak } else { None });
         }
@@ -374,14 +377,14 @@ mod tests {
                     pattern[..4].copy_from_slice(&[filler, 1, filler, proc]);
                     let evidence = whole(&words(&pattern));
                     assert!(evidence < Strong, "{proc} {filler} {length}");
-                    // Only an error or DONE of exactly its length is worth a thought.
+                    // Only an error or RDMA_DONE of its exact length is weak evidence.
                     assert!(evidence == None || proc >= 3, "{proc} {filler} {length}");
                 }
             }
         }
     }
 
-    /// An NVMe-oF command capsule: a submission queue entry of 64 bytes, little-endian, here of Read and of Connect
+    /// An NVMe-oF command capsule: a little-endian submission queue entry of 64 bytes, here of Read, and of Connect
     /// with its 1024 bytes of data.
     #[test]
     fn nvme_capsules_are_not_claimed() {
@@ -393,7 +396,7 @@ mod tests {
         read[32..39].copy_from_slice(&[0, 0x10, 0, 0x34, 0x12, 0, 0]);
         read[39] = 0x40;
         assert_eq!(whole(&read), None);
-        // The namespace whose number, read the wrong way round, is the version.
+        // A namespace number that equals the version in the wrong byte order.
         read[4..8].copy_from_slice(&1u32.to_be_bytes());
         assert_eq!(whole(&read), None);
 
@@ -402,7 +405,7 @@ mod tests {
         connect[64 + 256..64 + 280].copy_from_slice(b"nqn.2014-08.org.nvmexpre");
         assert_eq!(whole(&connect), None);
 
-        // The completion: a result, the head of the queue, the identifier of the command, a status.
+        // The completion: result, queue head, command identifier, status.
         assert_eq!(whole(&[0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0, 7, 0, 0, 0]), None);
     }
 
@@ -416,7 +419,7 @@ mod tests {
         message[28..30].copy_from_slice(&[0x01, 0xc0]);
         message[44..48].copy_from_slice(&7u32.to_be_bytes());
         assert_eq!(whole(&message), None);
-        // A handle whose value is the version.
+        // A handle that equals the version.
         message[4..8].copy_from_slice(&1u32.to_be_bytes());
         message[8..16].fill(0);
         assert_eq!(whole(&message), None);
@@ -428,7 +431,7 @@ mod tests {
     fn smb_direct_messages_are_not_claimed() {
         let negotiate: Vec<u8> = [
             [0x00, 0x01, 0x00, 0x01], // MinVersion, MaxVersion 1.0
-            [0, 0, 0, 1],             // Reserved, CreditsRequested 256: the version, read the wrong way round
+            [0, 0, 0, 1],             // Reserved, CreditsRequested 256: the version in the wrong byte order
             [0x54, 0x05, 0, 0],       // PreferredSendSize
             [0, 0x20, 0, 0],          // MaxReceiveSize
             [0, 0, 0x10, 0],          // MaxFragmentedSize

@@ -1,4 +1,4 @@
-//! Headers of the prototype and of version 2, held to words that are written from their specifications.
+//! Headers of the prototype and of version 2, encoded by hand from their specifications.
 
 use super::version2::{
     HeaderType, Property, PropertyId, ReverseDirection, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Error,
@@ -14,7 +14,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Decodes a header without anything after it, and holds it to encode to its own bytes.
+/// Decodes a header without following bytes, and asserts that it encodes to the same bytes.
 fn round_trip(dialect: Dialect, bytes: &[u8]) -> MessageHeader<'_> {
     let mut cursor = Cursor::new(bytes);
     let header = MessageHeader::decode(dialect, &mut cursor, &mut NullObserver).unwrap();
@@ -71,7 +71,7 @@ fn a_first_chunk_at_offset_0_is_the_whole_message_of_the_prototype() {
     assert_eq!(weighed(&bytes), (RpcRdmaEvidence::Strong, Dialect::Prototype));
 }
 
-/// Sections 6.3.5 to 6.3.10: the chunk lists of each header type, and how its RPC message travels.
+/// Sections 6.3.5 to 6.3.10: the chunk lists of each header type, and the transfer mode of its RPC message.
 #[test]
 fn each_header_type_of_version_2_has_its_structure() {
     let inline = |htype: u32, lists: &[&[u32]]| words(&[&[7, 2, 9, htype][..], &lists.concat()].concat());
@@ -109,8 +109,8 @@ fn each_header_type_of_version_2_has_its_structure() {
     }
 }
 
-/// Section 5: four sizes, the support of the reverse direction, a message of authentication, a property that is not known,
-/// and one of which the default is meant.
+/// Section 5: four sizes, reverse-direction support, an authentication message, an unknown property, and a property
+/// with its default.
 #[test]
 fn properties_of_version_2_have_their_types() {
     let set = [
@@ -192,7 +192,7 @@ fn errors_of_version_2_carry_what_their_code_asks_for() {
     }
 }
 
-/// Section 4.3: a server that speaks only version 1 answers in a form that both versions have.
+/// Section 4.3: a server that supports only version 1 replies in a form common to both versions.
 #[test]
 fn the_error_of_an_unknown_version_is_read_in_both_versions() {
     for vers in [1, 2, 9] {
@@ -228,12 +228,12 @@ fn each_dialect_is_told_by_the_structure_of_a_call_and_of_a_reply() {
             }
         }
     }
-    // Only the first part of a message begins as one.
+    // Only the first part of a message has an RPC header.
     let part = |rpc: &[u32]| weighed(&words(&[&[7, 2, 32, 9, 300][..], rpc].concat())).0;
     assert_eq!((part(&CALL), part(&[1, 2, 3])), (RpcRdmaEvidence::Strong, RpcRdmaEvidence::Weak));
 }
 
-/// ib_send_bw and its kin send zeros, a repeated byte, counters or noise.
+/// ib_send_bw and similar tools send zeros, a repeated byte, counters or noise.
 #[test]
 fn test_patterns_are_of_no_dialect() {
     for length in [12, 16, 20, 28, 40, 64, 256, 4096] {

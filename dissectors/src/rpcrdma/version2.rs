@@ -1,7 +1,7 @@
-//! The header of version 2. draft-ietf-nfsv4-rpcrdma-version-two sections 5, 6 and 8.
+//! Transport header of version 2. draft-ietf-nfsv4-rpcrdma-version-two sections 5, 6 and 8.
 //!
-//! Segments, Read segments and Write chunks are those of version 1 (section 6.2). The structures end where the draft
-//! puts `rdma_rpc_first_word`: that is the first word of the RPC message, or of a part of it.
+//! Segments, Read segments and Write chunks are those of version 1 (section 6.2). The structures end before
+//! `rdma_rpc_first_word` of the draft, which is the first word of the RPC message or of a part of it.
 
 use crate::field::{Field, Observer};
 use crate::rdma::Handle;
@@ -9,7 +9,7 @@ use crate::xdr::{Chain, Cursor, EnclosedStructure, List, Opaque, Xdr, XdrError};
 
 use super::header::{Prefixed, ReadSegment, UnknownRdmaBody, VersionBody, Versions, WriteChunk};
 
-/// The version.
+/// Version number.
 pub const VERSION: u32 = 2;
 
 crate::xdr! { "rpcordma";
@@ -27,7 +27,7 @@ crate::xdr! { "rpcordma";
         RDMA2_REPLY_INLINE = 13,
     }
 
-    /// rpcrdma2_propid: names a transport property. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
+    /// rpcrdma2_propid: a transport property identifier. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
     enum PropertyId {
         RDMA2_PROPID_SBSIZ = 1,
         RDMA2_PROPID_RBSIZ = 2,
@@ -37,7 +37,7 @@ crate::xdr! { "rpcordma";
         RDMA2_PROPID_HOSTAUTH = 6,
     }
 
-    /// rpcrdma2_prop_brs: how far a client supports reverse-direction operation. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.5.
+    /// rpcrdma2_prop_brs: reverse-direction support of a client. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.5.
     enum ReverseDirection {
         RDMA2_RVRSDIR_NONE = 0,
         RDMA2_RVRSDIR_SIMPLE = 1,
@@ -45,7 +45,8 @@ crate::xdr! { "rpcordma";
         RDMA2_RVRSDIR_GENL = 3,
     }
 
-    /// rpcrdma2_propval: a transport property; an empty value is the default. draft-ietf-nfsv4-rpcrdma-version-two section 5.1.
+    /// rpcrdma2_propval: a transport property; an empty value is the default. draft-ietf-nfsv4-rpcrdma-version-two
+    /// section 5.1.
     union Property<'a> switch (which: PropertyId => "rpcordma.propid") {
         /// Maximum Send Size in bytes.
         RDMA2_PROPID_SBSIZ => SendSize(EnclosedStructure<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
@@ -59,7 +60,7 @@ crate::xdr! { "rpcordma";
         RDMA2_PROPID_BRS => Reverse(EnclosedStructure<'a, ReverseDirection>) as rdma_brs => "rpcordma.brs",
         /// Host Authentication Message.
         RDMA2_PROPID_HOSTAUTH => HostAuth(EnclosedStructure<'a, Opaque<'a>>) as rdma_hostauth => "rpcordma.hostauth",
-        /// A property that is not known, which receivers ignore.
+        /// An unknown property, which receivers ignore.
         default => Other(Opaque<'a>) as rdma_data => "rpcordma.propval",
     }
 
@@ -82,7 +83,8 @@ crate::xdr! { "rpcordma";
         RDMA2_ERR_SYSTEM = 100,
     }
 
-    /// rpcrdma2_err_write: the first Write chunk that is too short, counted from 1, and the bytes that it needs. draft-ietf-nfsv4-rpcrdma-version-two section 7.3.4.
+    /// rpcrdma2_err_write: the first Write chunk that is too short, counted from 1, and its required length in bytes.
+    /// draft-ietf-nfsv4-rpcrdma-version-two section 7.3.4.
     struct ShortWriteChunk {
         rdma_chunk_index: u32 => "rpcordma.chunk_index",
         rdma_length_needed: u32 => "rpcordma.length_needed",
@@ -96,7 +98,7 @@ crate::xdr! { "rpcordma";
         RDMA2_ERR_SEGMENTS => Segments(u32) as rdma_max_segments => "rpcordma.max_segments",
         RDMA2_ERR_WRITE_RESOURCE => WriteResource(ShortWriteChunk),
         RDMA2_ERR_REPLY_RESOURCE => ReplyResource(u32) as rdma_length_needed => "rpcordma.length_needed",
-        /// An error that carries no more than its code.
+        /// An error code without further data.
         default => Plain,
     }
 
@@ -109,7 +111,8 @@ crate::xdr! { "rpcordma";
         rdma_provisional_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
     }
 
-    /// rpcrdma2_hdr_call_middle and rpcrdma2_hdr_reply_middle: a part of a message, and the bytes that remain to be sent behind it. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.6.
+    /// rpcrdma2_hdr_call_middle and rpcrdma2_hdr_reply_middle: a part of a message, and the number of bytes in the
+    /// following parts. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.6.
     struct Middle { rdma_remaining: u32 => "rpcordma.remaining" }
 
     /// rpcrdma2_hdr_call_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.7.
@@ -129,29 +132,29 @@ crate::xdr! { "rpcordma";
     /// rpcrdma2_hdr_reply_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.10.
     struct ReplyInline<'a> { rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes" }
 
-    /// The structure that the header type names. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
+    /// The structure of a header type. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
     union RpcRdma2Body<'a> switch (htype: HeaderType => "rpcordma.htype") {
         /// A Call or a control message could not be processed.
         RDMA2_ERROR => Error(RpcRdma2Error) as rdma_error => "rpcordma.error",
-        /// The sender grants credits and says nothing else.
+        /// The sender only grants credits.
         RDMA2_GRANT => Grant,
         /// Properties of the sender; more follow.
         RDMA2_CONNPROP_MIDDLE => ConnpropMiddle(Properties<'a>),
         /// The last properties of the sender.
         RDMA2_CONNPROP_FINAL => ConnpropFinal(Properties<'a>),
-        /// The Call travels in a Call chunk.
+        /// The Call is in a Call chunk.
         RDMA2_CALL_EXTERNAL => CallExternal(CallExternal<'a>),
-        /// A part of a Call follows, but not the last.
+        /// A part of a Call follows, not the last.
         RDMA2_CALL_MIDDLE => CallMiddle(Middle),
         /// A Call follows, or the last part of one.
         RDMA2_CALL_INLINE => CallInline(CallInline<'a>),
-        /// The Reply travels in the Reply chunk.
+        /// The Reply is in the Reply chunk.
         RDMA2_REPLY_EXTERNAL => ReplyExternal(ReplyExternal<'a>),
-        /// A part of a Reply follows, but not the last.
+        /// A part of a Reply follows, not the last.
         RDMA2_REPLY_MIDDLE => ReplyMiddle(Middle),
         /// A Reply follows, or the last part of one.
         RDMA2_REPLY_INLINE => ReplyInline(ReplyInline<'a>),
-        /// A header type of an extension, or another version.
+        /// A header type of an extension, or of another version.
         default => Unread(UnknownRdmaBody<'a>),
     }
 }
@@ -167,12 +170,12 @@ impl<'a> Prefixed<RpcRdma2Body<'a>> {
         "Header of version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.4",
     );
 
-    /// The header type.
+    /// Returns the header type.
     pub fn header_type(&self) -> HeaderType {
         self.rdma_body.tag()
     }
 
-    /// The properties, in a message that tells some.
+    /// Returns the properties, if the message has any.
     pub fn properties(&self) -> Option<&Properties<'a>> {
         match &self.rdma_body {
             RpcRdma2Body::ConnpropMiddle(properties) | RpcRdma2Body::ConnpropFinal(properties) => {
@@ -182,7 +185,7 @@ impl<'a> Prefixed<RpcRdma2Body<'a>> {
         }
     }
 
-    /// The segments of the Call chunk, and then those of the other Read chunks.
+    /// Returns the segments of the Call chunk, then those of the other Read chunks.
     pub fn reads(&self) -> impl Iterator<Item = ReadSegment> + use<'a> {
         let (call, reads) = match &self.rdma_body {
             RpcRdma2Body::CallExternal(call) => (call.rdma_call, call.rdma_reads),
@@ -192,7 +195,7 @@ impl<'a> Prefixed<RpcRdma2Body<'a>> {
         call.iter().chain(reads.iter())
     }
 
-    /// The Write list.
+    /// Returns the Write list.
     pub fn writes(&self) -> Chain<'a, WriteChunk<'a>> {
         match &self.rdma_body {
             RpcRdma2Body::CallExternal(call) => call.rdma_provisional_writes,
@@ -203,7 +206,7 @@ impl<'a> Prefixed<RpcRdma2Body<'a>> {
         }
     }
 
-    /// The Reply chunk.
+    /// Returns the Reply chunk.
     pub fn reply_chunk(&self) -> Option<&WriteChunk<'a>> {
         match &self.rdma_body {
             RpcRdma2Body::CallExternal(call) => call.rdma_provisional_reply.as_ref(),
@@ -214,27 +217,27 @@ impl<'a> Prefixed<RpcRdma2Body<'a>> {
     }
 }
 
-/// The transport properties that a peer has told, by all of its messages. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
+/// Accumulated transport properties of a peer. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerProperties {
-    /// Maximum Send Size.
+    /// Maximum Send Size in bytes.
     pub send_size_bytes: Option<u32>,
-    /// Receive Buffer Size.
+    /// Receive Buffer Size in bytes.
     pub receive_size_bytes: Option<u32>,
-    /// Maximum Segment Size.
+    /// Maximum Segment Size in bytes.
     pub segment_size_bytes: Option<u32>,
     /// Maximum Segment Count of a header.
     pub segment_count: Option<u32>,
     /// Reverse-Direction Support.
     pub reverse_direction: Option<ReverseDirection>,
-    /// Whether the peer sent a Host Authentication Message.
+    /// `true` if the peer sent a Host Authentication Message.
     pub has_host_auth: bool,
 }
 
 impl PeerProperties {
-    /// Takes the properties of one message. A later value replaces the one before.
+    /// Adds the properties of one message. A later value replaces an earlier one.
     pub fn note(&mut self, properties: &Properties<'_>) {
-        // An empty value is the default (section 5.1); one that is something else says nothing.
+        // An empty value is the default (section 5.1); any other undecodable value is ignored.
         fn value<T: Copy>(value: &EnclosedStructure<'_, T>, default: T) -> Option<T> {
             match value {
                 EnclosedStructure::Known(value) => Some(*value),

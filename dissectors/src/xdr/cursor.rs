@@ -1,81 +1,81 @@
-//! A position in an XDR message that knows how much of the message was captured, and what travelled in chunks.
+//! Cursor over an XDR message that tracks the captured length and the items sent in chunks.
 
 use std::fmt;
 
 use super::{Padding, WriteChunkPairing, roundup};
 
-/// Why a message could not be decoded further; `at` is the byte offset in the message.
+/// A decoding error; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdrError {
     /// The message ends inside an item.
     Short {
-        /// Where the item begins.
+        /// Offset of the item.
         at: usize,
-        /// How many bytes it needs.
+        /// Number of bytes that the item needs.
         needed: usize,
     },
-    /// The item's bytes were on the wire, but are not in the capture (snap length, loss).
+    /// The item was on the wire, but was not captured (snap length, packet loss).
     Cut {
-        /// Where the captured bytes end.
+        /// End of the captured bytes.
         at: usize,
     },
-    /// A length or a count is more than its type allows, or than the message can hold.
+    /// A length or count exceeds the limit of its type or the rest of the message.
     TooLong {
-        /// Where the length stands.
+        /// Offset of the length.
         at: usize,
-        /// The length as the message has it.
+        /// Length in the message.
         length: u32,
-        /// The most it could be.
+        /// Maximum length.
         bound: u32,
     },
-    /// A value that the type does not have.
+    /// A value that the type does not define.
     Invalid {
-        /// Where the value stands.
+        /// Offset of the value.
         at: usize,
-        /// The type.
+        /// Name of the type.
         what: &'static str,
         /// The value.
         value: u32,
     },
-    /// A number that this program does not know what follows it: an operation, an attribute, a layout type.
+    /// An unknown operation, attribute or layout type, whose content cannot be decoded.
     Unknown {
-        /// Where the number stands.
+        /// Offset of the number.
         at: usize,
-        /// What kind of number it is.
+        /// Kind of number.
         what: &'static str,
         /// The number.
         number: u32,
     },
-    /// A chunk takes the place of an item that is not DDP-eligible (RFC 8166 section 6.1).
+    /// A chunk replaces an item that is not DDP-eligible (RFC 8166 section 6.1).
     NotEligible {
-        /// Where the item's length stands.
+        /// Offset of the item's length.
         at: usize,
     },
-    /// The message goes on after its last item.
+    /// Bytes follow the last item.
     Trailing {
-        /// Where the last item ends.
+        /// End of the last item.
         at: usize,
-        /// How many bytes follow it.
+        /// Number of bytes after it.
         length: usize,
     },
-    /// A COMPOUND that succeeded has fewer results than its Call has operations (RFC 8881 section 16.2.3).
+    /// A successful COMPOUND has fewer results than its Call has operations (RFC 8881 section 16.2.3).
     ResultsMissing {
-        /// Where the last result ends.
+        /// End of the last result.
         at: usize,
-        /// How many results there are.
+        /// Number of results.
         results: u32,
-        /// How many operations the Call has.
+        /// Number of operations of the Call.
         operations: u32,
     },
 }
 
 impl XdrError {
-    /// Whether only the capture is to blame, not the sender.
+    /// Returns `true` if the capture is incomplete; the message itself may be valid.
     pub fn is_cut(&self) -> bool {
         matches!(self, Self::Cut { .. })
     }
 
-    /// The byte offset in the message.
+    /// Returns the byte offset in the message.
     pub fn at(&self) -> usize {
         match *self {
             Self::Short { at, .. }
@@ -89,7 +89,7 @@ impl XdrError {
         }
     }
 
-    /// The error without its byte offset, for output that has the offset in a place of its own.
+    /// Returns the error without its byte offset.
     pub fn reason(&self) -> impl fmt::Display {
         XdrErrorReason(*self)
     }
@@ -130,40 +130,40 @@ impl fmt::Display for XdrError {
 
 impl std::error::Error for XdrError {}
 
-/// A data item that travelled in a chunk instead of in the message.
+/// A data item that was sent in a chunk instead of inline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkItem<'a> {
-    /// Read chunks: the byte offset in the unreduced message where the item's content belongs (RFC 8166
-    /// section 3.4.5). Write chunks have none: each matches an operation (RFC 8267 section 6.4.1).
+    /// Read chunks: the byte offset of the content in the unreduced message (RFC 8166 section 3.4.5). `None` for Write
+    /// chunks: each matches an operation (RFC 8267 section 6.4.1).
     pub position: Option<u32>,
-    /// Length of the content in bytes; for a Write chunk the length that the Reply returned.
+    /// Length of the content in bytes; for a Write chunk, as returned in the Reply.
     pub length: u32,
-    /// The content, where it was kept and all of it was seen.
+    /// Content, if it was retained and captured completely.
     pub bytes: Option<&'a [u8]>,
 }
 
-/// A place in a message.
+/// A position in a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Length of the message; more than `bytes.len()` where the capture cut it.
+    /// Length of the message in bytes; exceeds `bytes.len()` if the capture is truncated.
     length: usize,
-    /// Position of the message's first byte in what the observer looks at.
+    /// Position of the message's first byte for the observer.
     base: usize,
-    /// Read chunks that are still to come, or all Write chunks.
+    /// Remaining Read chunks, or all Write chunks.
     chunks: &'a [ChunkItem<'a>],
     pairing: WriteChunkPairing,
-    /// Bytes of chunks, with their roundup, that belong before `at` in the unreduced message.
+    /// Total size of chunks before `at` in the unreduced message in bytes, roundup included.
     spliced: usize,
     padding: Padding,
-    /// Bytes of padding before `at`, which the unreduced message does not have.
+    /// Number of padding bytes before `at`, which the unreduced message does not have.
     padded: usize,
     is_known: bool,
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the start of a message that was captured whole and sent without chunks.
+    /// Returns a cursor at the start of a completely captured message without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
         let pairing = WriteChunkPairing::default();
         let (length, padding) = (bytes.len(), Padding::default());
@@ -181,34 +181,34 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A message that was `length` bytes long on the wire, of which `bytes` were captured.
+    /// Sets the length of the message on the wire, which may exceed the captured bytes.
     #[must_use]
     pub fn with_length(mut self, length: usize) -> Self {
         self.length = length.max(self.bytes.len());
         self
     }
 
-    /// Bytes from which the same was decoded before: the items of lists are not looked at again before they are asked for, if
-    /// all have one length. Where that is not so, a list may have less items than it says.
+    /// Marks the bytes as decoded before without error. Lists of fixed-length items then skip their items until
+    /// iteration. If the claim is wrong, a list may yield fewer items than its count.
     #[must_use]
     pub fn known(mut self) -> Self {
         self.is_known = true;
         self
     }
 
-    /// Whether they are [`known`](Self::known).
+    /// Returns `true` after [`known`](Self::known).
     pub fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// Tells observers positions that count from `base` for the message's first byte.
+    /// Sets the position of the message's first byte for observers.
     #[must_use]
     pub fn with_base(mut self, base: usize) -> Self {
         self.base = base;
         self
     }
 
-    /// A reduced message: these items travelled in chunks. Of Write chunks all are here that the Call offered, in their
+    /// Sets the items of a reduced message that were sent in chunks. Write chunks include all that the Call offered, in
     /// order; those that returned nothing have length 0.
     #[must_use]
     pub fn with_chunks(mut self, chunks: &'a [ChunkItem<'a>]) -> Self {
@@ -216,48 +216,48 @@ impl<'a> Cursor<'a> {
         self
     }
 
-    /// A message in which opaque data is aligned: RDMA_MSGP. Positions for observers, with their
-    /// [base](Self::with_base), must count from the first byte of the Send.
+    /// Sets the alignment of opaque data, for RDMA_MSGP. Observer positions, including the [base](Self::with_base),
+    /// must then count from the first byte of the Send.
     #[must_use]
     pub fn with_padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
     }
 
-    /// Byte offset in the message as it was sent.
+    /// Returns the byte offset in the message as sent.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Byte offset for an observer.
+    /// Returns the byte offset for an observer.
     pub fn position(&self) -> usize {
         self.base + self.at
     }
 
-    /// Byte offset in the unreduced message: what the Position of a Read chunk counts (RFC 8166 section 3.4.5).
+    /// Returns the byte offset in the unreduced message, as in the Position of a Read chunk (RFC 8166 section 3.4.5).
     pub fn unreduced(&self) -> usize {
         self.at + self.spliced - self.padded
     }
 
-    /// Bytes of padding before this place (RFC 5666 section 3.9).
+    /// Returns the number of padding bytes so far (RFC 5666 section 3.9).
     pub fn padding_bytes(&self) -> usize {
         self.padded
     }
 
-    /// Length of the message as it was sent.
+    /// Returns the length of the message as sent in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Bytes of the message from here on, captured or not.
+    /// Returns the number of bytes left in the message, captured or not.
     pub fn remaining(&self) -> usize {
         self.length - self.at
     }
 
-    /// Holds that the message ends here.
+    /// Checks that the message ends here.
     ///
     /// # Errors
-    /// [`XdrError::Trailing`] where bytes follow, captured or not.
+    /// Returns [`XdrError::Trailing`] if bytes follow, captured or not.
     pub fn end(&self) -> Result<(), XdrError> {
         match self.remaining() {
             0 => Ok(()),
@@ -265,22 +265,22 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether the message ends here, and all its chunks were taken.
+    /// Returns `true` if the message ends here and all its chunks were taken.
     pub fn is_at_end(&self) -> bool {
         self.remaining() == 0 && self.chunks.is_empty()
     }
 
-    /// The captured bytes from here on.
+    /// Returns the remaining captured bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// The bytes between an earlier cursor of the same message and this one.
+    /// Returns the bytes between an earlier cursor of the same message and this one.
     pub fn since(&self, start: &Cursor<'a>) -> &'a [u8] {
         self.bytes.get(start.at..self.at).unwrap_or_default()
     }
 
-    /// A cursor here whose message ends after `count` bytes: what an opaque item holds that is XDR itself.
+    /// Returns a cursor at this position whose message ends after `count` bytes, for opaque items that contain XDR.
     #[must_use]
     pub fn within(&self, count: usize) -> Self {
         let length = self.at.saturating_add(count).min(self.length);
@@ -290,7 +290,7 @@ impl<'a> Cursor<'a> {
     /// Takes the next `count` bytes.
     ///
     /// # Errors
-    /// [`XdrError::Short`] or [`XdrError::Cut`].
+    /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], XdrError> {
         match self.bytes.get(self.at..).and_then(|rest| rest.get(..count)) {
@@ -302,10 +302,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the next four bytes as a number.
+    /// Takes the next four bytes as a big-endian number.
     ///
     /// # Errors
-    /// [`XdrError::Short`] or [`XdrError::Cut`].
+    /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn word(&mut self) -> Result<u32, XdrError> {
         match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
@@ -317,10 +317,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the next eight bytes as a number.
+    /// Takes the next eight bytes as a big-endian number.
     ///
     /// # Errors
-    /// [`XdrError::Short`] or [`XdrError::Cut`].
+    /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn hyper(&mut self) -> Result<u64, XdrError> {
         match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
@@ -332,10 +332,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes `count` bytes of opaque data and its fill (RFC 4506 section 4.10).
+    /// Takes `count` bytes of opaque data and the fill bytes after them (RFC 4506 section 4.10).
     ///
     /// # Errors
-    /// [`XdrError::Short`] or [`XdrError::Cut`].
+    /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn padded(&mut self, count: usize) -> Result<&'a [u8], XdrError> {
         let bytes = self.take(count)?;
@@ -343,11 +343,11 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// Takes `count` bytes of opaque data and its fill, and the padding before it where the message has any. Returns the
-    /// bytes, and the position of the first.
+    /// Takes `count` bytes of opaque data with the fill bytes after them, and any padding before them. Returns the
+    /// position of the first byte, and the bytes.
     ///
     /// # Errors
-    /// [`XdrError::Short`] or [`XdrError::Cut`].
+    /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub(super) fn opaque(&mut self, count: u32) -> Result<(usize, &'a [u8]), XdrError> {
         let padding = self.padding.before(self.position(), count);
@@ -359,13 +359,13 @@ impl<'a> Cursor<'a> {
         Ok((position, self.padded(count as usize)?))
     }
 
-    /// Opens the next `length` bytes, the content of an opaque item that is XDR itself: a cursor that ends where the
-    /// content ends. This cursor goes on after the item's fill. Read chunks whose Position is in the content go with
-    /// it, and `length` counts their bytes; Write chunks stay, as nothing tells whether they belong inside.
+    /// Opens the next `length` bytes, an opaque item that contains XDR. Returns a cursor that ends with the content;
+    /// this cursor moves past the item's fill bytes. Read chunks with a Position in the content belong to the new
+    /// cursor, and `length` includes them. Write chunks remain here, because nothing assigns them to the content.
     ///
     /// # Errors
-    /// [`XdrError::Short`] where the message cannot hold the content, [`XdrError::TooLong`] where the content cannot hold
-    /// its chunks. What was not captured is an error of the cursor that meets it.
+    /// Returns [`XdrError::Short`] if the message cannot hold the content, [`XdrError::TooLong`] if the content cannot
+    /// hold its chunks. Bytes that were not captured are reported by the cursor that reads them.
     pub fn enclosed(&mut self, length: u32) -> Result<Cursor<'a>, XdrError> {
         let content = length as usize;
         let end = self.unreduced() + content;
@@ -400,14 +400,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The Read chunk whose Position is here, without taking it.
+    /// Returns the Read chunk at this position without taking it.
     pub(super) fn read_chunk_here(&self) -> Option<&'a ChunkItem<'a>> {
         let item = self.chunks.first()?;
         (item.position.is_some_and(|position| position as usize == self.unreduced())).then_some(item)
     }
 
-    /// Takes the chunk that holds a DDP-eligible item of this length, if the item is not inline: the Read chunk
-    /// whose Position is here, or the Write chunk that matches the operation (RFC 8267 section 6.4.1).
+    /// Takes the chunk of a DDP-eligible item of this length: the Read chunk at this position, or the Write chunk of
+    /// the operation (RFC 8267 section 6.4.1). Returns `None` if the item is inline.
     pub(super) fn take_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
         let item = match self.chunks.first()?.position {
             Some(_) => {
@@ -427,7 +427,7 @@ impl<'a> Cursor<'a> {
         Some(item)
     }
 
-    /// Ends an operation that can have a DDP-eligible item, whether it has one or not: what follows matches the next Write
+    /// Ends an operation that can have a DDP-eligible item, even if it has none. Following items match the next Write
     /// chunk (RFC 8267 section 6.4.1).
     #[inline]
     pub fn end_eligible(&mut self) {

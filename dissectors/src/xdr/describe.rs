@@ -1,10 +1,10 @@
-//! The language in which XDR structures are written down, once each.
+//! The macro that describes XDR structures.
 
-/// Describes XDR structures, in the form that the RFCs write them. The literal before the first item begins the
-/// filter names of its fields (`"nfs"` makes `nfs.offset`); `=> "name"` after a field gives it another. The content of
-/// a union's arm is a field, too: it is called as the arm, or `as` the specification calls it. A structure that is a
-/// point or a length of time is a `time` or a `duration`, with a function `nanoseconds` that gives an `i128`, or an
-/// `Option` of one where some values are no time.
+/// Describes XDR structures in the notation of the RFCs. The literal before the first item is the prefix of the filter
+/// names of its fields (`"nfs"` gives `nfs.offset`); `=> "name"` after a field sets another name. The content of a
+/// union's arm is a field, too, with the name of the arm or the name after `as`. A point in time or a length of time is
+/// a `time` or a `duration`. Its function `nanoseconds` returns an `i128`, or an `Option<i128>` if some values are
+/// invalid.
 ///
 /// ```
 /// use nfsrdma_dissectors::xdr;
@@ -61,7 +61,7 @@ macro_rules! xdr {
         impl<$($lt)?> $name $(<$lt>)? {
             const DOC: &'static str = concat!($($doc, "\n"),+);
 
-            /// The fields, in their order.
+            /// The fields in order.
             pub const FIELDS: &'static [$crate::field::Field; [$(stringify!($field)),*].len()] =
                 &[$($crate::xdr!(
                     @field $group $field [$($filter)?] $type,
@@ -103,7 +103,7 @@ macro_rules! xdr {
         impl $name {
             $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
 
-            /// The specification's name of the value, if it has one.
+            /// Returns the name of the value in the specification, if it has one.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some(stringify!($value)),)*
@@ -112,7 +112,7 @@ macro_rules! xdr {
             }
         }
 
-        /// The name, or the number of a value without one.
+        /// Displays the name, or the number if it has none.
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self.name() {
@@ -151,10 +151,10 @@ macro_rules! xdr {
         impl $name {
             $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
 
-            /// The specification's names of the bits.
+            /// Names of the bits in the specification.
             pub const NAMES: &'static [$crate::field::FlagName] = &[$(($number, stringify!($value))),*];
 
-            /// Whether every bit of `other` is set.
+            /// Returns `true` if all bits of `other` are set.
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
@@ -178,7 +178,7 @@ macro_rules! xdr {
         );
     };
 
-    // Sorts the arms of a union into those with a value and the default, which keeps the discriminant.
+    // Separates the arms of a union into those with a value and the default, which keeps the discriminant.
     (@union [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] $tag:tt {
         $($(#[doc = $arm_doc:literal])* $value:ident => $arm:ident $(($type:ty) $(as $label:ident)? $(=> $filter:literal)?)?),*
         $(,)?
@@ -206,7 +206,7 @@ macro_rules! xdr {
     ) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq)]
-        // A box would make decoding allocate.
+        // Boxing would make decoding allocate.
         #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum $name $(<$lt>)? {
             $($(#[doc = $arm_doc])* $arm $(($type))?,)*
@@ -214,11 +214,11 @@ macro_rules! xdr {
         }
 
         impl<$($lt)?> $name $(<$lt>)? {
-            /// The discriminant.
+            /// Field of the discriminant.
             pub const TAG: &'static $crate::field::Field =
                 &$crate::xdr!(@field $group $tag [$($tag_filter)?] $tag_type, concat!($($doc, "\n"),+));
 
-            /// The value that says which arm this is.
+            /// Returns the discriminant of this arm.
             pub fn tag(&self) -> $tag_type {
                 match self {
                     $(Self::$arm { .. } => <$tag_type>::$value,)*

@@ -1,4 +1,4 @@
-//! Opaque data that a number before it gives a structure: bodies of credentials, of layouts, of device addresses.
+//! Opaque data with the structure given by a preceding number: bodies of credentials, layouts and device addresses.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
@@ -6,19 +6,19 @@ use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use super::types::fill;
 use super::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
-/// An opaque item of at most `BOUND` bytes in which something before it puts a structure.
+/// An opaque item of at most `BOUND` bytes whose structure depends on a preceding value.
 ///
-/// One that holds something else is no error: it stays opaque, and what follows it is read all the same.
+/// Other content is no error: it stays opaque, and decoding continues after it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EnclosedStructure<'a, T, const BOUND: u32 = { u32::MAX }> {
-    /// The structure, which fills the item.
+    /// The structure, which fills the item exactly.
     Known(T),
-    /// The item holds something else.
+    /// Other content.
     Unread(Opaque<'a, BOUND>),
 }
 
 impl<T, const BOUND: u32> EnclosedStructure<'_, T, BOUND> {
-    /// The structure, if the item holds it.
+    /// Returns the structure, if the item contains it.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(known) => Some(known),
@@ -50,7 +50,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
         if content.remaining() < length as usize {
             return Err(XdrError::NotEligible { at });
         }
-        // Tried unseen, so that an observer never hears of fields that turn out to be something else.
+        // Trial decode without the observer, so that it never receives fields of a structure that does not match.
         let mut trial = content;
         match T::decode(&mut trial, field, &mut NullObserver) {
             Ok(known) if trial.remaining() == 0 => {
@@ -59,7 +59,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
                     T::decode(&mut { content }, field, observer)?;
                     fill(trial.position(), cursor, observer);
                 }
-                // The fill was captured, too.
+                // Checks that the fill bytes were captured, too.
                 cursor.take(0)?;
                 return Ok(Self::Known(known));
             }

@@ -1,63 +1,63 @@
-//! Where XDR is written to.
+//! XDR encoder.
 
 use super::{Padding, roundup};
 
-/// A data item that was left out of the message because it travels in a chunk.
+/// A data item that is omitted from the message because it is sent in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Splice {
-    /// Byte offset in the unreduced message where the item's content belongs: the Position of a Read chunk.
+    /// Byte offset of the content in the unreduced message: the Position of a Read chunk.
     pub position: usize,
     /// Length of the content in bytes.
     pub length: u32,
-    /// How many operations that can have a DDP-eligible item came before: of a result, the index of the Write chunk that
-    /// matches it (RFC 8267 section 6.4.1).
+    /// Number of preceding operations that can have a DDP-eligible item. For a result: the index of the matching Write
+    /// chunk (RFC 8267 section 6.4.1).
     pub ordinal: usize,
 }
 
-/// A message that is being written.
+/// A message that is being encoded.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
     splices: Vec<Splice>,
     spliced: usize,
-    /// Operations with a possible DDP-eligible item that were appended.
+    /// Number of appended operations that can have a DDP-eligible item.
     eligible: usize,
     padding: Padding,
-    /// Bytes of the Send before the message, which alignment counts.
+    /// Length in bytes of the Send before the message, for alignment.
     before: usize,
-    /// Bytes of padding so far.
+    /// Number of padding bytes so far.
     padded: usize,
 }
 
 impl Encoder {
-    /// An empty message.
+    /// Returns an encoder of an empty message.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty message in the room of an earlier one, whose bytes are dropped.
+    /// Returns an encoder of an empty message that reuses an allocation. Its content is dropped.
     pub fn within(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         Self { bytes, ..Self::default() }
     }
 
-    /// Aligns opaque data: the message is that of an RDMA_MSGP with `before` bytes of header (RFC 5666 section 3.9).
+    /// Aligns opaque data, for an RDMA_MSGP with `before` bytes of header (RFC 5666 section 3.9).
     #[must_use]
     pub fn with_padding(self, padding: Padding, before: usize) -> Self {
         Self { padding, before, ..self }
     }
 
-    /// The message so far.
+    /// Returns the message so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The items that were left out of it.
+    /// Returns the items omitted so far.
     pub fn splices(&self) -> &[Splice] {
         &self.splices
     }
 
-    /// The message, and the items that were left out of it.
+    /// Returns the message and the omitted items.
     pub fn finish(self) -> (Vec<u8>, Vec<Splice>) {
         (self.bytes, self.splices)
     }
@@ -72,18 +72,19 @@ impl Encoder {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes verbatim.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends bytes and the fill that follows them (RFC 4506 section 4.10).
+    /// Appends bytes and the fill bytes after them (RFC 4506 section 4.10).
     pub fn padded(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(&[0; 3][..roundup(bytes.len())]);
     }
 
-    /// Appends a length and bytes of that length. XDR has no form for 4 GiB and more: those are cut.
+    /// Appends a length and bytes of that length. Data beyond `u32::MAX` bytes is truncated, because XDR cannot
+    /// represent it.
     pub fn opaque(&mut self, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.word(length);
@@ -93,7 +94,7 @@ impl Encoder {
         self.padded(bytes.get(..length as usize).unwrap_or(bytes));
     }
 
-    /// Appends the length of an item whose content travels in a chunk.
+    /// Appends the length of an item whose content is sent in a chunk.
     pub fn chunk(&mut self, length: u32) {
         self.word(length);
         let position = self.bytes.len() + self.spliced - self.padded;
@@ -101,12 +102,12 @@ impl Encoder {
         self.spliced += length as usize + roundup(length as usize);
     }
 
-    /// Ends an operation that can have a DDP-eligible item, whether it has one or not.
+    /// Ends an operation that can have a DDP-eligible item, even if it has none.
     pub fn end_eligible(&mut self) {
         self.eligible += 1;
     }
 
-    /// Appends what another encoder holds, with the items that were left out of it.
+    /// Appends the message of another encoder, with its omitted items.
     pub fn append(&mut self, other: &Self) {
         let before = self.bytes.len() + self.spliced;
         let eligible = self.eligible;
@@ -121,8 +122,7 @@ impl Encoder {
         self.eligible += other.eligible;
     }
 
-    /// Appends a counted item whose content `write` appends: an opaque field that holds XDR itself. Its length counts
-    /// what travels in chunks.
+    /// Appends an opaque item that contains the XDR appended by `write`. Its length includes items sent in chunks.
     pub fn nested(&mut self, write: impl FnOnce(&mut Self)) {
         let (start, spliced) = (self.bytes.len(), self.spliced);
         self.word(0);
@@ -149,7 +149,7 @@ mod tests {
         outer.append(&inner);
         outer.chunk(1);
         let positions: Vec<_> = outer.splices().iter().map(|splice| splice.position).collect();
-        // 4 and "abc" with its fill; 4 and "hello" with its fill, 4; 4.
+        // 4 and "abc" with fill byte; 4 and "hello" with fill bytes, 4; 4.
         assert_eq!(positions, [4, 8 + 4, 8 + 12 + 4 + 4]);
         assert_eq!(outer.bytes(), b"\0\0\0\x03\0\0\0\x05\0\0\0\x07\0\0\0\x01");
     }

@@ -1,7 +1,6 @@
-//! Lists: counted arrays (RFC 4506 section 4.13) and chains of optional entries (section 4.19).
+//! Lists: counted arrays (RFC 4506 section 4.13) and linked lists of optional entries (section 4.19).
 //!
-//! A decoded list borrows the message and decodes its items again when they are asked for, so that decoding
-//! allocates nothing however long the list is.
+//! A decoded list borrows the message and decodes its items again on iteration. Decoding therefore never allocates.
 
 use std::fmt;
 
@@ -10,7 +9,7 @@ use crate::field::{Field, FieldKind, FlagName, NullObserver, Observer};
 
 use super::{Cursor, Encoder, Xdr, XdrError};
 
-/// Where the items of a list are: still in a message, or made by the program.
+/// Storage of the items: in the decoded message, or in a slice.
 enum ListStorage<'a, T> {
     Message(Cursor<'a>),
     Slice(&'a [T]),
@@ -23,14 +22,14 @@ impl<T> Clone for ListStorage<'_, T> {
 }
 impl<T> Copy for ListStorage<'_, T> {}
 
-/// What holds the entries of a list together.
+/// Encoding of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListEncoding {
     Counted,
     Chained,
 }
 
-/// The field that items are decoded again under when nobody watches.
+/// Field for decoding items on iteration, without an observer.
 static ITEM: Field = Field::group("", "item", "");
 
 macro_rules! list {
@@ -42,17 +41,17 @@ macro_rules! list {
         }
 
         impl<'a, T, const BOUND: u32> $name<'a, T, BOUND> {
-            /// How many items there are.
+            /// Returns the number of items.
             pub fn len(&self) -> u32 {
                 self.count
             }
 
-            /// Whether there are none.
+            /// Returns `true` if there are no items.
             pub fn is_empty(&self) -> bool {
                 self.count == 0
             }
 
-            /// Where in the message its items begin; `None` if the program made them.
+            /// Returns the offset of the items in the message, or `None` for a slice.
             pub fn begins(&self) -> Option<usize> {
                 match self.place {
                     ListStorage::Message(cursor) => Some(cursor.at()),
@@ -60,14 +59,14 @@ macro_rules! list {
                 }
             }
 
-            /// A list of which so many items were decoded before, from here on.
+            /// Returns a list of `count` items that were decoded before, starting at the cursor.
             pub fn again(cursor: Cursor<'a>, count: u32) -> Self {
                 Self { count, place: ListStorage::Message(cursor) }
             }
         }
 
         impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> $name<'a, T, BOUND> {
-            /// The items in order.
+            /// Returns the items in order.
             pub fn iter(&self) -> ListItems<'a, T> {
                 ListItems { left: self.count, place: self.place, form: ListEncoding::$form }
             }
@@ -86,7 +85,7 @@ macro_rules! list {
             }
         }
 
-        /// A list of items that the program made; of more than XDR can count, the first.
+        /// Returns a list of a slice, limited to the maximum count of XDR.
         impl<'a, T, const BOUND: u32> From<&'a [T]> for $name<'a, T, BOUND> {
             fn from(items: &'a [T]) -> Self {
                 Self { count: u32::try_from(items.len()).unwrap_or(u32::MAX), place: ListStorage::Slice(items) }
@@ -120,8 +119,8 @@ list! {
     List, Counted
 }
 list! {
-    /// Entries that are chained by "another one follows" bools, at most `BOUND` of them: the lists of READDIR and of
-    /// RPC-over-RDMA headers.
+    /// A linked list of at most `BOUND` entries, each preceded by a bool: the lists of READDIR and of RPC-over-RDMA
+    /// headers.
     Chain, Chained
 }
 
@@ -144,7 +143,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
         observer.list(field, position);
         let count = cursor.word()?;
         observer.notation(position..position + 4);
-        // Every item but `void` takes four bytes, so a count beyond that is refused before it is walked.
+        // Every item except `void` takes four bytes, so an impossible count is rejected before iteration.
         let bound = BOUND.min(u32::try_from(cursor.remaining() / 4).unwrap_or(u32::MAX));
         if count > bound {
             return Err(XdrError::TooLong { at, length: count, bound });
@@ -208,7 +207,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
     }
 }
 
-/// The items of a list, in order.
+/// Iterator over the items of a list.
 pub struct ListItems<'a, T> {
     left: u32,
     place: ListStorage<'a, T>,
@@ -232,7 +231,7 @@ impl<'a, T: Xdr<'a> + Clone> Iterator for ListItems<'a, T> {
                 *items = rest;
                 Some(first.clone())
             }
-            // The list was walked once when it was decoded, so this walk meets no error.
+            // Decoding succeeded once, so it does not fail here.
             ListStorage::Message(cursor) => {
                 if self.form == ListEncoding::Chained {
                     cursor.word().ok()?;
@@ -264,7 +263,7 @@ mod tests {
         let mut cursor = Cursor::new(&bytes).known();
         let list = List::<bool>::decode(&mut cursor, &ITEM, &mut NullObserver).unwrap();
         assert_eq!((list.iter().collect::<Vec<_>>(), cursor.at()), (vec![true, false], 12));
-        // What it holds otherwise ends it, where it would have been refused.
+        // Different content ends the list where decoding would have failed.
         let other = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7];
         let list = List::<bool>::decode(&mut Cursor::new(&other).known(), &ITEM, &mut NullObserver).unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [true]);

@@ -1,9 +1,8 @@
-//! External Data Representation, RFC 4506: a borrowed decode, the same walk told to an observer, and encode.
+//! External Data Representation, RFC 4506: zero-copy decoding, optional observation, and encoding.
 //!
-//! A structure is written as in the RFCs with [`xdr!`](crate::xdr!) and implements [`Xdr`]. Decoding copies
-//! nothing: opaque data and lists borrow the message. A *reduced* message (RFC 8166 section 3.4.4), whose
-//! DDP-eligible items travelled in chunks, is walked by the same decoders: [`Ddp`] items find their chunk in the
-//! [`Cursor`].
+//! Structures are described in the notation of the RFCs with [`xdr!`](crate::xdr!) and implement [`Xdr`]. Decoding does
+//! not copy: opaque data and lists borrow the message. The same decoders handle a *reduced* message (RFC 8166 section
+//! 3.4.4), whose DDP-eligible items were sent in chunks: [`Ddp`] items find their chunk in the [`Cursor`].
 
 mod cursor;
 mod describe;
@@ -25,35 +24,35 @@ pub use write_chunk_pairing::WriteChunkPairing;
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FlagName, Observer};
 
-/// A type with an XDR form.
+/// A type with an XDR encoding.
 pub trait Xdr<'a>: Sized {
-    /// How values of this type are shown.
+    /// Display type of the values.
     const KIND: FieldKind;
-    /// What the specification calls the values, or the bits of a mask, that have names.
+    /// Names of the values, or of the bits of a mask, in the specification.
     const NAMES: &'static [FlagName] = &[];
-    /// Bytes of the XDR form, where every value has as many.
+    /// Length of the encoding in bytes, if all values have the same.
     const LENGTH: Option<usize> = None;
-    /// Whether a value can hold a DDP-eligible item (RFC 8166 section 6.1): some form of it has one.
+    /// `true` if a value can contain a DDP-eligible item (RFC 8166 section 6.1) in any of its forms.
     const IS_DDP_ELIGIBLE: bool = false;
 
-    /// Adds the fields inside a value to a registry; one without fields has none to add.
+    /// Adds the fields inside a value to a registry. The default is for types without fields.
     fn describe(_: &mut Registry) {}
 
-    /// Reads a value, telling the observer about it under the name `field`.
+    /// Decodes a value and reports it to the observer under `field`.
     ///
     /// # Errors
-    /// When the message ends too early or holds what the type does not allow.
+    /// Returns an error if the message is truncated or the value is invalid.
     fn decode<O: Observer<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, XdrError>;
 
-    /// Appends the value's XDR form.
+    /// Appends the encoding of the value.
     fn encode(&self, encoder: &mut Encoder);
 }
 
-/// The length of a structure by those of its fields, where each has one.
+/// Returns the sum of the field lengths, or `None` if a field has no fixed length.
 pub const fn sum(lengths: &[Option<usize>]) -> Option<usize> {
     match lengths {
         [] => Some(0),
@@ -65,7 +64,7 @@ pub const fn sum(lengths: &[Option<usize>]) -> Option<usize> {
     }
 }
 
-/// Whether one of these is true.
+/// Returns `true` if any flag is set.
 pub const fn any(flags: &[bool]) -> bool {
     match flags {
         [] => false,
@@ -73,7 +72,7 @@ pub const fn any(flags: &[bool]) -> bool {
     }
 }
 
-/// Bytes of zero fill after `length` bytes of opaque data (RFC 4506 section 4.10).
+/// Returns the number of fill bytes after `length` bytes of opaque data (RFC 4506 section 4.10).
 pub const fn roundup(length: usize) -> usize {
     length.wrapping_neg() % 4
 }

@@ -1,16 +1,17 @@
-//! Padding before opaque data, which RDMA_MSGP has. RFC 5666 section 3.9.
+//! Padding before opaque data in RDMA_MSGP. RFC 5666 section 3.9.
 
-/// How a sender aligns opaque data in a Send. Positions count from the first byte of the Send, as the receiver's buffers do.
+/// Alignment of opaque data in a Send. Positions count from the first byte of the Send, which begins the receive
+/// buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Padding {
-    /// rdma_align: data begins at a multiple of so many bytes. 0 is no padding.
+    /// rdma_align: alignment in bytes; 0 for none.
     pub align: u32,
-    /// rdma_thresh: data of at least so many bytes is aligned.
+    /// rdma_thresh: minimum length of aligned data in bytes.
     pub threshold: u32,
 }
 
 impl Padding {
-    /// Bytes of padding before data of `length` bytes that would begin at `position` without it.
+    /// Returns the number of padding bytes before data of `length` bytes at `position`.
     pub fn before(self, position: usize, length: u32) -> usize {
         match self.align as usize {
             0 => 0,

@@ -1,4 +1,4 @@
-//! The types that XDR itself has (RFC 4506 section 4), and the data items that may travel in chunks.
+//! Built-in XDR types (RFC 4506 section 4), and data items that may be sent in chunks.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
@@ -125,14 +125,14 @@ impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
     }
 }
 
-/// The length of variable-length data, held to its bound.
+/// Reads the length of variable-length data and checks it against `bound`.
 fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, XdrError> {
     let at = cursor.at();
     let length = cursor.word()?;
     if length > bound { Err(XdrError::TooLong { at, length, bound }) } else { Ok(length) }
 }
 
-/// Tells the fill that was read from `end`, where the data ends, on (RFC 4506 section 4.10).
+/// Reports the fill bytes from `end`, the end of the data, to the cursor (RFC 4506 section 4.10).
 #[inline(always)]
 pub(super) fn fill<'a, O: Observer<'a>>(end: usize, cursor: &Cursor<'a>, observer: &mut O) {
     if end < cursor.position() {
@@ -178,7 +178,7 @@ inline_data! {
     Opaque, Bytes
 }
 inline_data! {
-    /// A string of at most `BOUND` bytes (RFC 4506 section 4.11); by most of its users in UTF-8, which is not checked.
+    /// A string of at most `BOUND` bytes (RFC 4506 section 4.11), usually UTF-8, which is not checked.
     Text, Text
 }
 
@@ -200,19 +200,19 @@ macro_rules! ddp_data {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name<'a> {
-            /// The content stands in the message.
+            /// Inline content.
             Inline(&'a [u8]),
-            /// The content travelled in a chunk.
+            /// Content sent in a chunk.
             Chunk {
-                /// Its length in bytes, as the message has it.
+                /// Length in bytes, as in the message.
                 length: u32,
-                /// The content, where it was kept and all of it was seen.
+                /// Content, if it was retained and captured completely.
                 bytes: Option<&'a [u8]>,
             },
         }
 
         impl<'a> $name<'a> {
-            /// Length of the content in bytes.
+            /// Returns the length of the content in bytes.
             pub fn length(&self) -> u32 {
                 match *self {
                     Self::Inline(bytes) => u32::try_from(bytes.len()).unwrap_or(u32::MAX),
@@ -220,7 +220,7 @@ macro_rules! ddp_data {
                 }
             }
 
-            /// The content, where it is known.
+            /// Returns the content, if available.
             pub fn bytes(&self) -> Option<&'a [u8]> {
                 match *self {
                     Self::Inline(bytes) => Some(bytes),
@@ -263,15 +263,15 @@ macro_rules! ddp_data {
     };
 }
 ddp_data! {
-    /// DDP-eligible file data (RFC 8166 section 6.1): in the message, or in a chunk. Nothing looks into it.
+    /// DDP-eligible file data (RFC 8166 section 6.1), inline or in a chunk. Never interpreted.
     Ddp, Bytes
 }
 ddp_data! {
-    /// A DDP-eligible path or link text: its chunk's bytes are worth keeping, because people read them.
+    /// A DDP-eligible path or link text. Its chunk should be retained for display.
     DdpText, Text
 }
 
-/// What remains of the message: a body that is not described, or not readable.
+/// The rest of the message: an undecoded body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemainingBytes<'a>(pub &'a [u8]);
 
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(cursor.unreduced(), 16 + 8 + 4);
     }
 
-    /// Decodes one item per operation, as READ and READLINK results have them.
+    /// Decodes one item per operation, like results of READ and READLINK.
     fn results<'a>(cursor: &mut Cursor<'a>, count: usize) -> Vec<Result<Ddp<'a>, XdrError>> {
         let one = |_| {
             let item = decode(cursor);
@@ -432,7 +432,7 @@ mod tests {
         let chunks = returned([8, 0]);
         let mut cursor = Cursor::new(b"\0\0\0\0\0\0\0\x08").with_chunks(&chunks);
         assert_eq!(results(&mut cursor, 2), [Ok(Ddp::Inline(b"")), in_chunk(8)]);
-        // With as many results as chunks: the last one has none of its own.
+        // As many results as chunks: the last result has no chunk of its own.
         let chunks = returned([8, 4]);
         let mut cursor = Cursor::new(b"\0\0\0\0\0\0\0\x08\0\0\0\x04").with_chunks(&chunks);
         assert_eq!(results(&mut cursor, 3), [Ok(Ddp::Inline(b"")), in_chunk(8), in_chunk(4)]);
@@ -443,7 +443,7 @@ mod tests {
         let chunks = returned([0, 8]);
         let mut cursor = Cursor::new(b"\0\0\0\x04here\0\0\0\x08").with_chunks(&chunks);
         assert_eq!(results(&mut cursor, 2), [Ok(Ddp::Inline(b"here")), in_chunk(8)]);
-        // The message cannot hold it, so it travelled in the next chunk.
+        // The message cannot hold it, so it was sent in the next chunk.
         let mut cursor = Cursor::new(b"\0\0\0\x08").with_chunks(&chunks);
         assert_eq!(results(&mut cursor, 1), [in_chunk(8)]);
     }

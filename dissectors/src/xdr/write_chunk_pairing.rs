@@ -1,36 +1,37 @@
-//! Which Write chunk holds which result. RFC 8166 section 4.3.2, RFC 8267 section 6.4.1.
+//! Pairing of Write chunks with results. RFC 8166 section 4.3.2, RFC 8267 section 6.4.1.
 
-/// A walk over the operations of a Reply that can have a DDP-eligible result.
+/// Pairs the operations of a Reply that can have a DDP-eligible result with Write chunks.
 ///
-/// The k-th of them matches the k-th Write chunk of the Call, whether it has data or not: a chunk whose operation failed or
-/// returned no bytes comes back empty in its place, and so does a chunk that the Call offered empty to have the result inline
-/// (RFC 8267 section 6.4.1). Servers deviate, so the lengths decide where they contradict the order:
-/// - A chunk that returned bytes, and whose own operation has none, belongs to the next result that is as long: the server
-///   does not count results without data (RFC 8166 section 4.3.2.2 asks for that).
-/// - A result whose chunk came back empty is inline where the message can hold it. Otherwise it is in the next chunk that
-///   returned as many bytes.
+/// The k-th such operation matches the k-th Write chunk of the Call, even without data. A chunk stays empty if its
+/// operation failed or returned no bytes, or if the Call offered it empty to request an inline result (RFC 8267 section
+/// 6.4.1). Servers deviate, so lengths override the order:
+/// - A chunk that returned bytes, but whose own operation has none, belongs to the next result of the same length: the
+///   server skips results without data (as RFC 8166 section 4.3.2.2 requires).
+/// - A result with an empty chunk is inline if the message can hold it. Otherwise it is in the next chunk that returned
+///   the same number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteChunkPairing {
-    /// Operations that ended: the index of the matching chunk.
+    /// Number of operations ended; the index of the matching chunk.
     ordinal: usize,
-    /// Chunks before this have their result, or have none.
+    /// Number of leading chunks that are already assigned or skipped.
     taken: usize,
 }
 
 impl WriteChunkPairing {
-    /// Before the operation that has so many before it.
+    /// Returns the pairing at the operation with this index.
     #[must_use]
     pub fn at(self, ordinal: usize) -> Self {
         Self { ordinal, ..self }
     }
 
-    /// Ends an operation, whether it had a result or not.
+    /// Ends an operation, with or without result.
     pub fn end_operation(&mut self) {
         self.ordinal += 1;
     }
 
-    /// Takes the chunk of a result of `length` bytes, more than 0; `None` where the result is inline. `returned` tells what each
-    /// chunk returned, in bytes, and `None` behind the last; `fits_inline` says whether the message can hold the result.
+    /// Takes the chunk of a result of `length` > 0 bytes, or returns `None` if the result is inline. `returned` gives
+    /// the number of bytes returned in each chunk, and `None` after the last; `fits_inline` says if the message can
+    /// hold the result.
     pub fn take(
         &mut self,
         returned: impl Fn(usize) -> Option<u32>,
@@ -46,7 +47,7 @@ impl WriteChunkPairing {
         };
         let at = match is_it {
             true => next,
-            // The chunk before it has no result, but this one has its own.
+            // The preceding chunk has no result, but this one has its own.
             false if next < self.ordinal && returned(self.ordinal).is_some_and(|bytes| bytes > 0) => {
                 self.ordinal
             }

@@ -1,9 +1,9 @@
-//! Legal Calls and Replies of NFSv2, NFSv3 and NFSv4 with data items, and how each item travels.
+//! Valid Calls and Replies of NFSv2, NFSv3 and NFSv4 with data items, and the transfer mode of each item.
 
 use super::headers::{self, Dialect, Outgoing};
 use super::writer::{Lists, Memory, Padding, Proc, Way, Writer, fill, header};
 
-/// A source of numbers that a seed determines (xorshift64*).
+/// A deterministic random number generator (xorshift64*).
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -28,14 +28,14 @@ impl Dice {
     }
 }
 
-/// A data item, and how it travels.
+/// A data item and its transfer mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) bytes: Vec<u8>,
     pub(crate) way: Way,
 }
 
-/// A chunk: its memory as the Call offers it, and what is moved through it.
+/// A chunk: its memory as offered in the Call, and the transferred content.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) memory: Vec<Memory>,
@@ -43,7 +43,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// What goes through each segment: they are filled in their order.
+    /// Returns the content of each segment; segments are filled in order.
     pub(crate) fn parts(&self) -> Vec<&[u8]> {
         let mut rest = &self.content[..];
         let parts = self.memory.iter().map(|memory| {
@@ -67,20 +67,20 @@ impl Chunk {
 pub(crate) struct Conversation {
     pub(crate) xid: u32,
     pub(crate) dialect: Dialect,
-    /// Payloads of the Sends of the Call, and of the Reply.
+    /// Payloads of the Sends of the Call and of the Reply.
     pub(crate) call_sends: Vec<Vec<u8>>,
     pub(crate) reply_sends: Vec<Vec<u8>>,
     /// Memory that the Reply invalidates.
     pub(crate) invalidate: Option<u32>,
-    /// The RPC messages, where they lie in the Send or in a chunk, without their padding.
+    /// Lengths of the Call and Reply messages, in the Send or in a chunk, without padding.
     pub(crate) whole_lengths: [usize; 2],
-    /// Bytes of padding in the Call.
+    /// Number of padding bytes in the Call.
     pub(crate) padding: usize,
-    /// Read chunks in the order of the header, with their Positions.
+    /// Read chunks in header order, with their Positions.
     pub(crate) reads: Vec<(u32, Chunk)>,
     pub(crate) writes: Vec<Chunk>,
     pub(crate) reply_chunk: Option<Chunk>,
-    /// Chunks of the Reply, which the client reads, with their Positions; and what it sends then.
+    /// Chunks of the Reply that the client reads, with their Positions, followed by its RDMA_DONE.
     pub(crate) reply_reads: Vec<(u32, Chunk)>,
     pub(crate) done: Option<Vec<u8>>,
     pub(crate) arguments: Vec<Item>,
@@ -88,7 +88,7 @@ pub(crate) struct Conversation {
     pub(crate) version: u32,
 }
 
-/// What one operation does with data.
+/// Data transfer of one operation.
 enum Deed {
     Read { data: Option<Vec<u8>> },
     Readlink { text: Option<Vec<u8>> },
@@ -101,7 +101,7 @@ impl Deed {
         matches!(self, Self::Read { .. } | Self::Readlink { .. })
     }
 
-    /// What comes back; `None` where it failed.
+    /// Returns the result data; `None` if the operation failed.
     fn result(&self) -> Option<&Vec<u8>> {
         match self {
             Self::Read { data } => data.as_ref(),
@@ -111,7 +111,7 @@ impl Deed {
     }
 }
 
-/// Memory of a side that no other chunk has.
+/// Returns memory segments with unique handles.
 fn memory(dice: &mut Dice, handles: &mut u32, total: usize, segments: usize) -> Vec<Memory> {
     let mut left = total;
     let mut memory = Vec::new();
@@ -125,7 +125,7 @@ fn memory(dice: &mut Dice, handles: &mut u32, total: usize, segments: usize) -> 
     memory
 }
 
-/// Lengths as they are in practice: none, a few bytes, one packet, several.
+/// Returns a realistic length: zero, a few bytes, one packet, or several.
 fn length(dice: &mut Dice) -> usize {
     match dice.below(6) {
         0 => 0,
@@ -139,7 +139,7 @@ fn length(dice: &mut Dice) -> usize {
 fn deed(dice: &mut Dice, may_fail: bool) -> Deed {
     let fails = may_fail && dice.one_in(4);
     let length = length(dice);
-    // A path has at least a byte; short enough that padding is never put before one.
+    // A path has at least one byte, and is too short for padding.
     let text = 1 + dice.below(150);
     match dice.below(5) {
         0 | 1 => Deed::Read { data: (!fails).then(|| dice.bytes(length)) },
@@ -151,7 +151,8 @@ fn deed(dice: &mut Dice, may_fail: bool) -> Deed {
 
 const FATTR2: [u32; 17] = [1, 0o644, 1, 0, 0, 9, 512, 0, 1, 7, 8, 1, 2, 3, 4, 5, 6];
 
-/// The arguments of a procedure or of the operations of a COMPOUND; `ways` tells how each item travels.
+/// Writes the arguments of a procedure or of the operations of a COMPOUND; `ways` chooses the transfer mode of each
+/// item.
 fn arguments(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways: impl FnMut() -> Way) {
     const HANDLE: &[u8] = b"filehandle";
     match version {
@@ -260,20 +261,20 @@ impl Conversation {
         let version = [2, 3, 4, 4, 4][dice.below(5)];
         let count = if version == 4 { 1 + dice.below(6) } else { 1 };
         let noise = dice.below(3);
-        // What fails ends a COMPOUND (RFC 8881 section 16.2.3), so that the chunks behind it stay unused.
+        // A failure ends a COMPOUND (RFC 8881 section 16.2.3), so the chunks after it stay unused.
         let deeds: Vec<_> = (0..count).map(|_| deed(dice, true)).collect();
         let done = match deeds.iter().position(|deed| deed.is_result() && deed.result().is_none()) {
             Some(failed) if version == 4 => failed + 1,
             _ => deeds.len(),
         };
 
-        // The Write list: RFC 8267 section 6.4.1. A chunk for each of the first results, which may be empty.
+        // The Write list: RFC 8267 section 6.4.1. One chunk for each of the first results, possibly empty.
         let expected: Vec<_> = deeds.iter().filter(|deed| deed.is_result()).collect();
         let mut offered = if dice.one_in(5) { 0 } else { dice.below(expected.len() + 1) };
         if dice.one_in(2) {
             offered = expected.len();
         }
-        // RFC 5666 section 3.5: a client that offers nothing to write to reads the results.
+        // RFC 5666 section 3.5: a client without Write chunks reads the results.
         let reads_results = dialect.may_read_results() && (!dialect.has_write_chunks() || dice.one_in(3));
         if reads_results {
             offered = 0;
@@ -297,7 +298,7 @@ impl Conversation {
             writes.push(Chunk { memory, content: Vec::new() });
         }
 
-        // How each result travels.
+        // Transfer mode of each result.
         let mut result_items = Vec::new();
         let happened = deeds[..done].iter().filter(|deed| deed.is_result());
         for (ordinal, deed) in happened.enumerate() {
@@ -416,7 +417,7 @@ impl Conversation {
                 reply_reads.push((*position as u32, Chunk { memory, content: item.bytes.clone() }));
             }
         }
-        // RFC 8166 section 4.3.2.2 and RFC 8267 section 6.4.1 name two forms of a chunk that is not used.
+        // RFC 8166 section 4.3.2.2 and RFC 8267 section 6.4.1 define two forms of an unused chunk.
         let without_segments = dice.one_in(2);
         let entries = reply_reads
             .iter()

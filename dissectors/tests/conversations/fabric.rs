@@ -1,34 +1,34 @@
-//! Frames of RoCEv2 and of iWARP, written from the InfiniBand Architecture Specification (volume 1, section 9; annex A17)
+//! Frames of RoCEv2 and iWARP, encoded from the InfiniBand Architecture Specification (volume 1, section 9; annex A17)
 //! and RFC 5040, 5041 and 5044.
 
 use super::writer::Memory;
 
-/// Who sends.
+/// Sender of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Client = 0,
     Server = 1,
 }
 
-/// What carries RDMA.
+/// Transport of RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Roce,
     Iwarp,
 }
 
-/// A connection, and the frames that went over it.
+/// A connection and its frames.
 pub(crate) struct Fabric {
     kind: Kind,
     mtu: usize,
-    /// PSN, or sequence number of TCP, by side.
+    /// Next PSN, or next TCP sequence number, by side.
     next: [u32; 2],
-    /// Message sequence numbers of iWARP's Sends and Read requests, by side.
+    /// Message sequence numbers of iWARP Sends and Read Requests, by side.
     messages: [[u32; 2]; 2],
     pub(crate) frames: Vec<Vec<u8>>,
-    /// How many frames there were after the first Reply.
+    /// Number of frames up to the first Reply.
     pub(crate) first_reply: Option<usize>,
-    /// Frames that begin an RDMA Write of several packets.
+    /// Indices of the first packets of multi-packet RDMA Writes.
     pub(crate) write_firsts: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ impl Fabric {
         self.frames.push(ip(6, at, &segment));
     }
 
-    /// An FPDU without CRC. RFC 5044 section 4.
+    /// Sends an FPDU without CRC. RFC 5044 section 4.
     fn fpdu(&mut self, from: Side, ulpdu: &[u8]) {
         let mut fpdu = (ulpdu.len() as u16).to_be_bytes().to_vec();
         fpdu.extend(ulpdu);
@@ -92,7 +92,7 @@ impl Fabric {
         self.tcp(from, 0x18, &fpdu);
     }
 
-    /// An untagged DDP message. RFC 5041 section 4.3, RFC 5040 section 4.2.
+    /// Sends an untagged DDP message. RFC 5041 section 4.3, RFC 5040 section 4.2.
     fn untagged(&mut self, from: Side, opcode: u8, queue: u32, (invalidate, bytes): (u32, &[u8])) {
         let number = &mut self.messages[from as usize][queue as usize];
         let message = *number;
@@ -111,7 +111,7 @@ impl Fabric {
         }
     }
 
-    /// A tagged DDP message. RFC 5041 section 4.2.
+    /// Sends a tagged DDP message. RFC 5041 section 4.2.
     fn tagged(&mut self, from: Side, opcode: u8, tag: u32, offset: u64, bytes: &[u8]) {
         let parts = bytes.len().div_ceil(self.mtu).max(1);
         for part in 0..parts {
@@ -124,7 +124,7 @@ impl Fabric {
         }
     }
 
-    /// A packet of the Reliable Connection service; `from` sends it.
+    /// Sends a packet of the Reliable Connection service.
     fn packet(&mut self, from: Side, opcode: u8, psn: u32, headers: &[u8], payload: &[u8]) {
         let at = from as usize;
         let pad = (4 - payload.len() % 4) % 4;
@@ -143,8 +143,8 @@ impl Fabric {
         self.frames.push(ip(17, at, &udp));
     }
 
-    /// The packets of a message: opcodes of First, Middle, Last and Only, and the headers of First and Only, of Last and Only,
-    /// and of all but Middle.
+    /// Sends the packets of a message. `opcodes` are those of First, Middle, Last and Only; the headers are those of
+    /// First and Only, of Last and Only, and of all except Middle.
     fn packets(
         &mut self,
         from: Side,
@@ -180,7 +180,7 @@ impl Fabric {
         self.send_and_invalidate(from, bytes, None);
     }
 
-    /// A Send, or a Send with Invalidate of the receiver's memory.
+    /// Sends a message, optionally with invalidation of the receiver's memory.
     pub(crate) fn send_and_invalidate(&mut self, from: Side, bytes: &[u8], handle: Option<u32>) {
         match self.kind {
             Kind::Roce => {
@@ -197,7 +197,7 @@ impl Fabric {
         }
     }
 
-    /// The server writes into the client's memory.
+    /// Sends an RDMA Write from the server to the client's memory.
     pub(crate) fn write(&mut self, memory: Memory, bytes: &[u8]) {
         match self.kind {
             Kind::Roce => {
@@ -212,7 +212,7 @@ impl Fabric {
         }
     }
 
-    /// A side reads the memory of the other.
+    /// Sends an RDMA Read of the other side's memory.
     pub(crate) fn read(&mut self, reader: Side, memory: Memory, bytes: &[u8]) {
         let owner = if reader == Side::Server { Side::Client } else { Side::Server };
         match self.kind {
@@ -224,7 +224,7 @@ impl Fabric {
                 self.take_psns(reader, count);
             }
             Kind::Iwarp => {
-                // RFC 5040 section 4.4: sink, size, source. The sink is the server's own.
+                // RFC 5040 section 4.4: sink, size, source. The sink is the reader's own memory.
                 let (tag, offset) = (
                     memory.handle ^ 0x5a5a_5a5a,
                     0x7000 + u64::from(self.messages[reader as usize][1]) * 0x1_0000,

@@ -1,10 +1,10 @@
-//! Headers of the dialects that are not version 1, written from their specifications alone: "NFS over RDMA" (SIGCOMM 2003)
+//! Headers of all dialects except version 1, encoded from their specifications alone: "NFS over RDMA" (SIGCOMM 2003)
 //! section 4.4, and draft-ietf-nfsv4-rpcrdma-version-two section 8.4.
 
 use super::calls::Dice;
 use super::writer::{Lists, Memory, Proc, Writer, header};
 
-/// How the headers of a connection are written.
+/// Header format of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Prototype,
@@ -16,17 +16,17 @@ pub(crate) enum Dialect {
 impl Dialect {
     pub(crate) const ALL: [Self; 4] = [Self::Prototype, Self::Rfc5666, Self::Rfc8166, Self::Version2];
 
-    /// Whether results may travel in chunks that the client reads: the Read-Read model of RFC 5666 section 3.5.
+    /// Returns `true` if results may be in chunks that the client reads: the Read-Read model of RFC 5666 section 3.5.
     pub(crate) fn may_read_results(self) -> bool {
         matches!(self, Self::Prototype | Self::Rfc5666)
     }
 
-    /// Segments of a chunk that is read: an entry of the prototype's list is a chunk of its own.
+    /// Returns the number of segments of a chunk that is read. An entry of the prototype's list is a chunk of its own.
     pub(crate) fn segments(self, dice: &mut Dice) -> usize {
         if self == Self::Prototype { 1 } else { 1 + dice.below(3) }
     }
 
-    /// Whether the client may offer memory to write to.
+    /// Returns `true` if the client may offer Write chunks.
     pub(crate) fn has_write_chunks(self) -> bool {
         self != Self::Prototype
     }
@@ -73,7 +73,7 @@ fn reply_chunk(to: &mut Writer, lists: &Lists) {
     }
 }
 
-/// clist of the prototype: offset, length, handle, address.
+/// Writes a clist of the prototype: offset, length, handle, address.
 fn prototype(xid: u32, lists: &Lists) -> Vec<u8> {
     let mut to = Writer::default();
     to.words(&[xid, 1, 0]);
@@ -84,21 +84,21 @@ fn prototype(xid: u32, lists: &Lists) -> Vec<u8> {
     to.bytes
 }
 
-/// A message of RPC, and how it is sent.
+/// An RPC message and its transfer mode.
 pub(crate) struct Outgoing<'m> {
     pub(crate) xid: u32,
     pub(crate) is_call: bool,
-    /// `Msg` or `Msgp` where the message goes inline, `Nomsg` where a chunk holds it.
+    /// `Msg` or `Msgp` for an inline message, `Nomsg` for a message in a chunk.
     pub(crate) proc: Proc,
     pub(crate) lists: &'m Lists,
-    /// The reduced RPC message.
+    /// Reduced RPC message.
     pub(crate) body: &'m [u8],
-    /// Memory that the Responder may invalidate; 0 if none.
+    /// Memory that the Responder may invalidate; 0 for none.
     pub(crate) invalidate: u32,
 }
 
 impl Outgoing<'_> {
-    /// The payloads of the Sends.
+    /// Returns the payloads of the Sends.
     pub(crate) fn sends(&self, dialect: Dialect, dice: &mut Dice) -> Vec<Vec<u8>> {
         let inline = if self.proc == Proc::Nomsg { &[] } else { self.body };
         match dialect {
@@ -129,12 +129,13 @@ impl Outgoing<'_> {
             reply_chunk(&mut to, lists);
             return vec![to.bytes];
         }
-        // Section 6.6.2: at any convenient boundary.
+        // Section 6.6.2: the message may be split anywhere.
         let parts = if dice.one_in(3) { 1 + dice.below(4) } else { 1 };
         let mut sends = Vec::new();
         let mut rest = body;
         for _ in 1..parts {
-            // The first part has the XID, by which a connection is known whose beginning was not captured.
+            // The first part contains the XID, which identifies the protocol of a connection without captured
+            // beginning.
             let least = if sends.is_empty() { 4 } else { 1 };
             let (part, after) = rest.split_at(least + dice.below(rest.len() - least));
             if after.is_empty() {
@@ -162,7 +163,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// Ends the use of the chunks of a Reply.
+/// Returns an RDMA_DONE, which releases the chunks of a Reply.
 pub(crate) fn done(dialect: Dialect, xid: u32) -> Vec<u8> {
     let mut to = Writer::default();
     match dialect {
@@ -172,7 +173,7 @@ pub(crate) fn done(dialect: Dialect, xid: u32) -> Vec<u8> {
     to.bytes
 }
 
-/// Messages that each side of a connection of version 2 sends before any Call. Section 4.3 and 5.2.
+/// Returns the messages that each side of a version 2 connection sends before any Call. Sections 4.3 and 5.2.
 pub(crate) fn properties(dice: &mut Dice) -> Vec<Vec<u8>> {
     let mut sends = Vec::new();
     let parts = 1 + dice.below(2);
@@ -201,7 +202,7 @@ pub(crate) fn properties(dice: &mut Dice) -> Vec<Vec<u8>> {
     sends
 }
 
-/// A grant of credits alone. Section 6.3.2.
+/// Returns a message that only grants credits. Section 6.3.2.
 pub(crate) fn grant(dice: &mut Dice) -> Vec<u8> {
     let mut to = Writer::default();
     to.words(&[0, 2, dice.below(4096) as u32, GRANT]);

@@ -1,7 +1,8 @@
-//! Generated conversations of NFS over RDMA, legal by the RFCs: decoding, splicing, accounting and encoding are held to them.
+//! Generated conversations of NFS over RDMA, valid according to the RFCs. They test decoding, splicing, accounting and
+//! encoding.
 //!
-//! The generator shares no code with the dissectors: `writer` and `fabric` write bytes from the RFCs alone. The number of
-//! conversations is set by `CONVERSATIONS`, and `SEED` repeats one run:
+//! The generator shares no code with the dissectors: `writer` and `fabric` encode from the RFCs alone. `CONVERSATIONS`
+//! sets the number of conversations, and `SEED` repeats one run:
 //!
 //! ```sh
 //! CONVERSATIONS=1000000 cargo test --release -p nfsrdma-dissectors --test conversations
@@ -35,14 +36,14 @@ use fabric::{Fabric, Kind};
 use headers::Dialect;
 use writer::Way;
 
-/// Conversations of one connection.
+/// Number of conversations per connection.
 const BATCH: u32 = 20;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
-/// Hears the data items of a message.
+/// Observer that collects the data items of a message.
 #[derive(Default)]
 struct Items {
     items: Vec<(Option<Vec<u8>>, Way)>,
@@ -66,7 +67,7 @@ impl<'a> Observer<'a> for Items {
     }
 }
 
-/// The Transactions of frames, without one of them if that was lost.
+/// Returns the Transactions of the frames, optionally without one lost frame.
 fn inspect(frames: &[Vec<u8>], lost: Option<usize>) -> Vec<Transaction> {
     let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
     let mut transactions = Vec::new();
@@ -85,7 +86,7 @@ fn inspect(frames: &[Vec<u8>], lost: Option<usize>) -> Vec<Transaction> {
     transactions
 }
 
-/// Holds the segments of a chunk to those that were offered, returned and moved.
+/// Compares the segments of a chunk with those offered, returned and transferred.
 fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
     let lengths = |segment: &ChunkSegment| (segment.handle.0, segment.offset, segment.length);
     let offered = chunk.memory.iter().map(|memory| (memory.handle, memory.offset, memory.length));
@@ -93,7 +94,7 @@ fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
     for (segment, part) in seen.segments.iter().zip(chunk.parts()) {
         assert_eq!(segment.moved_coverage.total_bytes(), part.len() as u64, "{said}: {segment:?}");
         if is_written {
-            // A chunk that came back without segments says no lengths.
+            // A chunk returned without segments has no lengths.
             assert_eq!(segment.returned_length.unwrap_or(0) as usize, part.len(), "{said}: {segment:?}");
         }
     }
@@ -116,7 +117,7 @@ fn items(transaction: &Transaction, which: RpcMessageKind, expected: &[Item], sa
     );
 }
 
-/// Holds a Transaction that lacks nothing to its conversation.
+/// Compares a complete Transaction with its conversation.
 fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     let said = format!("{said}, XID {:#x}, NFSv{}", conversation.xid, conversation.version);
     let facts = transaction.with_messages(|reading| reading.summary());
@@ -145,7 +146,7 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     dialect(transaction, conversation, &said);
     let lengths = [RpcMessageKind::Call, RpcMessageKind::Reply]
         .map(|which| transaction.rpc_length(which).unwrap() as usize);
-    // XDR's fill does not travel in chunks, and a Position-Zero Read chunk has none.
+    // XDR fill bytes are not sent in chunks, and a Position-Zero Read chunk has none.
     let [call, reply] = conversation.whole_lengths;
     assert_eq!(lengths, [call, reply], "{said}");
     for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
@@ -171,7 +172,7 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     }
 }
 
-/// Holds the dialect of a Transaction, and in how many Sends each message came, to those of its conversation.
+/// Compares the dialect of a Transaction, and the number of Sends of each message, with its conversation.
 fn dialect(transaction: &Transaction, conversation: &Conversation, said: &str) {
     let (call, reply) = (transaction.call.as_ref().unwrap(), transaction.reply.as_ref().unwrap());
     let sends = [&conversation.call_sends, &conversation.reply_sends].map(|sends| sends.len() as u32);
@@ -182,7 +183,7 @@ fn dialect(transaction: &Transaction, conversation: &Conversation, said: &str) {
     let expected = match conversation.dialect {
         Dialect::Prototype => &[Named::Prototype][..],
         Dialect::Rfc5666 if is_padded || conversation.done.is_some() => &[Named::Rfc5666],
-        // What both have is of RFC 5666 once another message has shown it.
+        // Headers common to both are attributed to RFC 5666 once another message proves it.
         Dialect::Rfc5666 => &[Named::Rfc5666, Named::Rfc8166],
         Dialect::Rfc8166 => &[Named::Rfc8166],
         Dialect::Version2 => &[Named::Version2],
@@ -190,7 +191,7 @@ fn dialect(transaction: &Transaction, conversation: &Conversation, said: &str) {
     assert!(expected.contains(&seen[0]), "{said}: {}", seen[0]);
 }
 
-/// Holds every header to encode to the bytes that it was decoded from.
+/// Asserts that every header encodes to the bytes it was decoded from.
 fn encoded_again(conversation: &Conversation, controls: &[Vec<u8>], said: &str) {
     let named = match conversation.dialect {
         Dialect::Prototype => Named::Prototype,
@@ -232,7 +233,7 @@ fn batch(seed: u64, kind: Kind) {
 
     firsts(&fabric, mtu, &said);
 
-    // What is said to be complete lacks nothing, whatever was lost.
+    // A Transaction reported as complete is complete, whatever frame was lost.
     let lost = dice.below(fabric.frames.len());
     let said = format!("{said} without frame {}", lost + 1);
     for transaction in inspect(&fabric.frames, Some(lost)) {
@@ -245,9 +246,9 @@ fn batch(seed: u64, kind: Kind) {
     }
 }
 
-/// Each First packet of an RDMA Write that is lost costs its own bytes alone, however the Calls interleave, once both
-/// directions are known to be one. This is so for RoCE, where the Last packets tell the end of an RDMA Write; over iWARP every
-/// segment names its place, but without CRC a lost TCP segment may take FPDUs with it until one is found again.
+/// A lost First packet of an RDMA Write costs only its own bytes, however the Calls interleave, once both directions
+/// are paired. Only for RoCE, where Last packets mark the end of an RDMA Write. Over iWARP every segment has its own
+/// destination, but without CRC a lost TCP segment may take further FPDUs with it until resynchronization.
 fn firsts(fabric: &Fabric, mtu: usize, said: &str) {
     let is_known = |lost: &usize| *lost > fabric.first_reply.unwrap_or(usize::MAX);
     for lost in fabric.write_firsts.iter().copied().filter(is_known) {

@@ -1,10 +1,10 @@
-//! What the two sides of a connection send, and when.
+//! Order of the operations of both sides of a connection.
 
 use super::calls::{Chunk, Conversation, Dice};
 use super::fabric::{Fabric, Side};
 use super::headers::{self, Dialect};
 
-/// What a side does for a conversation after its Call.
+/// An operation of a side for a conversation, after its Call.
 enum Step<'c> {
     Read(Side, &'c Chunk),
     Write(&'c Chunk),
@@ -20,7 +20,7 @@ fn steps(conversation: &Conversation) -> Vec<Step<'_>> {
     reads.chain(writes).chain([Step::Reply]).chain(fetches).chain(done).collect()
 }
 
-/// Sends conversations, up to three at a time, with the server's operations for them mixed.
+/// Sends conversations, up to three at a time, with the server's operations interleaved.
 pub(crate) fn speak(dice: &mut Dice, conversations: &[Conversation], fabric: &mut Fabric) {
     for group in conversations.chunks(1 + dice.below(3)) {
         for send in group.iter().flat_map(|conversation| &conversation.call_sends) {
@@ -63,7 +63,7 @@ pub(crate) fn speak(dice: &mut Dice, conversations: &[Conversation], fabric: &mu
     }
 }
 
-/// What both sides of a new connection tell each other: in version 2, their properties. Gives the payloads.
+/// Sends the properties of both sides of a new version 2 connection. Returns the payloads.
 pub(crate) fn greet(dice: &mut Dice, spoken: Dialect, fabric: &mut Fabric) -> Vec<Vec<u8>> {
     if spoken != Dialect::Version2 || dice.one_in(4) {
         return Vec::new();

@@ -1,11 +1,11 @@
-//! Bytes of RPC, NFS and RPC-over-RDMA, written from RFC 5531, 1094, 1813, 7531 and 8166 alone.
+//! Bytes of RPC, NFS and RPC-over-RDMA, encoded from RFC 5531, 1094, 1813, 7531 and 8166 alone.
 
-/// Bytes that XDR fills up to a multiple of four. RFC 4506 section 4.10.
+/// Returns the number of XDR fill bytes. RFC 4506 section 4.10.
 pub(crate) fn fill(length: usize) -> usize {
     (4 - length % 4) % 4
 }
 
-/// How a data item travels.
+/// Transfer mode of a data item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Inline,
@@ -17,17 +17,17 @@ pub(crate) enum Way {
 pub(crate) struct Padding {
     pub(crate) align: usize,
     pub(crate) threshold: usize,
-    /// Bytes of the RPC-over-RDMA header.
+    /// Length of the RPC-over-RDMA header in bytes.
     pub(crate) header: usize,
 }
 
-/// An RPC message that is being written, reduced.
+/// A reduced RPC message under construction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
-    /// Length of the message without padding and with all items in it.
+    /// Length of the unreduced message without padding.
     pub(crate) whole: usize,
-    /// Where items that travel in chunks belong in the whole message.
+    /// Positions in the unreduced message of the items sent in chunks.
     pub(crate) positions: Vec<usize>,
     pub(crate) padding: Option<Padding>,
 }
@@ -56,7 +56,7 @@ impl Writer {
         self.words(&[bytes.len() as u32]).fixed(bytes)
     }
 
-    /// A DDP-eligible item.
+    /// Writes a DDP-eligible item.
     pub(crate) fn item(&mut self, bytes: &[u8], way: Way) -> &mut Self {
         self.words(&[bytes.len() as u32]);
         match (way, self.padding) {

@@ -2,13 +2,13 @@ use super::*;
 use crate::infiniband::mad::{MadHeader, Method, TransactionId};
 use crate::infiniband::{InfinibandPacket, RdmaEncapsulation};
 
-/// Bytes written as a hex dump.
+/// Decodes a hex dump.
 fn hex(dump: &str) -> Vec<u8> {
     let digits: Vec<u8> = dump.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// From the Base Transport Header to the ICRC, with the 24 bytes of the MAD header, for an attribute.
+/// Returns a packet from the Base Transport Header to the ICRC, with a 24-byte MAD header of this attribute.
 fn packet(attribute: u16, message: &[u8]) -> Vec<u8> {
     let mut bytes = hex("6400ffff 00000001 80000000  80010000 00000001");
     let header = MadHeader {
@@ -34,7 +34,7 @@ fn read(bytes: &[u8]) -> Option<CmMessage<'_>> {
     CmMessage::decode(&Mad::of(&packet, &mut NullObserver)?, &mut NullObserver)
 }
 
-/// The REQ of a Linux NFS client at 10.9.0.2 to port 20049 of 10.9.0.1.
+/// REQ of a Linux NFS client at 10.9.0.2 to port 20049 of 10.9.0.1.
 fn linux_request() -> Vec<u8> {
     hex("ceaed43d 00000000 0000000001064e51 505400fffe090002 00000000 00000000
          000011 80 000000 00 000000 a0 da8377 a6 ffff 30f0

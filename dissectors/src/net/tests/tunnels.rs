@@ -1,9 +1,9 @@
-//! Tunnels by their specifications, byte by byte.
+//! Tunnels, encoded by hand from their specifications.
 
 use super::*;
 use crate::infiniband::icrc::Icrc;
 
-/// What stands around everything here: an IPv4 header with this protocol.
+/// Returns an outer IPv4 header of this protocol with the payload.
 fn outer_ip(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x45, 0];
     bytes.extend((20 + payload.len() as u16).to_be_bytes());
@@ -28,12 +28,12 @@ fn vxlan(inside: &[u8]) -> Vec<u8> {
     outer_ip(17, &udp(4789, &[&header[..], inside].concat()))
 }
 
-/// An Ethernet frame of this ether type.
+/// Returns an Ethernet frame of this EtherType.
 fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
     [&ACK[..12], &ether_type.to_be_bytes(), payload].concat()
 }
 
-/// Holds that bytes which end with the IP datagram of [`ACK`] lead to it, as whole and wherever they are cut.
+/// Asserts that bytes ending with the IP datagram of [`ACK`] lead to it, complete and at any truncation.
 #[track_caller]
 fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
     let network = bytes.len() - ip().len();
@@ -74,13 +74,13 @@ fn malformed(link: LinkType, bytes: &[u8]) -> (HeaderDefect, usize) {
     }
 }
 
-/// RFC 2784 section 2: without any field, then with each of RFC 2890 section 2 and RFC 1701 and with all of them.
+/// RFC 2784 section 2: no optional field, each field of RFC 2890 section 2 and RFC 1701, and all of them.
 #[test]
 fn gre_with_every_field_that_its_flags_announce() {
     let checksum = [0xab, 0xcd, 0, 0];
     let key = [0, 0, 0, 7];
     let sequence = [0, 0, 0, 9];
-    // A route of eight bytes over IPv4, and the entry of zeros that ends the list.
+    // A route of eight bytes over IPv4, and the entry of zeros at the end of the list.
     let routing = [8, 0, 4, 8, 192, 0, 2, 3, 192, 0, 2, 4, 0, 0, 0, 0];
     let offset = [0, 0, 0, 4];
     for header in [
@@ -107,7 +107,7 @@ fn gre_is_told_with_wiresharks_names() {
     assert_eq!(told.find("gre.sequence_number"), (32..36, "Unsigned(9)"));
 }
 
-/// RFC 7637 section 3.2: GRE with a key of subnet and flow, and Ethernet without tag inside.
+/// RFC 7637 section 3.2: GRE with a key of subnet and flow, and untagged Ethernet inside.
 #[test]
 fn nvgre_and_bridged_ethernet() {
     leads_to_the_acknowledgement(LinkType::RAW, &gre(&[0x20, 0, 0x65, 0x58, 0, 0x12, 0x34, 0x05], &ACK));
@@ -163,7 +163,7 @@ fn erspan_type_3_holds_ethernet_or_ip_behind_an_optional_subheader() {
     assert_eq!(malformed(LinkType::RAW, &reserved), (HeaderDefect::ErspanFrameType, 38));
 }
 
-/// The mirror cuts frames as a snap length does: lengths are those of the headers inside.
+/// A mirror truncates frames like a snap length: the inner headers keep their lengths.
 #[test]
 fn a_frame_that_the_mirror_cut_keeps_its_lengths() {
     let erspan = [0x10, 0x64, 0x04, 0x05, 0, 0, 0, 0];
@@ -194,7 +194,7 @@ fn vlan_tags_stand_inside_of_tunnels_too() {
     leads_to_the_acknowledgement(LinkType::RAW, &vxlan(&tagged));
 }
 
-/// RFC 2003 and RFC 2473: IP protocols 4 and 41, in IPv4 and in IPv6.
+/// RFC 2003 and RFC 2473: IP protocols 4 and 41, in IPv4 and IPv6.
 #[test]
 fn ip_in_ip() {
     leads_to_the_acknowledgement(LinkType::RAW, &outer_ip(4, ip()));
@@ -226,7 +226,7 @@ fn mpls_holds_ip_by_its_first_bits() {
     assert_eq!(told.find("mpls.ttl"), (17..18, "Unsigned(63)"));
 }
 
-/// RFC 3032 section 2.1: labels 0 and 2 say what follows.
+/// RFC 3032 section 2.1: labels 0 and 2 identify the payload.
 #[test]
 fn an_explicit_null_label_says_what_follows() {
     leads_to_the_acknowledgement(LinkType::ETHERNET, &ethernet(0x8847, &[&[0, 0, 0x01, 64], ip()].concat()));
@@ -239,14 +239,14 @@ fn mpls_in_gre() {
     leads_to_the_acknowledgement(LinkType::RAW, &gre(&[0, 0, 0x88, 0x47], &[&LABELS, ip()].concat()));
 }
 
-/// A pseudo-wire with the Ethernet address that a frame is sent to.
+/// Returns a pseudowire frame with this destination address.
 fn pseudowire(control: &[u8], destination: [u8; 6]) -> Vec<u8> {
     let mut inside = ACK.to_vec();
     inside[..6].copy_from_slice(&destination);
     ethernet(0x8847, &[&LABELS, control, &inside].concat())
 }
 
-/// RFC 4448 section 4.6 and RFC 4928 section 3: an address of Ethernet may begin with any bits.
+/// RFC 4448 section 4.6 and RFC 4928 section 3: an Ethernet address may begin with any bits.
 #[test]
 fn an_ethernet_pseudowire_with_and_without_control_word() {
     for first in [0x52, 0x00, 0x02, 0x45, 0x40, 0x60, 0x16, 0xff] {
@@ -265,7 +265,7 @@ fn an_ethernet_pseudowire_with_and_without_control_word() {
     assert_eq!(Told::of(LinkType::ETHERNET, &bytes).find("pweth.cw.sequence_number").1, "Unsigned(7)");
 }
 
-/// RFC 4385 section 5: what begins with 1 is beside the pseudo-wire.
+/// RFC 4385 section 5: a first nibble of 1 is an associated channel.
 #[test]
 fn a_channel_beside_a_pseudowire_is_not_read() {
     let bytes = ethernet(0x8847, &[&LABELS[..], &[0x10, 0, 0x00, 0x21, 0x45, 0, 0, 0]].concat());
@@ -324,7 +324,7 @@ fn a_tunnel_header_that_cannot_be_is_told() {
     assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x10; 7])), (HeaderDefect::ErspanHeader, 28));
     let bytes = ethernet(0x8847, &[0; 4]);
     assert_eq!(malformed(LinkType::ETHERNET, &bytes), (HeaderDefect::MplsStack, 18));
-    // PPTP has a GRE of its own. RFC 2637 section 4.1.
+    // PPTP has its own GRE version. RFC 2637 section 4.1.
     let pptp = gre(&[0x30, 0x81, 0x88, 0x0b], &[0; 20]);
     assert_eq!(
         read(LinkType::RAW, &pptp).carried,
@@ -362,7 +362,7 @@ proptest::proptest! {
         let mut tunnel = every_kind().swap_remove(kind);
         tunnel.truncate(kept);
         tunnel.extend(&bytes);
-        // The lengths of IP and UDP reach as far as the bytes.
+        // The lengths of IP and UDP extend to the end of the bytes.
         let (ip_length, udp_length) = (tunnel.len() as u16 - 14, tunnel.len().saturating_sub(34) as u16);
         if let Some(length) = tunnel.get_mut(16..18) {
             length.copy_from_slice(&ip_length.to_be_bytes());
@@ -389,7 +389,7 @@ proptest::proptest! {
         holds_for(LinkType::ETHERNET, &bytes, length);
     }
 
-    /// Frames that are as deep as a frame can make them.
+    /// Frames with the maximum nesting that fits.
     #[test]
     fn headers_of_tunnels_in_any_order_decode_to_something(
         kinds in proptest::collection::vec(0..7usize, 1..24),

@@ -1,4 +1,4 @@
-//! MOUNT, which gives the first filehandle of NFSv2 (versions 1 and 2) and of NFSv3 (version 3).
+//! MOUNT, which returns the root filehandle of exports, for NFSv2 (versions 1 and 2) and NFSv3 (version 3).
 
 mod types;
 pub mod v1;

@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from RFC 1094 appendix A and RFC 1813 section 5.
+//! Arguments and results of each procedure, encoded by hand from RFC 1094 appendix A and RFC 1813 section 5.
 
 use super::*;
 use crate::nfs::wire_builder::{items, lay_out};
@@ -11,14 +11,14 @@ fn path() -> DirpathArgs<'static> {
     DirpathArgs { dirpath: Text(b"/export") }
 }
 
-/// A mountlist of two entries, and the same decoded.
+/// Returns a mountlist of two entries, encoded and decoded.
 fn mountlist() -> (Vec<u8>, Mountlist<'static>) {
     let body = |host, path| Mountbody { ml_hostname: Text(host), ml_directory: Text(path) };
     let mountlist = items([body(b"client", b"/export"), body(b"10.9.0.3", b"/tiny")]);
     (lay_out![1, "client", "/export", 1, "10.9.0.3", "/tiny", 0], Mountlist { mountlist })
 }
 
-/// Exports of two file systems, the first to two groups and the second to everybody, and the same decoded.
+/// Returns exports of two file systems, the first to two groups and the second to everybody, encoded and decoded.
 fn exports() -> (Vec<u8>, MountExports<'static>) {
     let groups = items([Groupnode { gr_name: Text(b"@staff") }, Groupnode { gr_name: Text(b"10.9.0.0/16") }]);
     let nodes = items([
@@ -28,7 +28,7 @@ fn exports() -> (Vec<u8>, MountExports<'static>) {
     (lay_out![1, "/export", 1, "@staff", 1, "10.9.0.0/16", 0, 1, "/", 0, 0], MountExports { exports: nodes })
 }
 
-/// The calls and the replies that are the same in every version.
+/// Calls and replies common to all versions.
 macro_rules! of_every_version {
     (calls) => {
         vec![
@@ -52,7 +52,7 @@ macro_rules! of_every_version {
     };
 }
 
-/// What versions 1 and 2 have beside.
+/// Additional calls and replies of versions 1 and 2.
 macro_rules! of_nfsv2 {
     (calls) => {
         [of_every_version!(calls), vec![(lay_out![], Args::EXPORTALL(Void))]].concat()

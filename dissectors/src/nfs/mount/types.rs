@@ -1,22 +1,22 @@
-//! What the procedures of MOUNT ask and answer. RFC 1094 appendix A and RFC 1813 section 5.
+//! Arguments and results of MOUNT. RFC 1094 appendix A and RFC 1813 section 5.
 //!
-//! What is the same in all versions is called as RFC 1813 calls it.
+//! Types common to all versions have the names of RFC 1813.
 
 use crate::field::{Field, FieldKind};
 use crate::nfs::{ResultStatus, v2, v3};
 use crate::xdr::{Chain, List, Text};
 
-/// dirpath: a server's path of a directory. RFC 1813 section 5.1.4.
+/// dirpath: path of a directory on the server. RFC 1813 section 5.1.4.
 pub type Dirpath<'a> = Text<'a, 1024>;
 
-/// name: of a host or a group. RFC 1813 section 5.1.4.
+/// name: name of a host or group. RFC 1813 section 5.1.4.
 pub type MountName<'a> = Text<'a, 255>;
 
 crate::xdr! { "mount";
-    /// The status of fhstatus: 0, or a UNIX error number, of which those are named that are the same on every UNIX.
-    /// RFC 1094 section A.4.2.
+    /// The status of fhstatus: 0, or a UNIX error number; only portable numbers have names here. RFC 1094 section
+    /// A.4.2.
     enum Fhstatus {
-        /// RFC 1813 section 5.2.1 calls it so.
+        /// Name from RFC 1813 section 5.2.1.
         MNT_OK = 0,
         EPERM = 1,
         ENOENT = 2,
@@ -40,8 +40,8 @@ crate::xdr! { "mount";
         MNT3ERR_SERVERFAULT = 10006,
     }
 
-    /// Flavors that a server takes: those of RPC (RFC 5531 section 8.2), and the pseudo flavors that stand for a
-    /// mechanism of RPCSEC_GSS and a service of it (RFC 7530 section 3.2.1.1).
+    /// Authentication flavors of a server: those of RPC (RFC 5531 section 8.2), and pseudo flavors, each for a
+    /// mechanism and a service of RPCSEC_GSS (RFC 7530 section 3.2.1.1).
     enum AuthFlavor {
         AUTH_NONE = 0,
         AUTH_SYS = 1,
@@ -55,7 +55,7 @@ crate::xdr! { "mount";
         RPCSEC_GSS_KRB5P = 390005,
     }
 
-    /// The directory that MNT, UMNT and PATHCONF are about. RFC 1813 sections 5.2.1 and 5.2.3.
+    /// The directory of MNT, UMNT and PATHCONF. RFC 1813 sections 5.2.1 and 5.2.3.
     struct DirpathArgs<'a> { dirpath: Dirpath<'a> => "mount.path" }
 
     /// The directory of fhstatus. RFC 1094 section A.4.2.
@@ -70,7 +70,7 @@ crate::xdr! { "mount";
     /// mountlist. RFC 1813 section 5.2.2.
     struct Mountlist<'a> { mountlist: Chain<'a, Mountbody<'a>> => "mount.dump.entry" }
 
-    /// mountbody: a client and what it has mounted. RFC 1813 section 5.2.2.
+    /// mountbody: a client and the directory that it mounted. RFC 1813 section 5.2.2.
     struct Mountbody<'a> {
         ml_hostname: MountName<'a> => "mount.dump.hostname",
         ml_directory: Dirpath<'a> => "mount.dump.directory",
@@ -79,7 +79,7 @@ crate::xdr! { "mount";
     /// exports. RFC 1813 section 5.2.5.
     struct MountExports<'a> { exports: Chain<'a, Exportnode<'a>> => "mount.export.entry" }
 
-    /// exportnode: a file system, and who may mount it. RFC 1813 section 5.2.5.
+    /// exportnode: a file system, and the groups allowed to mount it. RFC 1813 section 5.2.5.
     struct Exportnode<'a> {
         ex_dir: Dirpath<'a> => "mount.export.directory",
         ex_groups: Chain<'a, Groupnode<'a>> => "mount.export.groups",
@@ -88,8 +88,8 @@ crate::xdr! { "mount";
     /// groupnode. RFC 1813 section 5.2.5.
     struct Groupnode<'a> { gr_name: MountName<'a> => "mount.export.group" }
 
-    /// ppathcnf: what pathconf(2) says of the file system. The protocol of version 2 has it, and no RFC. Each short and
-    /// each char takes four bytes.
+    /// ppathcnf: the pathconf(2) values of the file system. Part of the protocol of version 2, but of no RFC. Each
+    /// short and each char takes four bytes.
     struct Ppathcnf {
         pc_link_max: i32 => "mount.pathconf.link_max",
         pc_max_canon: i32 => "mount.pathconf.max_canon",
@@ -98,13 +98,13 @@ crate::xdr! { "mount";
         pc_path_max: i32 => "mount.pathconf.path_max",
         pc_pipe_buf: i32 => "mount.pathconf.pipe_buf",
         pc_vdisable: u32 => "mount.pathconf.vdisable_char",
-        /// Fill.
+        /// Padding.
         pc_xxx: u32,
-        /// Which of those above are not valid, and two answers of their own.
+        /// Mask of the invalid values above, and two boolean values.
         pc_mask: [PcMask; 2] => "mount.pathconf.mask",
     }
 
-    /// The bits of pc_mask: bit `n` is about `_PC_n` of pathconf(2).
+    /// The bits of pc_mask: bit `n` stands for `_PC_n` of pathconf(2).
     flags PcMask {
         PC_ERROR_ALL = 0x001,
         PC_ERROR_LINK_MAX = 0x002,

@@ -6,7 +6,7 @@ use crate::xdr::{Cursor, Void, XdrError};
 use super::types::{DirpathArgs, Fhstatus, FhstatusDirectory, MountExports, Mountlist};
 
 crate::operations! { "mount";
-    /// The procedures. RFC 1094 section A.5; what stands in no RFC is from the protocol's XDR file.
+    /// The procedures. RFC 1094 section A.5; the rest is from the protocol's XDR file.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section A.5.1";
     1 MNT(DirpathArgs<'a>) -> StatusUnion<Fhstatus, FhstatusDirectory>, "Add mount entry. RFC 1094 section A.5.2";
@@ -18,10 +18,10 @@ crate::operations! { "mount";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for those that have no status. RFC 1094 section A.4.2.
+    /// Decodes the status from the results, or returns `None` for procedures without status. RFC 1094 section A.4.2.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::MNT => ProcedureStatus::read::<Fhstatus>(&mut results).map(Some),

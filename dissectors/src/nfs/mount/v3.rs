@@ -17,10 +17,10 @@ crate::operations! { "mount";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for those that have no status. RFC 1813 section 5.2.1.
+    /// Decodes the status from the results, or returns `None` for procedures without status. RFC 1813 section 5.2.1.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::MNT => ProcedureStatus::read::<Mountstat3>(&mut results).map(Some),

@@ -1,6 +1,6 @@
-//! NFSACL, POSIX access control lists beside NFSv2 (version 2) and NFSv3 (version 3), mostly on their connection.
+//! NFSACL, POSIX access control lists for NFSv2 (version 2) and NFSv3 (version 3), mostly on the same connection.
 //!
-//! No item of it is DDP-eligible: RFC 8267 section 5.2.
+//! None of its items is DDP-eligible: RFC 8267 section 5.2.
 
 mod types;
 pub mod v2;

@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from the XDR of the program.
+//! Arguments and results of each procedure, encoded by hand from the XDR of the program.
 
 use super::*;
 use crate::nfs::v3::Access3;
@@ -6,7 +6,7 @@ use crate::nfs::wire_builder::{InOrder, items, lay_out};
 use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Opaque, Void, XdrError};
 
-/// The two lists of a directory, and the same decoded.
+/// Returns the two lists of a directory, encoded and decoded.
 fn acl() -> (Vec<u8>, Secattr<'static>) {
     let entry = |r#type, id, perm| Aclent { r#type: AclentType(r#type), id, perm: AclentPerm(perm) };
     let acl = Secattr {
@@ -20,7 +20,7 @@ fn acl() -> (Vec<u8>, Secattr<'static>) {
     (lay_out![0xf, 4, 4, entries, 1, 1, 0x1008, 100, 4], acl)
 }
 
-/// What an object without lists has: their counts.
+/// Returns the counts of an object without lists, encoded and decoded.
 fn counts() -> (Vec<u8>, Secattr<'static>) {
     let acl = Secattr {
         mask: AclMask(AclMask::NA_ACLCNT.0 | AclMask::NA_DFACLCNT.0),

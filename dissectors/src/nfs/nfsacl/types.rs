@@ -1,13 +1,13 @@
-//! Access control lists as NFSACL has them. The program has no specification; RFC 8267 section 5 calls it a de facto
-//! standard. The names are those of its XDR file.
+//! Access control lists of NFSACL. The program has no specification; RFC 8267 section 5 calls it a de facto standard.
+//! The names are those of its XDR file.
 
 use crate::xdr::List;
 
 crate::xdr! { "nfsacl";
-    /// Which parts of the lists are asked for, or given.
+    /// Parts of the lists that are requested or returned.
     flags AclMask { NA_ACL = 0x1, NA_ACLCNT = 0x2, NA_DFACL = 0x4, NA_DFACLCNT = 0x8 }
 
-    /// Whom an entry is about, and whether it is one of the default list, which new files of a directory get.
+    /// Subject of an entry, and a flag for the default list, which new files of a directory inherit.
     flags AclentType {
         NA_USER_OBJ = 0x1,
         NA_USER = 0x2,
@@ -18,19 +18,19 @@ crate::xdr! { "nfsacl";
         NA_ACL_DEFAULT = 0x1000,
     }
 
-    /// What an entry allows.
+    /// Permissions of an entry.
     flags AclentPerm { NA_READ = 0x4, NA_WRITE = 0x2, NA_EXEC = 0x1 }
 
     /// aclent: one entry.
     struct Aclent {
         r#type: AclentType => "nfsacl.aclent.type",
-        /// Of the user or the group; of any other type without meaning.
+        /// User or group identifier; meaningless for other types.
         id: u32 => "nfsacl.aclent.uid",
         perm: AclentPerm => "nfsacl.aclent.perm",
     }
 
-    /// secattr: the list of an object, and the default list of a directory. The counts are told also where the lists
-    /// are not.
+    /// secattr: the list of an object, and the default list of a directory. The counts are present even without the
+    /// lists.
     struct Secattr<'a> {
         mask: AclMask,
         aclcnt: u32,

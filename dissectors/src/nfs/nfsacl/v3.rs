@@ -27,7 +27,7 @@ crate::xdr! { "nfsacl";
 }
 
 crate::operations! { "nfsacl";
-    /// The procedures. The last is of Solaris.
+    /// The procedures. The last is specific to Solaris.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing";
     1 GETACL(Getacl3Args<'a>) -> StatusUnion<Nfsstat3, Getacl3Resok<'a>, Attr>, "Get the access control lists";
@@ -37,10 +37,10 @@ crate::operations! { "nfsacl";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for NULL.
+    /// Decodes the status from the results, or returns `None` for NULL.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL => Ok(None),

@@ -11,7 +11,7 @@ use crate::field::NullObserver;
 use crate::nfs::{ProcedureStatus, ResultStatus};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
-/// Reads the status of results: it stands after the cookie in all that have one. XNFS section 10.
+/// Decodes the status of results, which follows the cookie. XNFS section 10.
 fn after_cookie<S: ResultStatus>(mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
     Netobj::decode(&mut results, S::FIELD, &mut NullObserver)?;
     ProcedureStatus::read::<S>(&mut results).map(Some)

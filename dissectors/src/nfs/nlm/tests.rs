@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from XNFS version 3W chapter 10 and RFC 1813 section 6.
+//! Arguments and results of each procedure, encoded by hand from XNFS version 3W chapter 10 and RFC 1813 section 6.
 
 use super::*;
 use crate::nfs::nsm;
@@ -21,7 +21,7 @@ fn share() -> Shareargs<'static> {
     Shareargs { cookie: COOKIE, share, reclaim: true }
 }
 
-/// Calls and replies of the procedures 0 to 16. A lock is laid out by `lock`, its offset and length as it is given.
+/// Calls and replies of procedures 0 to 16. `lock` encodes a lock with this offset and length.
 macro_rules! of_every_version {
     (calls, $lock:ident, $range:expr, $testargs:ident, $lockargs:ident, $cancargs:ident, $unlockargs:ident,
      $testres:ident, $testrply:ident, $holder:expr, $res:ident, $stats:ident, $denied:ident, $other:ident) => {{
@@ -101,7 +101,7 @@ macro_rules! of_every_version {
     }};
 }
 
-/// The calls of versions 3 and 4 that version 1 does not have.
+/// Calls of versions 3 and 4 that version 1 does not have.
 macro_rules! of_dos {
     (calls, $lock:ident, $range:expr, $lockargs:ident) => {{
         let share_bytes = lay_out!["cook", "client", "handle7", "0@client", 2, 3, 1];
@@ -137,7 +137,7 @@ macro_rules! of_dos {
     };
 }
 
-/// What the examples of versions 1 and 3 are made of.
+/// Components of the examples of versions 1 and 3.
 mod narrow {
     use super::*;
     pub(super) use crate::nfs::nlm::v3::{

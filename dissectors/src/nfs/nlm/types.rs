@@ -1,18 +1,18 @@
-//! What all versions of NLM share. XNFS version 3W chapter 10.
+//! Types common to all versions of NLM. XNFS version 3W chapter 10.
 
 use crate::xdr::{Opaque, Text};
 
-/// netobj: MAXNETOBJ_SZ is its bound. XNFS section 10.
+/// netobj, at most MAXNETOBJ_SZ bytes. XNFS section 10.
 pub type Netobj<'a> = Opaque<'a, 1024>;
 
-/// The name of the host that calls: LM_MAXSTRLEN is its bound. XNFS section 10.
+/// Name of the calling host, at most LM_MAXSTRLEN bytes. XNFS section 10.
 pub type CallerName<'a> = Text<'a, 1024>;
 
 crate::xdr! { "nlm";
-    /// fsh_mode and fsh4_mode: what others may not do while the file is open. XNFS section 10.
+    /// fsh_mode and fsh4_mode: access denied to others while the file is open. XNFS section 10.
     enum FshMode { fsm_DN = 0, fsm_DR = 1, fsm_DW = 2, fsm_DRW = 3 }
 
-    /// fsh_access and fsh4_access: what the file is opened for. XNFS section 10.
+    /// fsh_access and fsh4_access: requested access to the file. XNFS section 10.
     enum FshAccess { fsa_NONE = 0, fsa_R = 1, fsa_W = 2, fsa_RW = 3 }
 
     /// nlm_share and nlm4_share. XNFS section 10, RFC 1813 section 6.1.4.
@@ -27,7 +27,7 @@ crate::xdr! { "nlm";
     /// nlm_shareargs and nlm4_shareargs. XNFS section 10, NLM_SHARE.
     struct Shareargs<'a> { cookie: Netobj<'a>, share: Share<'a>, reclaim: bool }
 
-    /// nlm_notify and nlm4_notify: the host that was started anew; LM_MAXNAMELEN is the bound of its name.
-    /// XNFS section 10, NLM_FREE_ALL.
+    /// nlm_notify and nlm4_notify: the restarted host; its name has at most LM_MAXNAMELEN bytes. XNFS section 10,
+    /// NLM_FREE_ALL.
     struct Notify<'a> { name: Text<'a, 1025> => "nlm.share.name", state: u32 }
 }

@@ -1,4 +1,4 @@
-//! NLM version 1, for NFSv2: version 3 without the sharing of files as DOS has it. XNFS version 3W chapter 10.
+//! NLM version 1, for NFSv2: version 3 without DOS file sharing. XNFS version 3W chapter 10.
 
 use crate::nfs::{ProcedureStatus, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
@@ -6,7 +6,7 @@ use crate::xdr::{Cursor, Void, XdrError};
 use super::v3::{self, NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres, NlmUnlockargs};
 
 crate::operations! { "nlm";
-    /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: nobody waits for a Reply.
+    /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. XNFS section 10";
     1 TEST(NlmTestargs<'a>) -> NlmTestres<'a>, "Ask whether a lock would be granted. XNFS section 10, NLM_TEST";
@@ -30,10 +30,10 @@ crate::operations! { "nlm";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for those without results. XNFS section 10.
+    /// Decodes the status from the results, or returns `None` for procedures without results. XNFS section 10.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         v3::Procedure(self.0).status(results)
     }

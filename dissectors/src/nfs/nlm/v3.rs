@@ -8,7 +8,7 @@ use super::after_cookie;
 use super::types::{CallerName, Netobj, Notify, Shareargs};
 
 crate::xdr! { "nlm";
-    /// nlm_stats. XNFS section 10; implementations have LCK_DEADLCK beside.
+    /// nlm_stats. XNFS section 10; implementations also have LCK_DEADLCK.
     enum NlmStats {
         LCK_GRANTED = 0,
         LCK_DENIED = 1,
@@ -18,7 +18,7 @@ crate::xdr! { "nlm";
         LCK_DEADLCK = 5,
     }
 
-    /// nlm_holder: who holds the lock that is in the way. XNFS section 10.
+    /// nlm_holder: the holder of a conflicting lock. XNFS section 10.
     struct NlmHolder<'a> {
         exclusive: bool,
         uppid: i32 => "nlm.lock.svid",
@@ -27,7 +27,7 @@ crate::xdr! { "nlm";
         l_len: u32 => "nlm.lock.l_len",
     }
 
-    /// nlm_lock: a range of a file; a length of 0 goes to the end of the file. XNFS section 10.
+    /// nlm_lock: a range of a file; length 0 means to the end of the file. XNFS section 10.
     struct NlmLock<'a> {
         caller_name: CallerName<'a> => "nlm.lock.caller_name",
         fh: Netobj<'a> => "nfs.fhandle",
@@ -47,7 +47,7 @@ crate::xdr! { "nlm";
         exclusive: bool,
         alock: NlmLock<'a> => "nlm.lock",
         reclaim: bool,
-        /// The state of the client's monitor, NSM.
+        /// State number of the client's status monitor (NSM).
         state: i32,
     }
 
@@ -89,7 +89,7 @@ impl ResultStatus for NlmStats {
 }
 
 crate::operations! { "nlm";
-    /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: nobody waits for a Reply.
+    /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. XNFS section 10";
     1 TEST(NlmTestargs<'a>) -> NlmTestres<'a>, "Ask whether a lock would be granted. XNFS section 10, NLM_TEST";
@@ -117,10 +117,10 @@ crate::operations! { "nlm";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for those without results. XNFS section 10.
+    /// Decodes the status from the results, or returns `None` for procedures without results. XNFS section 10.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::TEST | Self::LOCK | Self::CANCEL | Self::UNLOCK | Self::GRANTED => {

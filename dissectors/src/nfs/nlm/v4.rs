@@ -1,4 +1,4 @@
-//! NLM version 4, for NFSv3. RFC 1813 section 6, which says what differs from version 3.
+//! NLM version 4, for NFSv3. RFC 1813 section 6, which describes the differences to version 3.
 
 use crate::field::{Field, FieldKind};
 use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
@@ -22,7 +22,7 @@ crate::xdr! { "nlm";
         NLM4_FAILED = 9,
     }
 
-    /// nlm4_holder: who holds the lock that is in the way. RFC 1813 section 6.1.4.
+    /// nlm4_holder: the holder of a conflicting lock. RFC 1813 section 6.1.4.
     struct Nlm4Holder<'a> {
         exclusive: bool,
         svid: i32 => "nlm.lock.svid",
@@ -31,7 +31,7 @@ crate::xdr! { "nlm";
         l_len: u64 => "nlm.lock.l_len64",
     }
 
-    /// nlm4_lock: a range of a file; a length of 0 goes to the end of the file. RFC 1813 section 6.1.4.
+    /// nlm4_lock: a range of a file; length 0 means to the end of the file. RFC 1813 section 6.1.4.
     struct Nlm4Lock<'a> {
         caller_name: CallerName<'a> => "nlm.lock.caller_name",
         fh: Netobj<'a> => "nfs.fhandle",
@@ -51,7 +51,7 @@ crate::xdr! { "nlm";
         exclusive: bool,
         alock: Nlm4Lock<'a> => "nlm.lock",
         reclaim: bool,
-        /// The state of the client's monitor, NSM.
+        /// State number of the client's status monitor (NSM).
         state: i32,
     }
 
@@ -93,7 +93,7 @@ impl ResultStatus for Nlm4Stats {
 }
 
 crate::operations! { "nlm";
-    /// The procedures. RFC 1813 section 6.2. Those that end in `_MSG` and `_RES` are one-way: nobody waits for a Reply.
+    /// The procedures. RFC 1813 section 6.2. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 6.2.0";
     1 TEST(Nlm4Testargs<'a>) -> Nlm4Testres<'a>, "Ask whether a lock would be granted. RFC 1813 section 6.2, NLMPROC4_TEST";
@@ -121,10 +121,10 @@ crate::operations! { "nlm";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for those without results. RFC 1813 section 6.2.
+    /// Decodes the status from the results, or returns `None` for procedures without results. RFC 1813 section 6.2.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::TEST | Self::LOCK | Self::CANCEL | Self::UNLOCK | Self::GRANTED => {

@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from XNFS version 3W chapter 11.
+//! Arguments and results of each procedure, encoded by hand from XNFS version 3W chapter 11.
 
 use super::*;
 use crate::nfs::wire_builder::lay_out;

@@ -1,6 +1,7 @@
-//! The port mapper (version 2) and RPCBIND after it (versions 3 and 4), which tell where a program listens. RFC 1833.
+//! The port mapper (version 2) and its successor RPCBIND (versions 3 and 4), which return the address of a program. RFC
+//! 1833.
 //!
-//! No procedure has a status: what is not registered is told by port 0, an empty address or FALSE.
+//! No procedure has a status: port 0, an empty address or FALSE mark an unregistered program.
 
 mod types;
 pub mod v2;

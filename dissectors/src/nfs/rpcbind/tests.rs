@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from RFC 1833 sections 2.1 and 3.1.
+//! Arguments and results of each procedure, encoded by hand from RFC 1833 sections 2.1 and 3.1.
 
 use super::*;
 use crate::nfs::wire_builder::{InOrder, items, lay_out};
@@ -6,7 +6,7 @@ use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Cursor, Opaque, Text, Void};
 
-/// NFS on RDMA, as RFC 8267 section 4.2 allows a server to register it, and the same decoded.
+/// Returns an rpcb of NFS over RDMA, as registered according to RFC 8267 section 4.2, encoded and decoded.
 fn rpcb() -> (Vec<u8>, Rpcb<'static>) {
     let rpcb = Rpcb {
         r_prog: Program::NFS,
@@ -82,7 +82,7 @@ pub(in crate::nfs) mod version_2 {
     crate::nfs::wire_builder::examples! { crate::nfs::rpcbind::v2: calls(), replies() }
 }
 
-/// What versions 3 and 4 share. Procedure 5 has another name in each.
+/// Calls and replies common to versions 3 and 4. Procedure 5 has another name in each.
 macro_rules! of_rpcbind {
     (calls, $callit:ident) => {
         vec![
@@ -140,7 +140,7 @@ pub(in crate::nfs) mod version_4 {
         [of_rpcbind!(calls, BCAST), more].concat()
     }
 
-    /// The statistics of a version that was asked once for each of what there is.
+    /// Returns the statistics of a version with one request of each kind, encoded and decoded.
     fn stat() -> (Vec<u8>, RpcbStat<'static>) {
         let addrinfo = items([RpcbsAddrlist {
             prog: Program::NFS,

@@ -1,4 +1,4 @@
-//! Version 2, the port mapper: TCP and UDP, and ports. RFC 1833 section 3.
+//! Version 2, the port mapper: TCP and UDP ports. RFC 1833 section 3.
 
 use crate::nfs::ProcedureStatus;
 use crate::rpc::Program;
@@ -13,16 +13,16 @@ crate::xdr! { "portmap";
     /// mapping. RFC 1833 section 3.1.
     struct Mapping { prog: Program, vers: u32 => "portmap.version", prot: Prot => "portmap.proto", port: u32 }
 
-    /// What GETPORT answers; 0 where the program is not registered. RFC 1833 section 3.2.
+    /// Result of GETPORT; 0 if the program is not registered. RFC 1833 section 3.2.
     struct GetportRes { port: u32 }
 
     /// pmaplist. RFC 1833 section 3.1.
     struct Pmaplist<'a> { pmaplist: Chain<'a, Mapping> => "portmap.map" }
 
-    /// call_args: the program is asked with these arguments in its own XDR. RFC 1833 section 3.1.
+    /// call_args: the call to forward; the arguments are in the XDR of the program. RFC 1833 section 3.1.
     struct CallArgs<'a> { prog: Program, vers: u32 => "portmap.version", proc: u32, args: Opaque<'a> }
 
-    /// call_result: the port of the program, and what it answered. RFC 1833 section 3.1.
+    /// call_result: the port of the program, and its results. RFC 1833 section 3.1.
     struct CallResult<'a> { port: u32, res: Opaque<'a> => "portmap.result" }
 }
 
@@ -38,10 +38,10 @@ crate::operations! { "portmap";
 }
 
 impl Procedure {
-    /// No procedure has a status.
+    /// Returns `None`, because no procedure has a status.
     ///
     /// # Errors
-    /// None.
+    /// Never returns an error.
     pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         Ok(None)
     }

@@ -21,10 +21,10 @@ crate::operations! { "portmap";
 }
 
 impl Procedure {
-    /// No procedure has a status.
+    /// Returns `None`, because no procedure has a status.
     ///
     /// # Errors
-    /// None.
+    /// Never returns an error.
     pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         Ok(None)
     }

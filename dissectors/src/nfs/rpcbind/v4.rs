@@ -1,4 +1,4 @@
-//! Version 4 of RPCBIND: version 3, the versions of a program, all its addresses, and statistics. RFC 1833 section 2.
+//! Version 4 of RPCBIND: adds the versions of a program, all its addresses, and statistics. RFC 1833 section 2.
 
 use crate::nfs::ProcedureStatus;
 use crate::rpc::Program;
@@ -11,7 +11,7 @@ crate::xdr! { "portmap";
     /// Transport semantics. RFC 1833 section 2.1.
     enum Semantics { NC_TPI_CLTS = 1, NC_TPI_COTS = 2, NC_TPI_COTS_ORD = 3, NC_TPI_RAW = 4 }
 
-    /// rpcb_entry: an address of a program, and what its transport is. RFC 1833 section 2.1.
+    /// rpcb_entry: an address of a program, and its transport. RFC 1833 section 2.1.
     struct RpcbEntry<'a> {
         r_maddr: UniversalAddress<'a> => "portmap.rpcb.addr",
         r_nc_netid: Text<'a> => "portmap.rpcb.netid",
@@ -23,7 +23,7 @@ crate::xdr! { "portmap";
     /// rpcb_entry_list_ptr. RFC 1833 section 2.1.
     struct RpcbEntryList<'a> { rpcb_entry_list: Chain<'a, RpcbEntry<'a>> => "portmap.rpcb_entry" }
 
-    /// rpcbs_addrlist: how often a program was asked for. RFC 1833 section 2.1.
+    /// rpcbs_addrlist: the number of address requests for a program. RFC 1833 section 2.1.
     struct RpcbsAddrlist<'a> {
         prog: Program,
         vers: u32 => "portmap.version",
@@ -32,21 +32,21 @@ crate::xdr! { "portmap";
         netid: Text<'a> => "portmap.rpcb.netid",
     }
 
-    /// rpcbs_rmtcalllist: how often a procedure was called through RPCBIND. RFC 1833 section 2.1.
+    /// rpcbs_rmtcalllist: the number of calls of a procedure through RPCBIND. RFC 1833 section 2.1.
     struct RpcbsRmtcalllist<'a> {
         prog: Program,
         vers: u32 => "portmap.version",
         proc: u32,
         success: i32,
         failure: i32,
-        /// Whether by CALLIT or by INDIRECT.
+        /// Distinguishes CALLIT from INDIRECT.
         indirect: i32,
         netid: Text<'a> => "portmap.rpcb.netid",
     }
 
-    /// rpcb_stat: what one version was asked. RFC 1833 section 2.1.
+    /// rpcb_stat: the requests to one version. RFC 1833 section 2.1.
     struct RpcbStat<'a> {
-        /// rpcbs_proc: how often each procedure was called; RPCBSTAT_HIGHPROC is their number.
+        /// rpcbs_proc: number of calls per procedure; RPCBSTAT_HIGHPROC is the array length.
         info: [i32; 13],
         setinfo: i32,
         unsetinfo: i32,
@@ -54,13 +54,13 @@ crate::xdr! { "portmap";
         rmtinfo: Chain<'a, RpcbsRmtcalllist<'a>>,
     }
 
-    /// rpcb_stat_byvers, an array, its items here named after the index of each. RFC 1833 section 2.1.
+    /// rpcb_stat_byvers, an array; items are named after their indices here. RFC 1833 section 2.1.
     struct RpcbStatByvers<'a> {
-        /// RPCBVERS_2_STAT, which is 0.
+        /// Index RPCBVERS_2_STAT, 0.
         rpcbvers_2_stat: RpcbStat<'a>,
-        /// RPCBVERS_3_STAT, which is 1.
+        /// Index RPCBVERS_3_STAT, 1.
         rpcbvers_3_stat: RpcbStat<'a>,
-        /// RPCBVERS_4_STAT, which is 2.
+        /// Index RPCBVERS_4_STAT, 2.
         rpcbvers_4_stat: RpcbStat<'a>,
     }
 }
@@ -85,10 +85,10 @@ crate::operations! { "portmap";
 }
 
 impl Procedure {
-    /// No procedure has a status.
+    /// Returns `None`, because no procedure has a status.
     ///
     /// # Errors
-    /// None.
+    /// Never returns an error.
     pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         Ok(None)
     }

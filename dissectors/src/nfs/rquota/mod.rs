@@ -1,4 +1,4 @@
-//! RQUOTA, which tells and sets quotas of a user (version 1), or of a user or a group (version 2).
+//! RQUOTA, which gets and sets quotas of users (version 1), or of users and groups (version 2).
 
 mod types;
 pub mod v1;

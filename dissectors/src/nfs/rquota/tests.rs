@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from the XDR of the program.
+//! Arguments and results of each procedure, encoded by hand from the XDR of the program.
 
 use super::*;
 use crate::nfs::wire_builder::lay_out;
@@ -33,7 +33,7 @@ fn limits() -> Vec<u8> {
     lay_out![1, 2, 3, 4, 5, 6, 7, 8]
 }
 
-/// The replies, which are the same in both versions.
+/// The replies, which are identical in both versions.
 macro_rules! replies {
     () => {{
         let quota = lay_out![1, 1024, 1, limits()];

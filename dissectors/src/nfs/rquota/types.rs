@@ -1,17 +1,17 @@
-//! What both versions of RQUOTA share. The program has no RFC; the names are those of its XDR file.
+//! Types common to both versions of RQUOTA. The program has no RFC; the names are those of its XDR file.
 
 use crate::field::{Field, FieldKind};
 use crate::nfs::ResultStatus;
 use crate::xdr::Text;
 
-/// A path of the file system; RQ_PATHLEN is its bound.
+/// Path in the file system, at most RQ_PATHLEN bytes.
 pub type Pathp<'a> = Text<'a, 1024>;
 
 crate::xdr! { "rquota";
-    /// gqr_status. It has no 0.
+    /// gqr_status. Value 0 is undefined.
     enum GqrStatus { Q_OK = 1, Q_NOQUOTA = 2, Q_EPERM = 3 }
 
-    /// rquota: limits and use of a user or a group, in blocks of rq_bsize bytes.
+    /// rquota: limits and usage of a user or group, in blocks of rq_bsize bytes.
     struct Rquota {
         rq_bsize: i32 => "rquota.bsize",
         rq_active: bool => "rquota.active",
@@ -21,13 +21,13 @@ crate::xdr! { "rquota";
         rq_fhardlimit: u32 => "rquota.fhardlimit",
         rq_fsoftlimit: u32 => "rquota.fsoftlimit",
         rq_curfiles: u32 => "rquota.curfiles",
-        /// Seconds that are left to use more blocks than rq_bsoftlimit.
+        /// Seconds left until the block soft limit is enforced.
         rq_btimeleft: u32 => "rquota.btimeleft",
-        /// Seconds that are left to use more files than rq_fsoftlimit.
+        /// Seconds left until the file soft limit is enforced.
         rq_ftimeleft: u32 => "rquota.ftimeleft",
     }
 
-    /// sq_dqblk: limits and use that are to be set.
+    /// sq_dqblk: limits and usage to set.
     struct SqDqblk {
         rq_bhardlimit: u32 => "rquota.bhardlimit",
         rq_bsoftlimit: u32 => "rquota.bsoftlimit",
@@ -39,10 +39,10 @@ crate::xdr! { "rquota";
         rq_ftimeleft: u32 => "rquota.ftimeleft",
     }
 
-    /// getquota_rslt, if the status is Q_OK.
+    /// getquota_rslt, with status Q_OK.
     struct GetquotaOk { gqr_rquota: Rquota => "rquota.rquota" }
 
-    /// setquota_rslt, if the status is Q_OK.
+    /// setquota_rslt, with status Q_OK.
     struct SetquotaOk { sqr_rquota: Rquota => "rquota.rquota" }
 }
 

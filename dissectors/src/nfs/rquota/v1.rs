@@ -30,10 +30,10 @@ crate::operations! { "rquota";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for NULL.
+    /// Decodes the status from the results, or returns `None` for NULL.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL => Ok(None),

@@ -6,7 +6,7 @@ use crate::xdr::{Cursor, Void, XdrError};
 use super::types::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 
 crate::xdr! { "rquota";
-    /// Whose quota it is.
+    /// Type of a quota.
     enum QuotaType { RQUOTA_USRQUOTA = 0, RQUOTA_GRPQUOTA = 1 }
 
     /// ext_getquota_args.
@@ -38,10 +38,10 @@ crate::operations! { "rquota";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for NULL.
+    /// Decodes the status from the results, or returns `None` for NULL.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL => Ok(None),

@@ -1,11 +1,11 @@
-//! What each procedure is asked. RFC 1094 section 2.2.
+//! Arguments of the procedures. RFC 1094 section 2.2.
 
 use crate::xdr::{Ddp, DdpText};
 
 use super::types::{Diropargs, Fhandle, Sattr};
 
 crate::xdr! { "nfs";
-    /// The fhandle that GETATTR, READLINK and STATFS take. RFC 1094 sections 2.2.2, 2.2.6 and 2.2.18.
+    /// The fhandle argument of GETATTR, READLINK and STATFS. RFC 1094 sections 2.2.2, 2.2.6 and 2.2.18.
     struct File2Args { file: Fhandle => "nfs.fhandle" }
 
     /// sattrargs. RFC 1094 section 2.2.3.
@@ -40,7 +40,7 @@ crate::xdr! { "nfs";
     /// symlinkargs. The path is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.14.
     struct Symlink2Args<'a> { from: Diropargs<'a>, to: DdpText<'a> => "nfs.symlink.to", attributes: Sattr }
 
-    /// readdirargs. The cookie is opaque to the client, but for 0, the beginning. RFC 1094 section 2.2.17.
+    /// readdirargs. The cookie is opaque to the client, except 0 for the start. RFC 1094 section 2.2.17.
     struct Readdir2Args {
         dir: Fhandle => "nfs.fhandle",
         cookie: u32 => "nfs.readdir.cookie",

@@ -35,10 +35,10 @@ crate::operations! { "nfs";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for those without results. RFC 1094 section 2.3.1.
+    /// Decodes the status from the results, or returns `None` for procedures without results. RFC 1094 section 2.3.1.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL | Self::ROOT | Self::WRITECACHE => Ok(None),
@@ -46,12 +46,12 @@ impl Procedure {
         }
     }
 
-    /// Whether a chunk of the arguments holds a path that people read. RFC 8267 section 4.
+    /// Returns `true` if a chunk of the arguments contains a path. RFC 8267 section 4.
     pub const fn has_text_in_arguments(self) -> bool {
         matches!(self, Self::SYMLINK)
     }
 
-    /// Whether a chunk of the results holds a path that people read. RFC 8267 section 4.
+    /// Returns `true` if a chunk of the results contains a path. RFC 8267 section 4.
     pub const fn has_text_in_results(self) -> bool {
         matches!(self, Self::READLINK)
     }

@@ -1,20 +1,20 @@
-//! What each procedure answers. RFC 1094 sections 2.2 and 2.3.
+//! Results of the procedures. RFC 1094 sections 2.2 and 2.3.
 
 use crate::xdr::{Chain, Ddp, DdpText};
 
 use super::types::{Fattr, Fhandle, Filename};
 
 crate::xdr! { "nfs";
-    /// attrstat, if the status is NFS_OK. RFC 1094 section 2.3.9.
+    /// attrstat, with status NFS_OK. RFC 1094 section 2.3.9.
     struct Attrstat2Ok { attributes: Fattr }
 
     /// diropok. RFC 1094 section 2.3.11.
     struct Diropok { file: Fhandle => "nfs.fhandle", attributes: Fattr }
 
-    /// readlinkres, if the status is NFS_OK. The path is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.6.
+    /// readlinkres, with status NFS_OK. The path is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.6.
     struct Readlink2Ok<'a> { data: DdpText<'a> => "nfs.readlink.data" }
 
-    /// readres, if the status is NFS_OK. The data is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.7.
+    /// readres, with status NFS_OK. The data is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.7.
     struct Read2Ok<'a> { attributes: Fattr, data: Ddp<'a> }
 
     /// readdirok. RFC 1094 section 2.2.17.

@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from RFC 1094 sections 2.2 and 2.3.
+//! Arguments and results of each procedure, encoded by hand from RFC 1094 sections 2.2 and 2.3.
 
 use super::*;
 use crate::field::{Field, FieldValue, NullObserver, Observer};
@@ -8,7 +8,7 @@ use crate::xdr::{ChunkItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
 
-/// fattr of a file, and the same decoded.
+/// fattr of a file, encoded and decoded.
 fn fattr() -> Vec<u8> {
     lay_out![1, 0o100_644, 2, 1000, 100, 42, 4096, 8, 1, 0xfd00, 128, 1, 2, 3, 4, 5, 6]
 }
@@ -29,7 +29,7 @@ const FATTR: Fattr = Fattr {
     ctime: Timeval { seconds: 5, useconds: 6 },
 };
 
-/// sattr that sets mode, size and mtime, and the same decoded.
+/// sattr that sets mode, size and mtime, encoded and decoded.
 fn sattr() -> Vec<u8> {
     lay_out![0o755, -1, -1, 0, -1, -1, 7, 8]
 }
@@ -154,7 +154,7 @@ fn rfc1094_section_2_3_1_every_result_but_three_begins_with_a_status() {
     assert_eq!(Nfsstat::OK, Nfsstat::NFS_OK);
 }
 
-/// Encodes a reduced body; gives its bytes, and Position and length of what is left out.
+/// Encodes a reduced body. Returns its bytes, and Position and length of the omitted items.
 fn reduce(encode: impl FnOnce(&mut Encoder)) -> (Vec<u8>, Vec<(usize, u32)>) {
     let mut encoder = Encoder::new();
     encode(&mut encoder);
@@ -236,7 +236,7 @@ fn fields_have_the_names_that_wireshark_gives_them() {
     );
 }
 
-/// Microseconds count to 999,999 (RFC 1094 section 2.3.4); 1,000,000 asks for the server's time.
+/// Microseconds are at most 999,999 (RFC 1094 section 2.3.4); 1,000,000 requests the server's time.
 #[test]
 fn a_time_that_is_to_be_the_servers_is_no_instant() {
     #[derive(Default)]

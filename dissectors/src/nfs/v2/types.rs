@@ -1,11 +1,11 @@
-//! The types that the procedures share. RFC 1094 section 2.3.
+//! Types common to the procedures. RFC 1094 section 2.3.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, Observer};
 use crate::nfs::ResultStatus;
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
-/// fhandle: what names a file or a directory, opaque to the client. RFC 1094 section 2.3.3.
+/// fhandle: identifier of a file or directory, opaque to the client. RFC 1094 section 2.3.3.
 pub type Fhandle = [u8; 32];
 
 /// filename: a component of a path. RFC 1094 section 2.3.7.
@@ -37,8 +37,8 @@ crate::xdr! { "nfs";
     /// ftype. RFC 1094 section 2.3.2.
     enum Ftype { NFNON = 0, NFREG = 1, NFDIR = 2, NFBLK = 3, NFCHR = 4, NFLNK = 5 }
 
-    /// The bits of a mode, named as POSIX names them: the type of the file, a number of four bits, stands above the
-    /// permissions. RFC 1094 section 2.3.5.
+    /// The bits of a mode, with POSIX names. The file type, a four-bit number, is above the permissions. RFC 1094
+    /// section 2.3.5.
     flags Mode {
         S_IFCHR = 0x2000,
         S_IFDIR = 0x4000,
@@ -81,7 +81,7 @@ crate::xdr! { "nfs";
         ctime: Timeval,
     }
 
-    /// sattr: the attributes to be set. RFC 1094 section 2.3.6.
+    /// sattr: attributes to set. RFC 1094 section 2.3.6.
     struct Sattr {
         mode: Setting<Mode> => "nfs.mode",
         uid: Setting<u32> => "nfs.fattr.uid",
@@ -96,8 +96,8 @@ crate::xdr! { "nfs";
 }
 
 impl Timeval {
-    /// Nanoseconds since 1970-01-01 00:00:00 UTC. `None` where the microseconds are not less than a second: clients send
-    /// 1,000,000 to ask for the server's own time.
+    /// Returns the nanoseconds since 1970-01-01 00:00:00 UTC. `None` if the microseconds exceed 999,999: clients send
+    /// 1,000,000 to request the server's time.
     pub fn nanoseconds(&self) -> Option<i128> {
         let is_instant = self.useconds < 1_000_000;
         is_instant.then(|| i128::from(self.seconds) * 1_000_000_000 + i128::from(self.useconds) * 1_000)
@@ -114,18 +114,18 @@ impl ResultStatus for Nfsstat {
     };
 }
 
-/// A field of sattr: a value, or -1, which leaves the attribute as it is. RFC 1094 section 2.3.6.
+/// A field of sattr: a value, or -1 to leave the attribute unchanged. RFC 1094 section 2.3.6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting<T>(pub Option<T>);
 
 impl<T> Setting<T> {
-    /// Leaves the attribute as it is.
+    /// Leaves the attribute unchanged.
     pub const UNCHANGED: Self = Self(None);
 }
 
-/// What sattr can leave as it is.
+/// A type with an encoding for "unchanged" in sattr.
 pub trait Settable {
-    /// How many words of -1 say so.
+    /// Number of words that are -1 in this encoding.
     const WORDS: usize = 1;
 }
 
@@ -157,7 +157,7 @@ impl<'a, T: Xdr<'a> + Settable> Xdr<'a> for Setting<T> {
             }
         }
         *cursor = ahead;
-        // It is not a value of the attribute, so that no field has it.
+        // It is no value of the attribute, so no field reports it.
         observer.notation(at..cursor.position());
         Ok(Self(None))
     }

@@ -1,4 +1,4 @@
-//! What each procedure is asked. RFC 1813 section 3.3.
+//! Arguments of the procedures. RFC 1813 section 3.3.
 
 use crate::xdr::{Ddp, DdpText};
 
@@ -12,7 +12,7 @@ crate::xdr! { "nfs";
     struct Setattr3Args<'a> {
         object: NfsFh3<'a> => "nfs.fhandle",
         new_attributes: Sattr3,
-        /// sattrguard3: the ctime that the object must have.
+        /// sattrguard3: required ctime of the object.
         guard: Option<Nfstime3> => "nfs.ctime",
     }
 

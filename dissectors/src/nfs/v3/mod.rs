@@ -11,7 +11,7 @@ pub use types::*;
 use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Void, XdrError};
 
-/// The version of program 100003 that this is. RFC 1813 section 2.1.
+/// Version number of NFSv3 in program 100003. RFC 1813 section 2.1.
 pub const VERSION: u32 = 3;
 
 crate::operations! { "nfs";
@@ -54,10 +54,10 @@ crate::operations! { "nfs";
 }
 
 impl Procedure {
-    /// Reads from the results how it went; `None` for NULL. RFC 1813 section 2.6.
+    /// Decodes the status from the results, or returns `None` for NULL. RFC 1813 section 2.6.
     ///
     /// # Errors
-    /// Where the message ends before the status.
+    /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL => Ok(None),
@@ -65,19 +65,19 @@ impl Procedure {
         }
     }
 
-    /// Whether a chunk of the arguments holds a path that people read. RFC 8267 section 4.
+    /// Returns `true` if a chunk of the arguments contains a path. RFC 8267 section 4.
     pub const fn has_text_in_arguments(self) -> bool {
         matches!(self, Self::SYMLINK)
     }
 
-    /// Whether a chunk of the results holds a path that people read. RFC 8267 section 4.
+    /// Returns `true` if a chunk of the results contains a path. RFC 8267 section 4.
     pub const fn has_text_in_results(self) -> bool {
         matches!(self, Self::READLINK)
     }
 }
 
 impl Results<'_> {
-    /// How the procedure went; `None` for NULL, which has no status. RFC 1813 section 2.6.
+    /// Returns the status of the procedure, or `None` for NULL. RFC 1813 section 2.6.
     pub fn status(&self) -> Option<Nfsstat3> {
         Some(match self {
             Self::NULL(_) => return None,

@@ -1,6 +1,6 @@
-//! What each procedure answers. RFC 1813 section 3.3.
+//! Results of the procedures. RFC 1813 section 3.3.
 //!
-//! A result of several procedures, or of success and failure alike, stands here once.
+//! Structures shared by several procedures, or by success and failure, are defined once.
 
 use crate::xdr::{Chain, Ddp, DdpText, Text};
 
@@ -63,7 +63,8 @@ crate::xdr! { "nfs";
     /// CREATE3resok, MKDIR3resok, SYMLINK3resok and MKNOD3resok. RFC 1813 sections 3.3.8 to 3.3.11.
     struct Create3Resok<'a> { obj: PostOpFh3<'a> => "nfs.fhandle", obj_attributes: PostOpAttr, dir_wcc: WccData }
 
-    /// The failures of those, and REMOVE and RMDIR either way. RFC 1813 sections 3.3.8 to 3.3.13.
+    /// The failures of CREATE, MKDIR, SYMLINK and MKNOD, and all results of REMOVE and RMDIR. RFC 1813 sections 3.3.8
+    /// to 3.3.13.
     struct DirWcc { dir_wcc: WccData }
 
     /// RENAME3resok and RENAME3resfail. RFC 1813 section 3.3.14.

@@ -1,4 +1,4 @@
-//! Each procedure's arguments and results, laid out by hand from RFC 1813 section 3.3.
+//! Arguments and results of each procedure, encoded by hand from RFC 1813 section 3.3.
 
 use super::*;
 use crate::field::NullObserver;
@@ -9,7 +9,7 @@ use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
 const VERF: Verifier3 = *b"verifier";
 
-/// fattr3 of a file, and the same decoded.
+/// fattr3 of a file, encoded and decoded.
 fn fattr() -> Vec<u8> {
     lay_out![1, 0o4644, 2, 1000, 100, 42u64, 4096u64, 8, 9, 0xfd00u64, 128u64, 1, 2, 3, 4, 5, 6]
 }
@@ -29,7 +29,7 @@ const FATTR: Fattr3 = Fattr3 {
     ctime: Nfstime3 { seconds: 5, nseconds: 6 },
 };
 
-/// wcc_data with attributes before and after, and the same decoded.
+/// wcc_data with attributes before and after, encoded and decoded.
 fn wcc() -> Vec<u8> {
     lay_out![1, 40u64, 3, 4, 5, 6, 1, fattr()]
 }
@@ -38,7 +38,7 @@ const WCC: WccData = WccData {
     after: Some(FATTR),
 };
 
-/// sattr3 that sets each attribute, and the same decoded.
+/// sattr3 that sets each attribute, encoded and decoded.
 fn sattr() -> Vec<u8> {
     lay_out![1, 0o755, 1, 1000, 1, 100, 1, 30_000u64, 1, 2, 7, 8]
 }
@@ -167,7 +167,7 @@ fn rfc1813_section_3_3_8_create_in_three_modes() {
     arguments(Procedure::CREATE, &exclusive, &create(Createhow3::Exclusive(VERF)));
 }
 
-/// CREATE, MKDIR, SYMLINK and MKNOD answer in one form.
+/// CREATE, MKDIR, SYMLINK and MKNOD share one result structure.
 #[test]
 fn rfc1813_sections_3_3_8_to_3_3_11_what_is_created_comes_with_handle_and_attributes_if_the_server_gives_them()
  {
@@ -392,7 +392,7 @@ fn rfc1813_section_3_there_are_22_procedures() {
     assert_eq!(result, Err(XdrError::Unknown { at: 0, what: "Procedure", number: 22 }));
 }
 
-/// Encodes a reduced body; gives its bytes, and Position and length of what is left out.
+/// Encodes a reduced body. Returns its bytes, and Position and length of the omitted items.
 fn reduce(encode: impl FnOnce(&mut Encoder)) -> (Vec<u8>, Vec<(usize, u32)>) {
     let mut encoder = Encoder::new();
     encode(&mut encoder);

@@ -1,19 +1,19 @@
-//! The types that the procedures share. RFC 1813 sections 2.3 to 2.6.
+//! Types common to the procedures. RFC 1813 sections 2.3 to 2.6.
 
 use crate::field::{Field, FieldKind};
 use crate::nfs::ResultStatus;
 use crate::xdr::{Opaque, Text};
 
-/// nfs_fh3: what names a file system object, opaque to the client. RFC 1813 section 2.6.
+/// nfs_fh3: identifier of a file system object, opaque to the client. RFC 1813 section 2.6.
 pub type NfsFh3<'a> = Opaque<'a, 64>;
 
-/// post_op_attr: attributes after the operation, if the server gives them. RFC 1813 section 2.6.
+/// post_op_attr: attributes after the operation, if the server returns them. RFC 1813 section 2.6.
 pub type PostOpAttr = Option<Fattr3>;
 
-/// pre_op_attr: attributes before the operation, if the server gives them. RFC 1813 section 2.6.
+/// pre_op_attr: attributes before the operation, if the server returns them. RFC 1813 section 2.6.
 pub type PreOpAttr = Option<WccAttr>;
 
-/// post_op_fh3: the filehandle of a new object, if the server gives it. RFC 1813 section 2.6.
+/// post_op_fh3: the filehandle of a new object, if the server returns it. RFC 1813 section 2.6.
 pub type PostOpFh3<'a> = Option<NfsFh3<'a>>;
 
 /// cookieverf3, createverf3 and writeverf3. RFC 1813 sections 2.4 and 2.5.
@@ -64,7 +64,7 @@ crate::xdr! { "nfs";
         NF3FIFO = 7,
     }
 
-    /// mode3, its bits named as POSIX names them. RFC 1813 section 2.6.
+    /// mode3, its bits with POSIX names. RFC 1813 section 2.6.
     flags Mode3 {
         S_ISUID = 0x800,
         S_ISGID = 0x400,
@@ -86,7 +86,7 @@ crate::xdr! { "nfs";
     /// nfstime3: time since 1970-01-01 00:00:00 UTC. RFC 1813 section 2.6.
     time Nfstime3 { seconds: u32 => "nfs.nfstime3.seconds", nseconds: u32 => "nfs.nfstime3.nseconds" }
 
-    /// nfstime3, where it is a length of time. RFC 1813 section 3.3.19.
+    /// nfstime3, as a duration. RFC 1813 section 3.3.19.
     duration Duration3 { seconds: u32 => "nfs.nfstime3.seconds", nseconds: u32 => "nfs.nfstime3.nseconds" }
 
     /// fattr3. RFC 1813 section 2.6.
@@ -109,7 +109,7 @@ crate::xdr! { "nfs";
     /// wcc_attr. RFC 1813 section 2.6.
     struct WccAttr { size: u64 => "nfs.wcc_attr.size", mtime: Nfstime3, ctime: Nfstime3 }
 
-    /// wcc_data: the attributes around an operation that changes an object. RFC 1813 section 2.6.
+    /// wcc_data: attributes before and after an operation that modifies an object. RFC 1813 section 2.6.
     struct WccData { before: PreOpAttr, after: PostOpAttr }
 
     /// time_how. RFC 1813 section 2.6.
@@ -129,7 +129,7 @@ crate::xdr! { "nfs";
         SET_TO_CLIENT_TIME => Client(Nfstime3) as time => "nfs.mtime",
     }
 
-    /// sattr3: the attributes to be set. RFC 1813 section 2.6.
+    /// sattr3: attributes to set. RFC 1813 section 2.6.
     struct Sattr3 {
         /// set_mode3.
         mode: Option<Mode3> => "nfs.mode3",
@@ -149,7 +149,7 @@ crate::xdr! { "nfs";
     /// stable_how. RFC 1813 section 3.3.7.
     enum StableHow { UNSTABLE = 0, DATA_SYNC = 1, FILE_SYNC = 2 }
 
-    /// The rights of ACCESS. RFC 1813 section 3.3.4.
+    /// Access rights of ACCESS. RFC 1813 section 3.3.4.
     flags Access3 {
         ACCESS3_READ = 0x01,
         ACCESS3_LOOKUP = 0x02,
@@ -159,19 +159,19 @@ crate::xdr! { "nfs";
         ACCESS3_EXECUTE = 0x20,
     }
 
-    /// The properties of a file system. RFC 1813 section 3.3.19.
+    /// Properties of a file system. RFC 1813 section 3.3.19.
     flags Fsf3 { FSF3_LINK = 0x01, FSF3_SYMLINK = 0x02, FSF3_HOMOGENEOUS = 0x08, FSF3_CANSETTIME = 0x10 }
 }
 
 impl Nfstime3 {
-    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
+    /// Returns the nanoseconds since 1970-01-01 00:00:00 UTC.
     pub fn nanoseconds(&self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
     }
 }
 
 impl Duration3 {
-    /// Nanoseconds.
+    /// Returns the duration in nanoseconds.
     pub fn nanoseconds(&self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
     }

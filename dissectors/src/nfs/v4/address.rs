@@ -1,6 +1,6 @@
 //! Network addresses and names of servers. RFC 8881 sections 3.3.9 and 11.17.1, RFC 5665.
 //!
-//! What an address says stands in [`universal_address`](crate::rpc::universal_address).
+//! [`universal_address`](crate::rpc::universal_address) parses the addresses.
 
 pub use crate::rpc::universal_address::{ServerName, UniversalAddress};
 use crate::xdr::Text;

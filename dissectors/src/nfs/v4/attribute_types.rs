@@ -1,4 +1,4 @@
-//! The types of single attributes.
+//! Types of individual attributes.
 
 use crate::xdr::{List, Text};
 
@@ -45,7 +45,7 @@ crate::xdr! { "nfs";
         fss_version: Nfstime4,
     }
 
-    /// threshold_item4; its last two members, thi_hintset and thi_hintlist, belong together. RFC 8881 section 3.3.22.
+    /// threshold_item4; its last two members, thi_hintset and thi_hintlist, form one field. RFC 8881 section 3.3.22.
     struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: BitmapItems<'a, Threshold, Thresholds> }
 
     /// mdsthreshold4. RFC 8881 section 3.3.23.
@@ -73,10 +73,10 @@ crate::xdr! { "nfs";
         lfs_pi: u32 => "nfs.fattr4.security_label.pi",
     }
 
-    /// sec_label4; the data is opaque to NFS, and text in every label format that is in use. RFC 7862 section 12.2.4.
+    /// sec_label4; the data is opaque to NFS, but text in every label format in use. RFC 7862 section 12.2.4.
     struct SecLabel4<'a> { slai_lfs: LabelformatSpec4, slai_data: Text<'a> => "nfs.fattr4.security_label.context" }
 
-    /// open_arguments4: what OPEN supports. RFC 9754.
+    /// open_arguments4: supported arguments of OPEN. RFC 9754.
     struct OpenArguments4<'a> {
         oa_share_access: Bitmap4<'a, OpenArgsShareAccess4>,
         oa_share_deny: Bitmap4<'a, OpenArgsShareDeny4>,
@@ -88,7 +88,7 @@ crate::xdr! { "nfs";
 
 items! { "nfs.fattr4.threshold_item",
     thi_hintset => "nfs.fattr4.threshold_item.hint_mask", thi_hintlist => "nfs.fattr4.threshold_item.hint";
-    /// A size or an offset above which I/O should not go through the metadata server. RFC 8881 section 3.3.22.
+    /// Size or offset threshold above which I/O should bypass the metadata server. RFC 8881 section 3.3.22.
     Threshold, Thresholds:
     0 READ_SIZE read_size(Length4), "threshold4_read_size";
     1 WRITE_SIZE write_size(Length4), "threshold4_write_size";

@@ -1,4 +1,4 @@
-//! File attributes: one table of them all, and fattr4. RFC 7530 section 5, RFC 8881 section 5, RFC 7862 section 12.
+//! File attributes: table of all attributes, and fattr4. RFC 7530 section 5, RFC 8881 section 5, RFC 7862 section 12.
 
 use crate::xdr::{List, Text};
 

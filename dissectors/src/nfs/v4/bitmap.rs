@@ -1,4 +1,4 @@
-//! bitmap4: sets of numbers, of attributes above all.
+//! bitmap4: sets of numbers, usually of attributes.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,20 +6,20 @@ use std::marker::PhantomData;
 use crate::field::{Field, FieldKind, FieldValue, FlagName, NullObserver, Observer};
 use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
 
-/// What the bits of a bitmap stand for.
+/// Names of the bits of a bitmap.
 pub trait BitNames {
-    /// The specification's names of the bits, by number.
+    /// Names of the bits in the specification, by number.
     const ALL: &'static [(u32, &'static str)];
-    /// The same, as masks of the first, the second and the third word.
+    /// The same names, as masks of the first, second and third word.
     const WORDS: &'static [&'static [FlagName]];
 
-    /// The name of a bit.
+    /// Returns the name of a bit.
     fn name(bit: u32) -> Option<&'static str> {
         Self::ALL.iter().find(|(number, _)| *number == bit).map(|(_, name)| *name)
     }
 }
 
-/// How many of the bits are in word `word`.
+/// Returns the number of bits in word `word`.
 pub(super) const fn count_in_word(all: &[(u32, &'static str)], word: u32) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < all.len() {
@@ -29,7 +29,7 @@ pub(super) const fn count_in_word(all: &[(u32, &'static str)], word: u32) -> usi
     count
 }
 
-/// The bits of word `word`, as masks.
+/// Returns the bits of word `word` as masks.
 pub(super) const fn masks_of_word<const N: usize>(all: &[(u32, &'static str)], word: u32) -> [FlagName; N] {
     let mut masks = [(0, ""); N];
     let (mut count, mut at) = (0, 0);
@@ -43,7 +43,7 @@ pub(super) const fn masks_of_word<const N: usize>(all: &[(u32, &'static str)], w
     masks
 }
 
-/// Gives [`BitNames`] to a type, from pairs of number and name.
+/// Implements [`BitNames`] for a type, from pairs of number and name.
 macro_rules! names {
     ($name:ident, $all:expr) => {
         impl $crate::nfs::v4::bitmap::BitNames for $name {
@@ -61,7 +61,7 @@ macro_rules! names {
 }
 pub(super) use names;
 
-/// Describes what the bits of a bitmap stand for: `NAME = bit number`.
+/// Describes the bits of a bitmap: `NAME = bit number`.
 macro_rules! bits {
     ($(
         $(#[doc = $doc:literal])+
@@ -81,12 +81,12 @@ macro_rules! bits {
 }
 pub(super) use bits;
 
-/// The most words that are believed; the XDR has no bound, the RFCs have three words.
+/// Maximum accepted number of words. The XDR has no bound; the RFCs define three words.
 pub const MAX_WORDS: u32 = 1 << 16;
 
-/// bitmap4: bit `n` is bit `n % 32`, from the least significant, of word `n / 32`. RFC 8881 section 3.3.7.
+/// bitmap4: bit `n` is bit `n % 32`, counted from the least significant, of word `n / 32`. RFC 8881 section 3.3.7.
 ///
-/// An observer sees every word as a mask with names.
+/// Observers receive every word as a mask with names.
 pub struct Bitmap4<'a, N = super::Attributes> {
     words: List<'a, u32, MAX_WORDS>,
     names: PhantomData<N>,
@@ -105,7 +105,7 @@ impl<N> Default for Bitmap4<'_, N> {
     }
 }
 
-/// Equal when the words are; `[1]` and `[1, 0]` are the same set, but not the same message.
+/// Compares the words; `[1]` and `[1, 0]` are the same set, but not the same message.
 impl<N> PartialEq for Bitmap4<'_, N> {
     fn eq(&self, other: &Self) -> bool {
         self.words == other.words
@@ -119,22 +119,22 @@ impl<'a, N> From<&'a [u32]> for Bitmap4<'a, N> {
 }
 
 impl<'a, N> Bitmap4<'a, N> {
-    /// The words, as the message has them.
+    /// Returns the words as in the message.
     pub fn words(&self) -> List<'a, u32, MAX_WORDS> {
         self.words
     }
 
-    /// Whether bit `bit` is set.
+    /// Returns `true` if bit `bit` is set.
     pub fn contains(&self, bit: u32) -> bool {
         self.words.iter().nth((bit / 32) as usize).is_some_and(|word| word >> (bit % 32) & 1 == 1)
     }
 
-    /// Whether no bit is set.
+    /// Returns `true` if no bit is set.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| word == 0)
     }
 
-    /// The numbers of the bits that are set, in ascending order.
+    /// Returns the numbers of the set bits in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + Clone + use<'a, N> {
         (0u32..).step_by(32).zip(self.words.iter()).flat_map(|(first, word)| {
             (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit)
@@ -142,7 +142,7 @@ impl<'a, N> Bitmap4<'a, N> {
     }
 }
 
-/// The words that hold these bits, as few as can be.
+/// Returns the minimum number of words that hold these bits.
 pub fn words_of(bits: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let mut words = Vec::new();
     for bit in bits {
@@ -157,7 +157,7 @@ pub fn words_of(bits: impl IntoIterator<Item = u32>) -> Vec<u32> {
     words
 }
 
-/// The set, by names; numbers where there is no name.
+/// Formats the set by names, or by numbers for unnamed bits.
 impl<N: BitNames> fmt::Debug for Bitmap4<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut set = f.debug_set();

@@ -1,4 +1,4 @@
-//! A bitmap, and opaque data that holds one item for each of its bits: attributes, notifications, hints.
+//! A bitmap with opaque data that contains one item per bit: attributes, notifications, hints.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,36 +10,36 @@ use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 use super::bitmap::{BitNames, Bitmap4, words_of};
 use super::nested_observer::NestedObserver;
 
-/// An item that a bit announces.
+/// An item announced by a bit.
 pub trait BitmapItem<'a>: Sized {
-    /// What the bits stand for.
+    /// Names of the bits.
     type Names: BitNames;
-    /// The bitmap.
+    /// Field of the bitmap.
     const MASK: &'static Field;
-    /// The opaque data.
+    /// Field of the opaque data.
     const VALUES: &'static Field;
 
-    /// Which bit announces it.
+    /// Returns the number of its bit.
     fn number(&self) -> u32;
 
-    /// Reads the item that bit `number` announces.
+    /// Decodes the item of bit `number`.
     ///
     /// # Errors
-    /// [`XdrError::Unknown`] for a bit that is not in the table; else as its type.
+    /// Returns [`XdrError::Unknown`] for a bit that is not in the table, or an error of the item's type.
     fn decode<O: Observer<'a>>(
         number: u32,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<Self, XdrError>;
 
-    /// Appends its XDR form.
+    /// Appends the encoding of the item.
     fn encode(&self, encoder: &mut Encoder);
 
-    /// Adds the fields of every item to a registry.
+    /// Adds the fields of all items to a registry.
     fn describe(registry: &mut Registry);
 }
 
-/// Describes the items of a bitmap and opaque data: bit number, constant, the RFC's name, type, and the section.
+/// Describes the items of a bitmap with opaque data: bit number, constant, name in the RFC, type and section.
 macro_rules! items {
     ($group:literal, $mask:ident => $mask_filter:literal, $values:ident => $values_filter:literal;
         $(#[doc = $doc:literal])+
@@ -48,7 +48,7 @@ macro_rules! items {
     ) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq)]
-        // A box would make decoding allocate.
+        // Boxing would make decoding allocate.
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, clippy::large_enum_variant)]
         pub enum $item $(<$lt>)? {
             $(#[doc = $about] $constant($type),)*
@@ -134,27 +134,27 @@ macro_rules! items {
 }
 pub(super) use items;
 
-/// A bitmap, and the items that its bits announce, in ascending order of the bits.
+/// A bitmap with its items, in ascending order of the bits.
 ///
-/// The opaque data is kept as it is, and read when it is asked for: an item that is not known stops only the walk over
-/// the items, not that over what surrounds them.
+/// The opaque data is decoded on iteration. An unknown item therefore ends only the iteration of the items, not
+/// decoding of the enclosing structure.
 pub struct BitmapItems<'a, T, N> {
-    /// Which items there are.
+    /// Set of the items.
     pub mask: Bitmap4<'a, N>,
-    /// The items.
+    /// Encoded items.
     pub values: Opaque<'a>,
     items: PhantomData<fn() -> T>,
 }
 
 impl<'a, T, N> BitmapItems<'a, T, N> {
-    /// Items that [`mask_and_values`] wrote.
+    /// Returns items encoded by [`mask_and_values`].
     pub fn new(mask: Bitmap4<'a, N>, values: Opaque<'a>) -> Self {
         Self { mask, values, items: PhantomData }
     }
 }
 
 impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItems<'a, T, N> {
-    /// The items in order. The first that cannot be read is an error, and the last.
+    /// Iterates over the items. An undecodable item is an error and ends the iteration.
     pub fn items(&self) -> BitmapItemWalk<'a, T, N> {
         BitmapItemWalk {
             mask: self.mask,
@@ -166,7 +166,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItems<'a, T, N> {
     }
 }
 
-/// The words of the bitmap and the opaque data for these items, which must be in ascending order.
+/// Returns the bitmap words and the opaque data of these items, which must be in ascending order.
 pub fn mask_and_values<'a, 'b, T: BitmapItem<'a> + 'b>(
     items: impl IntoIterator<Item = &'b T>,
 ) -> (Vec<u32>, Vec<u8>) {
@@ -178,7 +178,7 @@ pub fn mask_and_values<'a, 'b, T: BitmapItem<'a> + 'b>(
     (words_of(bits), encoder.finish().0)
 }
 
-/// A walk over the items.
+/// Iterator over the items of a [`BitmapItems`].
 pub struct BitmapItemWalk<'a, T, N> {
     mask: Bitmap4<'a, N>,
     items: PhantomData<fn() -> T>,
@@ -188,12 +188,12 @@ pub struct BitmapItemWalk<'a, T, N> {
 }
 
 impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
-    /// The bytes that were not read: none after a walk to the end, unless the sender appended something.
+    /// Returns the bytes not decoded yet. Not empty at the end only if the sender appended bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.cursor.rest()
     }
 
-    /// The next item, under an observer.
+    /// Decodes the next item and reports it to the observer.
     pub fn next_observed<O: Observer<'a>>(&mut self, observer: &mut O) -> Option<Result<T, XdrError>> {
         if self.stopped {
             return None;
@@ -271,7 +271,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
         let values = Opaque::decode(cursor, T::VALUES, &mut NullObserver);
         let has = |number| mask.contains(number);
         if O::WATCHES && (values.is_err() || observer.wants_items(T::VALUES, has)) {
-            // Before the opaque data is refused, because a capture that was cut still shows the items before the cut.
+            // Decodes before a truncated opaque item is rejected, so that the items before the truncation are reported.
             let at = inner.position();
             let length = inner.word()?;
             observer.notation(at..at + 4);
@@ -287,7 +287,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
                 observer.notation(at + rest.len()..cursor.position());
             }
             if values.is_err() {
-                // What was captured has been shown.
+                // The captured items were reported.
                 cursor.take(cursor.rest().len())?;
             }
         }
@@ -296,7 +296,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
         Ok(Self::new(mask, values))
     }
 
-    /// Item by item; what cannot be read is appended as it is.
+    /// Encodes the items one by one; undecodable bytes are copied verbatim.
     fn encode(&self, encoder: &mut Encoder) {
         self.mask.encode(encoder);
         encoder.nested(|encoder| {

@@ -1,4 +1,4 @@
-//! Callbacks: what the server asks of the client. RFC 7530 section 17, RFC 8881 section 20, RFC 7862 section 16.
+//! Callbacks from server to client. RFC 7530 section 17, RFC 8881 section 20, RFC 7862 section 16.
 
 use crate::xdr::List;
 
@@ -14,9 +14,9 @@ use super::types::{
     Sessionid4, Slotid4, Stateid4, Verifier4,
 };
 
-/// notify4, where it tells of directories. RFC 8881 section 20.4.1.
+/// notify4 of directories. RFC 8881 section 20.4.1.
 pub type Notify4<'a> = BitmapItems<'a, Notification<'a>, Notifications>;
-/// notify4, where it tells of devices. RFC 8881 section 20.12.1.
+/// notify4 of devices. RFC 8881 section 20.12.1.
 pub type NotifyDeviceid4<'a> = BitmapItems<'a, DeviceNotification, DeviceNotifications>;
 
 crate::xdr! { "nfs";
@@ -160,7 +160,7 @@ crate::xdr! { "nfs";
 }
 
 items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_vals";
-    /// A change of a directory that is delegated: notify_type4 and its content. RFC 8881 section 20.4.
+    /// A change of a delegated directory: notify_type4 and its content. RFC 8881 section 20.4.
     Notification<'a>, Notifications:
     0 CHANGE_CHILD_ATTRS NOTIFY4_CHANGE_CHILD_ATTRS(NotifyAttr4<'a>), "RFC 8881 section 20.4.3";
     1 CHANGE_DIR_ATTRS NOTIFY4_CHANGE_DIR_ATTRS(NotifyAttr4<'a>), "RFC 8881 section 20.4.3";
@@ -178,7 +178,7 @@ items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_val
 }
 
 bits! {
-    /// What CB_RECALL_ANY recalls. RFC 8881 section 20.6.1, RFC 8435.
+    /// Types of objects for CB_RECALL_ANY to recall. RFC 8881 section 20.6.1, RFC 8435.
     RecallAnyTypes {
         RCA4_TYPE_MASK_RDATA_DLG = 0, RCA4_TYPE_MASK_WDATA_DLG = 1, RCA4_TYPE_MASK_DIR_DLG = 2,
         RCA4_TYPE_MASK_FILE_LAYOUT = 3, RCA4_TYPE_MASK_BLK_LAYOUT = 4,

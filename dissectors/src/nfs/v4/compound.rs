@@ -1,8 +1,7 @@
-//! COMPOUND and CB_COMPOUND: operations one after the other. RFC 7530 sections 15.2 and 17.2, RFC 8881 sections 16.2
-//! and 19.2.
+//! COMPOUND and CB_COMPOUND, sequences of operations. RFC 7530 sections 15.2 and 17.2, RFC 8881 sections 16.2 and 19.2.
 //!
-//! Nothing in a COMPOUND tells how long an operation is, so one that cannot be read ends the walk. What came before
-//! it stays decoded, and what is left can be had as bytes.
+//! A COMPOUND does not contain the lengths of its operations, so an undecodable operation ends the iteration.
+//! Operations before it remain decoded; the rest is available as bytes.
 
 use std::fmt;
 
@@ -16,23 +15,23 @@ use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, Operati
 use super::status::Nfsstat4;
 
 crate::xdr! { "nfs";
-    /// COMPOUND4args, but for the operations. RFC 8881 section 16.2.1.
+    /// COMPOUND4args, without the operations. RFC 8881 section 16.2.1.
     struct CompoundCallHead<'a> { tag: Text<'a>, minorversion: u32 }
 
-    /// COMPOUND4res and CB_COMPOUND4res, but for the operations. RFC 8881 sections 16.2.2 and 19.2.2.
+    /// COMPOUND4res and CB_COMPOUND4res, without the operations. RFC 8881 sections 16.2.2 and 19.2.2.
     struct CompoundReplyHead<'a> { status: Nfsstat4 => "nfs.nfsstat4", tag: Text<'a> }
 
-    /// CB_COMPOUND4args, but for the operations. RFC 8881 section 19.2.1.
+    /// CB_COMPOUND4args, without the operations. RFC 8881 section 19.2.1.
     struct CbCompoundCallHead<'a> { tag: Text<'a>, minorversion: u32, callback_ident: u32 => "nfs.callback.ident" }
 }
 
-/// The arguments of COMPOUND.
+/// Arguments of COMPOUND.
 pub type CompoundCall<'a> = Compound<'a, CompoundCallHead<'a>, Args<'a>>;
-/// The results of COMPOUND.
+/// Results of COMPOUND.
 pub type CompoundReply<'a> = Compound<'a, CompoundReplyHead<'a>, Results<'a>>;
-/// The arguments of CB_COMPOUND.
+/// Arguments of CB_COMPOUND.
 pub type CbCompoundCall<'a> = Compound<'a, CbCompoundCallHead<'a>, CbArgs<'a>>;
-/// The results of CB_COMPOUND.
+/// Results of CB_COMPOUND.
 pub type CbCompoundReply<'a> = Compound<'a, CompoundReplyHead<'a>, CbResults<'a>>;
 
 static HEAD: Field = Field::group("nfs.compound", "COMPOUND", "Operations in a row. RFC 8881 section 16.2.");
@@ -70,9 +69,9 @@ pub fn describe(registry: &mut Registry) {
     CbResults::describe(registry);
 }
 
-/// A COMPOUND: what stands before the operations, and the operations.
+/// A COMPOUND: the head before the operations, and the operations.
 pub struct Compound<'a, H, B> {
-    /// What stands before the operations.
+    /// Members before the operations.
     pub head: H,
     count: u32,
     place: OperationStorage<'a, B>,
@@ -92,7 +91,7 @@ impl<'a, H: fmt::Debug, B: OperationBody<'a> + fmt::Debug> fmt::Debug for Compou
     }
 }
 
-/// Where operations are: still in a message, or made by the program.
+/// Storage of the operations: in the decoded message, or in a slice.
 #[derive(Debug)]
 enum OperationStorage<'a, B> {
     Message(Cursor<'a>),
@@ -107,16 +106,16 @@ impl<B> Clone for OperationStorage<'_, B> {
 impl<B> Copy for OperationStorage<'_, B> {}
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
-    /// A COMPOUND of these operations.
+    /// Returns a COMPOUND of these operations.
     pub fn new(head: H, operations: &'a [B]) -> Self {
         let count = u32::try_from(operations.len()).unwrap_or(u32::MAX);
         Self { head, count, place: OperationStorage::Slice(operations) }
     }
 
-    /// Reads what stands before the operations, and tells the observer about it; leaves the cursor at the first one.
+    /// Decodes the head and reports it to the observer. Moves the cursor to the first operation.
     ///
     /// # Errors
-    /// When the message ends before the operations begin.
+    /// Returns an error if the message ends before the operations.
     pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let mut inside = NestedObserver::new(observer, Some(&HEAD));
         let head = H::decode(cursor, &HEAD, &mut inside)?;
@@ -124,17 +123,17 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         Ok(Self { head, count, place: OperationStorage::Message(*cursor) })
     }
 
-    /// How many operations the message says there are.
+    /// Returns the number of operations according to the message.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The operations, in order.
+    /// Iterates over the operations.
     pub fn operations(&self) -> CompoundOperations<'a, B> {
         CompoundOperations { left: self.count, place: self.place, stopped: false }
     }
 
-    /// Appends the XDR form. What could not be read is appended as it is.
+    /// Appends the encoding. Undecodable bytes are copied verbatim.
     pub fn encode(&self, encoder: &mut Encoder) {
         self.head.encode(encoder);
         encoder.word(self.count);
@@ -149,18 +148,18 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     }
 }
 
-/// Where and why a walk over operations ended before its end.
+/// Position and cause of an early end of an iteration over operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompoundStop<N> {
-    /// The operation that could not be read; `None` if not even its number could.
+    /// Undecodable operation; `None` if not even its number was decoded.
     pub operation: Option<N>,
-    /// In a Reply: its status, if that could be read.
+    /// In a Reply: status of the operation, if it was decoded.
     pub status: Option<Nfsstat4>,
-    /// Why.
+    /// Cause.
     pub error: XdrError,
 }
 
-/// A walk over the operations of a COMPOUND. An operation that cannot be read is an error, and the last.
+/// Iterator over the operations of a COMPOUND. An undecodable operation is an error and ends the iteration.
 #[derive(Clone, Debug)]
 pub struct CompoundOperations<'a, B> {
     left: u32,
@@ -169,18 +168,18 @@ pub struct CompoundOperations<'a, B> {
 }
 
 impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
-    /// How many operations the walk has not read.
+    /// Returns the number of operations not decoded yet.
     pub fn left(&self) -> u32 {
         self.left
     }
 
-    /// The captured bytes that the walk has not read: after it has stopped, from the operation on that it stopped at;
-    /// after its end, what follows the COMPOUND.
+    /// Returns the captured bytes not decoded yet: from the undecodable operation, or after the COMPOUND at the end of
+    /// the iteration.
     pub fn rest(&self) -> &'a [u8] {
         self.cursor().map_or(&[], |cursor| cursor.rest())
     }
 
-    /// Where the walk is in the message, if the COMPOUND came from one.
+    /// Returns the position of the iteration in the message, or `None` for a slice.
     pub fn cursor(&self) -> Option<Cursor<'a>> {
         match self.place {
             OperationStorage::Message(cursor) => Some(cursor),
@@ -188,8 +187,8 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
         }
     }
 
-    /// The next operation. The observer sees a group of fields whose first is the number; operations that the program
-    /// made have no bytes to see.
+    /// Decodes the next operation. The observer receives a group of fields that begins with the number. Operations in a
+    /// slice are not reported.
     #[inline]
     pub fn next_observed<O: Observer<'a>>(
         &mut self,
@@ -221,7 +220,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
     }
 }
 
-/// Reads one operation and tells the observer about it, about what is left if it cannot be read, too.
+/// Decodes one operation and reports it to the observer. If it is undecodable, reports the remaining bytes.
 #[inline]
 fn step<'a, B: OperationBody<'a>, O: Observer<'a>>(
     cursor: &mut Cursor<'a>,
@@ -265,22 +264,21 @@ impl<'a, B: OperationBody<'a>> Iterator for CompoundOperations<'a, B> {
     }
 }
 
-/// The lowest class: what follows an operation of it does not matter.
+/// Lowest class: an operation of this class names the COMPOUND regardless of later operations.
 const LOWEST_CLASS: u8 = 1;
 
-/// What a COMPOUND is called after.
+/// The operation that names a COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompoundMainOperation<N> {
-    /// The first operation of the lowest class among those whose number was read. Where the capture ends before the
-    /// others, only one of the lowest class of all: Linux sends a SETATTR before DELEGRETURN.
+    /// First operation of the lowest class among the decoded numbers. If the capture truncates the rest, only an
+    /// operation of `LOWEST_CLASS` counts: Linux sends a SETATTR before DELEGRETURN.
     pub operation: Option<N>,
-    /// Why the walk ended before the last operation, if it did: one of a lower class may have followed. Or what follows the
-    /// last operation.
+    /// Cause of an early end of the iteration, or trailing bytes: an operation of a lower class may have followed.
     pub stop: Option<XdrError>,
 }
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
-    /// The operation that the COMPOUND is called after.
+    /// Returns the operation that names the COMPOUND.
     pub fn named(&self) -> CompoundMainOperation<B::Number> {
         let mut named = CompoundMainOperation { operation: None, stop: None };
         let mut lowest = u8::MAX;
@@ -311,7 +309,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 }
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
-    /// The numbers of the operations, as far as they were read.
+    /// Returns the decoded operation numbers.
     fn numbers(&self) -> impl Iterator<Item = B::Number> {
         self.operations().map_while(|body| match body {
             Ok(body) => Some(body.number()),
@@ -319,8 +317,8 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         })
     }
 
-    /// The operation that a Call is called after, of which the capture may have cut operations that its Reply has: the result of an
-    /// operation begins with its number, too. `None` where one of a lower class may be in neither. RFC 8881 section 16.2.3.
+    /// Returns the operation that names a Call whose operations may be truncated, with the help of the operation
+    /// numbers in its Reply. `None` if an operation of a lower class may be in neither. RFC 8881 section 16.2.3.
     pub fn named_with<R, C>(&self, reply: &Compound<'a, R, C>) -> Option<B::Number>
     where
         R: Xdr<'a>,
@@ -337,24 +335,24 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 }
 
 impl CompoundReply<'_> {
-    /// The operation that the Call of this Reply is called after, if all its operations were done and so have results here.
+    /// Returns the operation that names the Call, if all its operations succeeded and therefore have results.
     pub fn named_operation(&self) -> Option<Operation> {
         let is_whole = self.head.status == Nfsstat4::NFS4_OK;
         self.named().operation.filter(|_| is_whole)
     }
 }
 
-/// Whether chunks may hold text that people read: link texts. RFC 8267 section 6.1.
+/// Chunks that contain text for display: link texts. RFC 8267 section 6.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextItems {
-    /// The Read chunks of the Call: it creates a symbolic link.
+    /// `true` if the Read chunks of the Call do: it creates a symbolic link.
     pub call: bool,
-    /// The Write chunks that the Call offers: it reads a symbolic link.
+    /// `true` if the Write chunks of the Call will: it reads a symbolic link.
     pub reply: bool,
 }
 
 impl CompoundCall<'_> {
-    /// Whether an operation has a [`DdpText`](crate::xdr::DdpText) item.
+    /// Returns the chunks with a [`DdpText`](crate::xdr::DdpText) item.
     pub fn text_items(&self) -> TextItems {
         let mut items = TextItems::default();
         for body in self.operations() {
@@ -382,7 +380,7 @@ mod tests {
         digits.chunks(2).map(byte).collect()
     }
 
-    /// SEQUENCE, PUTFH, WRITE of 65,536 bytes that travel in a Read chunk, GETATTR; from a Linux client.
+    /// SEQUENCE, PUTFH, WRITE of 65,536 bytes in a Read chunk, GETATTR; from a Linux client.
     const WRITE_CALL: &str = "
         00000000 00000002 00000004
         00000035 e20a016b3bdba0000100000000000000 00000019 00000000 00000000 00000000
@@ -390,7 +388,7 @@ mod tests {
         00000026 00000000 e20a016b3bdba00004000000 0000000000000000 00000002 00010000
         00000009 00000002 00000018 00302000";
 
-    /// The Reply of a Linux server to SEQUENCE, PUTFH, READ of 4,096 bytes, of which 100 came in the Write chunk.
+    /// Reply of a Linux server to SEQUENCE, PUTFH, READ of 4,096 bytes, with 100 bytes in the Write chunk.
     const READ_REPLY: &str = "
         00000000 00000000 00000003
         00000035 00000000 e20a016b3bdba0000100000000000000 0000002a 00000000 0000003f 0000003f 00000000
@@ -443,7 +441,7 @@ mod tests {
     }
 
     /// PUTFH LOOKUP READ PUTFH LOOKUP READLINK PUTFH LOOKUP READ: the example of RFC 8267 section 6.4.3. An item has a
-    /// length and, where it is inline, content.
+    /// length and, if it is inline, content.
     fn example(items: [&[u32]; 3]) -> Vec<u8> {
         let mut reply = vec![0, 0, 9];
         for (operation, item) in [25, 27, 25].into_iter().zip(items) {
@@ -454,8 +452,9 @@ mod tests {
         words(&reply)
     }
 
-    /// What the results of the example are with these lengths returned in the Write chunks: how many bytes of a chunk, or
-    /// what is inline; and which chunks the encoder gives them. The message must encode to its own bytes.
+    /// Decodes the results of the example with these returned Write chunk lengths. Returns the length in a chunk or the
+    /// inline content of each, and the chunks assigned by the encoder. Asserts that the message encodes to the same
+    /// bytes.
     fn results(bytes: &[u8], returned: [u32; 3]) -> (Vec<String>, Vec<(usize, u32)>) {
         let chunks = returned.map(|length| ChunkItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
@@ -494,11 +493,11 @@ mod tests {
         let inline = example([&[4096], &[4, 0x6c69_6e6b], &[100]]);
         let without_b = expected(["4096", "link", "100"], &[(0, 4096), (2, 100)]);
         assert_eq!(results(&inline, [4096, 0, 100]), without_b);
-        // The first READ is at the end of its file: A comes back empty in its place.
+        // The first READ is at the end of its file: chunk A is empty.
         let empty = example([&[0], &[7], &[100]]);
         let without_a = expected(["", "7", "100"], &[(1, 7), (2, 100)]);
         assert_eq!(results(&empty, [0, 7, 100]), without_a);
-        // A server that does not count results without data.
+        // A server that skips results without data.
         assert_eq!(results(&empty, [7, 100, 0]), without_a);
     }
 
@@ -635,7 +634,7 @@ mod tests {
         // Tag, minor version and count are 12 bytes, PUTFH 12, the others 4.
         assert_eq!([12, 16, 24, 27, 28, 31].map(named), [None; 6]);
         assert_eq!(named(32), Some(Operation::READLINK));
-        // All numbers are there: the arguments do not matter.
+        // All numbers are present: the arguments do not matter.
         let mut encoder = Encoder::new();
         CompoundCall::new(
             CompoundCallHead { tag: Text(b""), minorversion: 1 },

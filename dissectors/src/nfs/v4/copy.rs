@@ -1,4 +1,4 @@
-//! Copies that the server makes. RFC 7862 section 15.
+//! Server-side copies. RFC 7862 section 15.
 
 use crate::xdr::{List, Text};
 
@@ -30,8 +30,8 @@ crate::xdr! { "nfs";
         ca_source_server: List<'a, Netloc4<'a>> => "nfs.netloc",
     }
 
-    /// copy_requirements4, the member cr_requirements of COPY4res where it is NFS4ERR_OFFLOAD_NO_REQS. RFC 7862
-    /// section 15.2.2.
+    /// copy_requirements4, the member cr_requirements of COPY4res with NFS4ERR_OFFLOAD_NO_REQS. RFC 7862 section
+    /// 15.2.2.
     struct CopyRequirements4 { cr_consecutive: bool => "nfs.consecutive", cr_synchronous: bool => "nfs.synchronous" }
 
     /// COPY4resok. RFC 7862 section 15.2.2.

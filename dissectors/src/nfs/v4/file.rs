@@ -11,7 +11,7 @@ use super::types::{
 };
 
 crate::xdr! { "nfs";
-    /// The rights that ACCESS asks for. RFC 8881 section 18.1.1, RFC 8276 section 8.5.
+    /// Access rights of ACCESS. RFC 8881 section 18.1.1, RFC 8276 section 8.5.
     flags Access4 {
         ACCESS4_READ = 0x001, ACCESS4_LOOKUP = 0x002, ACCESS4_MODIFY = 0x004, ACCESS4_EXTEND = 0x008,
         ACCESS4_DELETE = 0x010, ACCESS4_EXECUTE = 0x020,
@@ -24,7 +24,7 @@ crate::xdr! { "nfs";
     /// ACCESS4resok. RFC 8881 section 18.1.2.
     struct Access4Resok { supported: Access4 => "nfs.access_supported", access: Access4 => "nfs.access_rights" }
 
-    /// createtype4. RFC 8881 section 18.4.1. The link text may travel in a Read chunk: RFC 8267 section 6.1.
+    /// createtype4. RFC 8881 section 18.4.1. The link text may be in a Read chunk: RFC 8267 section 6.1.
     union Createtype4<'a> switch (type: NfsFtype4 => "nfs.nfs_ftype4") {
         NF4LNK => Link(DdpText<'a>) as linkdata => "nfs.symlink.linktext",
         NF4BLK => Block(Specdata4) as devdata,
@@ -73,7 +73,7 @@ crate::xdr! { "nfs";
         attr_request: Bitmap4<'a> => "nfs.attr_mask",
     }
 
-    /// entry4, but for the chain that it hangs in. RFC 8881 section 18.23.2.
+    /// entry4, without the link to the next entry. RFC 8881 section 18.23.2.
     struct Entry4<'a> {
         cookie: NfsCookie4 => "nfs.cookie4",
         name: Component4<'a> => "nfs.entry_name",
@@ -86,7 +86,7 @@ crate::xdr! { "nfs";
     /// READDIR4resok. RFC 8881 section 18.23.2.
     struct Readdir4Resok<'a> { cookieverf: Verifier4 => "nfs.verifier4", reply: Dirlist4<'a> }
 
-    /// READLINK4resok. RFC 8881 section 18.24.2. The link text may travel in a Write chunk: RFC 8267 section 6.1.
+    /// READLINK4resok. RFC 8881 section 18.24.2. The link text may be in a Write chunk: RFC 8267 section 6.1.
     struct Readlink4Resok<'a> { link: DdpText<'a> => "nfs.symlink.linktext" }
 
     /// REMOVE4args. RFC 8881 section 18.25.1.
@@ -129,12 +129,12 @@ crate::xdr! { "nfs";
     /// SETATTR4args. RFC 8881 section 18.30.1.
     struct Setattr4Args<'a> { stateid: Stateid4, obj_attributes: Fattr4<'a> }
 
-    /// SETATTR4res, which names the attributes that were set whatever the status. RFC 8881 section 18.30.2.
+    /// SETATTR4res, which returns the attributes set, whatever the status. RFC 8881 section 18.30.2.
     struct Setattr4Res<'a> { status: Nfsstat4 => "nfs.nfsstat4", attrsset: Bitmap4<'a> => "nfs.attr_mask" }
 }
 
 impl Setattr4Res<'_> {
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> Nfsstat4 {
         self.status
     }

@@ -1,4 +1,4 @@
-//! Operations on the contents of files. RFC 8881 section 18, RFC 7862 section 15.
+//! Operations on file contents. RFC 8881 section 18, RFC 7862 section 15.
 
 use crate::xdr::{Ddp, List, Opaque};
 
@@ -15,10 +15,10 @@ crate::xdr! { "nfs";
     /// READ4args. RFC 8881 section 18.22.1.
     struct Read4Args { stateid: Stateid4, offset: Offset4 => "nfs.offset4", count: Count4 => "nfs.count4" }
 
-    /// READ4resok. RFC 8881 section 18.22.2. The data may travel in a Write chunk: RFC 8267 section 6.1.
+    /// READ4resok. RFC 8881 section 18.22.2. The data may be in a Write chunk: RFC 8267 section 6.1.
     struct Read4Resok<'a> { eof: bool, data: Ddp<'a> }
 
-    /// WRITE4args. RFC 8881 section 18.32.1. The data may travel in a Read chunk: RFC 8267 section 6.1.
+    /// WRITE4args. RFC 8881 section 18.32.1. The data may be in a Read chunk: RFC 8267 section 6.1.
     struct Write4Args<'a> {
         stateid: Stateid4,
         offset: Offset4 => "nfs.offset4",
@@ -68,7 +68,7 @@ crate::xdr! { "nfs";
         rpa_count: Count4 => "nfs.count4",
     }
 
-    /// data4. RFC 7862 section 15.10.2. It never travels in a chunk of its own: RFC 8267 section 6.1.
+    /// data4. RFC 7862 section 15.10.2. Never in a chunk of its own: RFC 8267 section 6.1.
     struct Data4<'a> { d_offset: Offset4 => "nfs.offset4", d_data: Opaque<'a> => "nfs.data" }
 
     /// data_info4. RFC 7862 section 15.10.2.
@@ -115,7 +115,7 @@ crate::xdr! { "nfs";
         wsa_adb: AppDataBlock4<'a>,
     }
 
-    /// write_response4: of COPY, WRITE_SAME and CB_OFFLOAD. RFC 7862 section 15.2.2.
+    /// write_response4 of COPY, WRITE_SAME and CB_OFFLOAD. RFC 7862 section 15.2.2.
     struct WriteResponse4<'a> {
         wr_callback_id: List<'a, Stateid4, 1> => "nfs.stateid",
         wr_count: Length4 => "nfs.length4",

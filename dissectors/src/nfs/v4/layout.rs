@@ -1,7 +1,7 @@
 //! pNFS: layouts and devices. RFC 8881 section 18, RFC 7862 section 15.
 //!
-//! A layout type and an opaque body stand together in several structures. They are described as unions here, which
-//! are the same bytes: so the type says what the body is. A body of another form stays opaque.
+//! Several structures consist of a layout type and an opaque body. They are described as unions with the same encoding,
+//! so that the type selects the structure of the body. A body of another form stays opaque.
 
 mod block;
 mod files;
@@ -60,8 +60,8 @@ crate::xdr! { "nfs";
         default => Other(Opaque<'a>) as da_addr_body => "nfs.devinfo",
     }
 
-    /// layoutupdate4. Files have none, and flexible files only in LAYOUTSTATS: their body is empty else. RFC 8881
-    /// section 3.3.18.
+    /// layoutupdate4. The body is empty for files, and for flexible files except in LAYOUTSTATS. RFC 8881 section
+    /// 3.3.18.
     union Layoutupdate4<'a> switch (lou_type: Layouttype4 => "nfs.layouttype") {
         LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdLayoutupdate4>) as lou_body => "nfs.lou_body.osd",
         LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.block",
@@ -94,7 +94,7 @@ crate::xdr! { "nfs";
         gdir_notification: Bitmap4<'a, DeviceNotifications> => "nfs.notify_mask",
     }
 
-    /// GETDEVICEINFO4res of NFS4ERR_TOOSMALL. RFC 8881 section 18.40.2.
+    /// GETDEVICEINFO4res, with NFS4ERR_TOOSMALL. RFC 8881 section 18.40.2.
     struct GetdeviceinfoToosmall { gdir_mincount: Count4 => "nfs.count4" }
 
     /// GETDEVICELIST4args. RFC 8881 section 18.41.1.
@@ -161,13 +161,13 @@ crate::xdr! { "nfs";
         logr_layout: List<'a, Layout4<'a>>,
     }
 
-    /// LAYOUTGET4res of NFS4ERR_LAYOUTTRYLATER. RFC 8881 section 18.43.2.
+    /// LAYOUTGET4res, with NFS4ERR_LAYOUTTRYLATER. RFC 8881 section 18.43.2.
     struct LayoutgetTrylater { logr_will_signal_layout_avail: bool => "nfs.layoutavail" }
 
     /// layoutreturn_type4. RFC 8881 section 18.44.1.
     enum LayoutreturnType4 { LAYOUTRETURN4_FILE = 1, LAYOUTRETURN4_FSID = 2, LAYOUTRETURN4_ALL = 3 }
 
-    /// layoutreturn_file4 of a layout type that puts nothing into lrf_body, or nothing known. RFC 8881 section 18.44.1.
+    /// layoutreturn_file4 of a layout type with an empty or unknown lrf_body. RFC 8881 section 18.44.1.
     struct LayoutreturnFile4<'a> {
         lrf_offset: Offset4 => "nfs.offset4",
         lrf_length: Length4 => "nfs.length4",
@@ -197,13 +197,13 @@ crate::xdr! { "nfs";
         lora_layoutreturn: Layoutreturn4<'a>,
     }
 
-    /// The same of flexible files. RFC 8881 section 18.44.1.
+    /// lora_iomode and layoutreturn4 of flexible files. RFC 8881 section 18.44.1.
     struct FfLayoutreturnRest<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
         lora_layoutreturn: FfReturn4<'a>,
     }
 
-    /// The same of object storage. RFC 8881 section 18.44.1.
+    /// lora_iomode and layoutreturn4 of object storage. RFC 8881 section 18.44.1.
     struct OsdLayoutreturnRest<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
         lora_layoutreturn: OsdReturn4<'a>,
@@ -227,8 +227,9 @@ crate::xdr! { "nfs";
         default => Other,
     }
 
-    /// What follows lora_reclaim: the layout type says what lrf_body is, at the end of it all. RFC 8881 section 18.44.1.
-    // Under the operation's own name, so that a watcher sees no groups that the RFC does not have.
+    /// Members after lora_reclaim: the layout type selects the structure of lrf_body, the last member. RFC 8881 section
+    /// 18.44.1.
+    // The label is the operation's name, so that observers receive no groups that the RFC does not have.
     union LayoutreturnByType<'a> switch (lora_layout_type: Layouttype4 => "nfs.layouttype") {
         LAYOUT4_FLEX_FILES => FlexFiles(FfLayoutreturnRest<'a>) as LAYOUTRETURN,
         LAYOUT4_OSD2_OBJECTS => Objects(OsdLayoutreturnRest<'a>) as LAYOUTRETURN,
@@ -247,7 +248,7 @@ crate::xdr! { "nfs";
         FALSE => Absent,
     }
 
-    /// LAYOUTRETURN4res, where it succeeds. RFC 8881 section 18.44.2.
+    /// LAYOUTRETURN4res, on success. RFC 8881 section 18.44.2.
     struct Layoutreturn4Resok { lorr_stateid: LayoutreturnStateid }
 
     /// device_error4. RFC 7862 section 15.6.1.

@@ -1,4 +1,4 @@
-//! Where file systems are: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
+//! Locations of file systems: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
@@ -45,12 +45,12 @@ crate::xdr! { "nfs";
     }
 }
 
-/// fls_info: what a server says of itself, a byte for each fact. A short one leaves out the last facts, a long one has
-/// facts that are not defined yet. RFC 8881 section 11.17.1.
+/// fls_info: properties of a server, one byte each. The last bytes may be missing; additional bytes are undefined. RFC
+/// 8881 section 11.17.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlsInfo<'a>(pub Opaque<'a>);
 
-/// A byte of [`FlsInfo`]: its field, and what its bits are called if it has flags.
+/// A byte of [`FlsInfo`]: its field, and the names of its bits if it is a mask.
 type FlsInfoByte = (Field, &'static [crate::field::FlagName]);
 
 macro_rules! facts {
@@ -87,7 +87,7 @@ static LATER: Field = Field {
 };
 
 impl FlsInfo<'_> {
-    /// Whether the server says that it can be reached with RDMA: FSLI4TF_RDMA.
+    /// Returns `true` if the server is reachable over RDMA: FSLI4TF_RDMA.
     pub fn has_rdma(&self) -> bool {
         self.0.0.get(1).is_some_and(|flags| flags & 1 != 0)
     }

@@ -1,4 +1,4 @@
-//! Byte-range locks and the stateids behind them. RFC 7530 section 16, RFC 8881 section 18.
+//! Byte-range locks and their stateids. RFC 7530 section 16, RFC 8881 section 18.
 
 use crate::xdr::List;
 
@@ -35,10 +35,10 @@ crate::xdr! { "nfs";
         locker: Locker4<'a>,
     }
 
-    /// LOCK4resok, and LOCKU4res where it succeeds. RFC 8881 sections 18.10.2 and 18.12.2.
+    /// LOCK4resok, and LOCKU4res on success. RFC 8881 sections 18.10.2 and 18.12.2.
     struct LockStateid { lock_stateid: Stateid4 => "nfs.stateid" }
 
-    /// LOCK4denied: who holds the lock. RFC 8881 section 18.10.2.
+    /// LOCK4denied: the holder of the conflicting lock. RFC 8881 section 18.10.2.
     struct LockDenied<'a> {
         offset: Offset4 => "nfs.offset4",
         length: Length4 => "nfs.length4",

@@ -1,11 +1,10 @@
 //! NFSv4.0, 4.1 and 4.2, with the extensions of RFC 8275, RFC 8276 and RFC 9754, and their callbacks.
 //!
-//! The structures have the RFCs' names without the suffix `4`, where it stands inside (`READ4args` is `ReadArgs`), and
-//! with it where it ends them (`stateid4` is `Stateid4`).
+//! The structures have the RFCs' names in Rust case: `READ4args` is `Read4Args`, `stateid4` is `Stateid4`.
 //!
-//! What stays bytes has no form that the RFCs give it: filehandles, verifiers, owners, the handles and digests of
-//! SSV and RPCSEC_GSS, object identifiers, patterns, values of extended attributes, file data, and the bodies of
-//! layouts of types that are not known.
+//! Opaque data without a structure in the RFCs is not decoded: filehandles, verifiers, owners, the handles and digests
+//! of SSV and RPCSEC_GSS, object identifiers, patterns, values of extended attributes, file data, and the bodies of
+//! unknown layout types.
 
 mod address;
 mod attribute_types;

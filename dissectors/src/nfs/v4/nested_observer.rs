@@ -1,12 +1,12 @@
-//! An observer between a decoder and whoever watches.
+//! An observer between a decoder and another observer.
 
 use std::ops::Range;
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldValue, Observer};
 
-/// Passes everything on, but for the outermost groups of one field, which the watcher has entered already; and knows
-/// how many groups an error has left open.
+/// Forwards everything except the outermost groups of one field, which the other observer has entered already. Counts
+/// the groups that an error leaves open.
 pub(super) struct NestedObserver<'o, O> {
     observer: &'o mut O,
     group: Option<&'static Field>,
@@ -18,7 +18,7 @@ impl<'o, O> NestedObserver<'o, O> {
         Self { observer, group, depth: 0 }
     }
 
-    /// Leaves every group that is open.
+    /// Leaves all open groups.
     pub(super) fn leave_all<'a>(&mut self, at: usize)
     where
         O: Observer<'a>,

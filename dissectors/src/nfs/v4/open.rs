@@ -7,8 +7,8 @@ use super::types::{
 };
 
 crate::xdr! { "nfs";
-    /// The access that OPEN asks for, and what it wants of a delegation: the second byte is a number, OR-ed in.
-    /// RFC 8881 section 18.16.1, RFC 9754.
+    /// Access requested by OPEN, and delegation wants; the second byte is a number, not a mask. RFC 8881 section
+    /// 18.16.1, RFC 9754.
     flags ShareAccess {
         OPEN4_SHARE_ACCESS_READ = 0x1, OPEN4_SHARE_ACCESS_WRITE = 0x2, OPEN4_SHARE_ACCESS_BOTH = 0x3,
         OPEN4_SHARE_ACCESS_WANT_READ_DELEG = 0x100, OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG = 0x200,
@@ -20,7 +20,7 @@ crate::xdr! { "nfs";
         OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION = 0x20_0000,
     }
 
-    /// The access that OPEN denies to others. RFC 8881 section 18.16.1.
+    /// Access denied to others by OPEN. RFC 8881 section 18.16.1.
     enum ShareDeny {
         OPEN4_SHARE_DENY_NONE = 0, OPEN4_SHARE_DENY_READ = 1, OPEN4_SHARE_DENY_WRITE = 2, OPEN4_SHARE_DENY_BOTH = 3,
     }
@@ -183,7 +183,7 @@ crate::xdr! { "nfs";
     /// WANT_DELEGATION4args. RFC 8881 section 18.49.1.
     struct WantDelegation4Args { wda_want: ShareAccess => "nfs.share_access", wda_claim: DelegClaim4 }
 
-    /// WANT_DELEGATION4res, where it succeeds. RFC 8881 section 18.49.2.
+    /// WANT_DELEGATION4res, on success. RFC 8881 section 18.49.2.
     struct WantDelegation4Resok<'a> { wdr_resok4: OpenDelegation4<'a> }
 
     /// GET_DIR_DELEGATION4args. RFC 8881 section 18.39.1.

@@ -1,5 +1,4 @@
-//! The operations of NFSv4.0, 4.1 and 4.2 and of the extensions to 4.2, and the callback operations: number, name,
-//! arguments and results of each.
+//! Operations of NFSv4.0, 4.1, 4.2 and its extensions, and callback operations: number, name, arguments and results.
 
 use std::fmt;
 
@@ -19,45 +18,45 @@ use super::session::*;
 use super::status::Nfsstat4;
 use super::xattr::*;
 
-/// What most results are: a status, and more where the operation succeeded.
+/// Union of most results: a status, and the result on success.
 type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
 
 /// One operation of a COMPOUND: its arguments in a Call, or its results in a Reply.
 pub trait OperationBody<'a>: Sized + Clone {
-    /// The number that says which operation it is.
+    /// Type of the operation number.
     type Number: Copy + fmt::Debug + fmt::Display + PartialEq + From<u32> + Into<u32>;
-    /// The number as a field.
+    /// Field of the operation number.
     const OPCODE: &'static Field;
-    /// Whether the body begins with a status.
+    /// `true` if the body begins with a status.
     const HAS_STATUS: bool;
 
-    /// Which operation it is.
+    /// Returns the number of the operation.
     fn number(&self) -> Self::Number;
 
-    /// The name of an operation, if it is known.
+    /// Returns the name of an operation, if it is known.
     fn name(number: Self::Number) -> Option<&'static str>;
 
-    /// The operation as a group of fields, if it is known.
+    /// Returns the operation as a group of fields, if it is known.
     fn field(number: Self::Number) -> Option<&'static Field>;
 
-    /// How little the operation says about what a COMPOUND is for; see [`Operation::class`].
+    /// Returns the class of the operation; see [`Operation::class`].
     fn class(number: Self::Number) -> u8;
 
-    /// Reads what follows the number.
+    /// Decodes the body after the number.
     ///
     /// # Errors
-    /// [`XdrError::Unknown`] for a number that is not known; else as its type.
+    /// Returns [`XdrError::Unknown`] for an unknown number, or an error of the body's type.
     fn decode<O: Observer<'a>>(
         number: Self::Number,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<Self, XdrError>;
 
-    /// Appends what follows the number.
+    /// Appends the body after the number.
     fn encode(&self, encoder: &mut Encoder);
 }
 
-/// A table of operations, the status of its results, and the place of its bodies in a COMPOUND.
+/// Defines a table of operations, the status of its results, and the encoding of its bodies in a COMPOUND.
 macro_rules! table {
     (
         $opcode:literal;
@@ -72,7 +71,7 @@ macro_rules! table {
         }
 
         impl<$lt> $results<$lt> {
-            /// Whether the operation was done, and why not.
+            /// Returns the status of the operation.
             pub fn status(&self) -> Nfsstat4 {
                 match self {
                     $(Self::$name(result) => result.status(),)*
@@ -275,7 +274,7 @@ table! { "nfs.cb.operation";
 }
 
 impl Operation {
-    /// The first minor version that has the operation.
+    /// Returns the first minor version with this operation.
     pub fn since(self) -> Option<u32> {
         match self.0 {
             3..=39 | 10044 => Some(0),
@@ -285,8 +284,8 @@ impl Operation {
         }
     }
 
-    /// How little the operation says about what a COMPOUND is for: a COMPOUND is called after the first operation of
-    /// the lowest class that it has.
+    /// Returns the class of the operation; higher classes are less characteristic of a COMPOUND. A COMPOUND is named
+    /// after its first operation of the lowest class.
     pub fn class(self) -> u8 {
         match self {
             Self::DELEGRETURN | Self::CLOSE => 1,
@@ -303,7 +302,7 @@ impl Operation {
 }
 
 impl CbOperation {
-    /// The first minor version that has the operation.
+    /// Returns the first minor version with this operation.
     pub fn since(self) -> Option<u32> {
         match self.0 {
             3 | 4 | 10044 => Some(0),
@@ -313,7 +312,7 @@ impl CbOperation {
         }
     }
 
-    /// As [`Operation::class`].
+    /// Returns the class of the operation, like [`Operation::class`].
     pub fn class(self) -> u8 {
         if self == Self::CB_SEQUENCE { 9 } else { 2 }
     }

@@ -27,7 +27,7 @@ crate::xdr! { "nfs";
     /// SETCLIENTID4resok, and SETCLIENTID_CONFIRM4args. RFC 7530 sections 16.33.3 and 16.34.2.
     struct SetclientidConfirm { clientid: Clientid4, setclientid_confirm: Verifier4 => "nfs.verifier4" }
 
-    /// SETCLIENTID4res of NFS4ERR_CLID_INUSE. RFC 7530 section 16.33.3.
+    /// SETCLIENTID4res, with NFS4ERR_CLID_INUSE. RFC 7530 section 16.33.3.
     struct ClidInuse<'a> { client_using: Netaddr4<'a> }
 
     /// RENEW4args. RFC 7530 section 16.28.2.

@@ -1,4 +1,4 @@
-//! nfsstat4: the errors of every minor version.
+//! nfsstat4: errors of all minor versions.
 
 use crate::field::Field;
 use crate::nfs::ResultStatus;
@@ -132,8 +132,8 @@ impl ResultStatus for Nfsstat4 {
     };
 }
 
-/// Describes results that say more than their status in one case of failure: the status, then the first structure for
-/// NFS4_OK, the second for the other status that is named, and nothing for the rest.
+/// Describes results with data for one kind of failure: the status, then the first structure for NFS4_OK, the second
+/// for the other named status, and nothing for the rest.
 macro_rules! results {
     ($(
         $(#[doc = $doc:literal])+
@@ -141,7 +141,7 @@ macro_rules! results {
     )*) => {$(
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq)]
-        // A box would make decoding allocate.
+        // Boxing would make decoding allocate.
         #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum $name<$lt> {
             Ok($ok),
@@ -150,7 +150,7 @@ macro_rules! results {
         }
 
         impl<$lt> $name<$lt> {
-            /// The status.
+            /// Returns the status.
             pub fn status(&self) -> crate::nfs::v4::Nfsstat4 {
                 match self {
                     Self::Ok(_) => crate::nfs::v4::Nfsstat4::NFS4_OK,
@@ -159,7 +159,7 @@ macro_rules! results {
                 }
             }
 
-            /// The result, if there is one.
+            /// Returns the result, on success.
             pub fn ok(&self) -> Option<&$ok> {
                 if let Self::Ok(result) = self { Some(result) } else { None }
             }

@@ -1,4 +1,4 @@
-//! Every operation, written and read again; and what arbitrary bytes do.
+//! Round trips of every operation, and robustness against arbitrary bytes.
 
 mod examples;
 
@@ -13,7 +13,7 @@ use crate::field::{Field, FieldValue, NullObserver, Observer};
 use crate::nfs::{ResultStatus, StatusUnion};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
-/// Writes down what a decoder tells.
+/// Observer that records fields.
 #[derive(Default)]
 pub(super) struct Seen<'a> {
     pub(super) depth: usize,
@@ -36,7 +36,7 @@ impl<'a> Observer<'a> for Seen<'a> {
     }
 }
 
-/// Walks over a COMPOUND with a watcher and without, and holds both to the same; the bytes it encodes to.
+/// Decodes a COMPOUND with and without an observer, compares both, and returns it with its encoding.
 fn walk<'a, H: Xdr<'a>, B: OperationBody<'a> + PartialEq + std::fmt::Debug + 'a>(
     bytes: &'a [u8],
 ) -> Result<(Compound<'a, H, B>, Vec<u8>), XdrError> {
@@ -55,8 +55,9 @@ fn walk<'a, H: Xdr<'a>, B: OperationBody<'a> + PartialEq + std::fmt::Debug + 'a>
     Ok((compound, encoder.finish().0))
 }
 
-/// Every body alone in a COMPOUND: the bytes that were laid out by hand, read and written, to the last byte; and stopped
-/// at where it is cut, but for the bytes before the cut. An operation of the table without an example fails.
+/// Round trips of every body alone in a COMPOUND: hand-written bytes decode completely and encode to the same. A
+/// truncated body stops the iteration, with the bytes before the truncation reported. Every operation of the table
+/// needs an example.
 macro_rules! round_trips {
     ($bodies:expr, $head:expr, $compound:ident, $all:expr) => {{
         let bodies = $bodies;
@@ -137,7 +138,8 @@ fn a_result_begins_with_its_status() {
     }
 }
 
-/// Bytes that look like a COMPOUND: a head of so many words, a count, operation numbers of the tables, and anything.
+/// Returns bytes that resemble a COMPOUND: a head of `head` words, a count, operation numbers of the tables, and
+/// arbitrary words.
 fn like_a_compound(head: usize) -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![9 => 3u32..80, 1 => any::<u32>()];
     let word = prop_oneof![4 => Just(0u32), 4 => 0u32..8, 1 => any::<u32>()];
@@ -153,7 +155,7 @@ fn like_a_compound(head: usize) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What was read is read the same from what it is written as; what stopped the walk is written as it is.
+/// Asserts that a decoded COMPOUND survives a round trip, with undecodable bytes copied verbatim.
 fn survives<'a, H: Xdr<'a>, B: OperationBody<'a> + PartialEq + std::fmt::Debug + 'a>(bytes: &'a [u8]) {
     if let Ok((compound, again)) = walk::<H, B>(bytes) {
         assert!(again.len() <= bytes.len());
@@ -244,11 +246,11 @@ proptest! {
     }
 }
 
-/// LAYOUTGET of one segment.
+/// Returns a LAYOUTGET result with one segment.
 fn layout_reply(lo_content: LayoutContent4<'_>) -> Results<'_> {
     let layout =
         Layout4 { lo_offset: 0, lo_length: 0, lo_iomode: Layoutiomode4::LAYOUTIOMODE4_RW, lo_content };
-    // The list borrows its items for as long as the body lives: as long as the test, then.
+    // The list borrows its items, so they are leaked.
     let layouts: &[Layout4<'_>] = Box::leak(Box::new([layout]));
     Results::LAYOUTGET(LayoutgetRes::Ok(Layoutget4Resok {
         logr_return_on_close: false,

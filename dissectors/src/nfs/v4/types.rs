@@ -1,4 +1,4 @@
-//! The data types that operations of every kind share. RFC 7530 section 2, RFC 8881 section 3, RFC 7863.
+//! Data types common to all operations. RFC 7530 section 2, RFC 8881 section 3, RFC 7863.
 
 pub use crate::rpc::auth::Flavor;
 use crate::xdr::{List, Opaque, Text};
@@ -7,7 +7,7 @@ use crate::xdr::{List, Opaque, Text};
 pub type Changeid4 = u64;
 /// clientid4. RFC 8881 section 3.2.
 pub type Clientid4 = u64;
-/// component4: one name of a path. RFC 8881 section 3.2.
+/// component4: one component of a path. RFC 8881 section 3.2.
 pub type Component4<'a> = Text<'a>;
 /// count4. RFC 8881 section 3.2.
 pub type Count4 = u32;
@@ -35,7 +35,7 @@ pub type Slotid4 = u32;
 pub type Verifier4 = [u8; 8];
 
 crate::xdr! { "nfs";
-    /// bool, where a union depends on it. RFC 4506 section 4.4.
+    /// bool, as the discriminant of a union. RFC 4506 section 4.4.
     enum Bool { FALSE = 0, TRUE = 1 }
 
     /// nfs_ftype4: the type of an object. RFC 8881 section 5.8.1.2.
@@ -47,7 +47,7 @@ crate::xdr! { "nfs";
     /// nfstime4. RFC 8881 section 3.3.1.
     time Nfstime4 { seconds: i64 => "nfs.nfstime4.seconds", nseconds: u32 => "nfs.nfstime4.nseconds" }
 
-    /// nfstime4, where it is a length of time. RFC 8881 section 3.3.1.
+    /// nfstime4, as a duration. RFC 8881 section 3.3.1.
     duration Duration4 { seconds: i64 => "nfs.nfstime4.seconds", nseconds: u32 => "nfs.nfstime4.nseconds" }
 
     /// time_how4. RFC 8881 section 3.3.2.
@@ -111,7 +111,7 @@ crate::xdr! { "nfs";
         ACE4_IDENTIFIER_GROUP = 0x40, ACE4_INHERITED_ACE = 0x80,
     }
 
-    /// acemask4; some bits have one name for files and another for directories. RFC 8881 section 6.2.1.3.
+    /// acemask4; some bits have different names for files and directories. RFC 8881 section 6.2.1.3.
     flags Acemask4 {
         ACE4_READ_DATA = 0x01, ACE4_LIST_DIRECTORY = 0x01, ACE4_WRITE_DATA = 0x02, ACE4_ADD_FILE = 0x02,
         ACE4_APPEND_DATA = 0x04, ACE4_ADD_SUBDIRECTORY = 0x04, ACE4_READ_NAMED_ATTRS = 0x08,
@@ -134,14 +134,14 @@ crate::xdr! { "nfs";
 }
 
 impl Nfstime4 {
-    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
+    /// Returns the nanoseconds since 1970-01-01 00:00:00 UTC.
     pub fn nanoseconds(&self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
     }
 }
 
 impl Duration4 {
-    /// Nanoseconds.
+    /// Returns the duration in nanoseconds.
     pub fn nanoseconds(&self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
     }

@@ -8,7 +8,7 @@ crate::xdr! { "nfs";
     /// GETXATTR4args. RFC 8276 section 8.4.1.1.
     struct Getxattr4Args<'a> { gxa_name: Component4<'a> => "nfs.xattr.key" }
 
-    /// GETXATTR4res, where it succeeds. RFC 8276 section 8.4.1.2. The value never travels in a chunk of its own.
+    /// GETXATTR4res, on success. RFC 8276 section 8.4.1.2. The value is never in a chunk of its own.
     struct Getxattr4Resok<'a> { gxr_value: Opaque<'a> => "nfs.data" }
 
     /// setxattr_option4. RFC 8276 section 8.4.2.1.
@@ -21,7 +21,7 @@ crate::xdr! { "nfs";
         sxa_value: Opaque<'a> => "nfs.data",
     }
 
-    /// SETXATTR4res, where it succeeds. RFC 8276 section 8.4.2.2.
+    /// SETXATTR4res, on success. RFC 8276 section 8.4.2.2.
     struct Setxattr4Resok { sxr_info: ChangeInfo4 }
 
     /// LISTXATTRS4args. RFC 8276 section 8.4.3.1.
@@ -40,6 +40,6 @@ crate::xdr! { "nfs";
     /// REMOVEXATTR4args. RFC 8276 section 8.4.4.1.
     struct Removexattr4Args<'a> { rxa_name: Component4<'a> => "nfs.xattr.key" }
 
-    /// REMOVEXATTR4res, where it succeeds. RFC 8276 section 8.4.4.2.
+    /// REMOVEXATTR4res, on success. RFC 8276 section 8.4.4.2.
     struct Removexattr4Resok { rxr_info: ChangeInfo4 }
 }

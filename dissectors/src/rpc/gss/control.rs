@@ -1,5 +1,5 @@
-//! The control messages of RPCSEC_GSS: creation of a context (RFC 2203 section 5.2), binding to a channel (RFC 5403
-//! section 3.3), assertions and their list (RFC 7861 section 2.7). They stand in a Call of NULL and its Reply.
+//! Control messages of RPCSEC_GSS: context creation (RFC 2203 section 5.2), channel binding (RFC 5403 section 3.3),
+//! assertions and their list (RFC 7861 section 2.7). They are in a Call of NULL and its Reply.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
@@ -45,13 +45,13 @@ crate::xdr! { "rpc.authgss";
     /// rgss3_gss_mp_auth: a second principal. RFC 7861 section 2.7.1.1.
     struct GssMpAuth<'a> { rgmp_handle: Opaque<'a>, rgmp_rpcheader_mic: Opaque<'a> }
 
-    /// rgss3_lfs: the format of a label, and its policy. RFC 7861 section 2.7.1.3.
+    /// rgss3_lfs: label format and policy identifiers. RFC 7861 section 2.7.1.3.
     struct Lfs { rlf_lfs_id: u32, rlf_pi_id: u32 }
 
-    /// rgss3_label; its data is opaque to RPC, and text in every format that is in use. RFC 7861 section 2.7.1.3.
+    /// rgss3_label; its data is opaque to RPC, but text in every format in use. RFC 7861 section 2.7.1.3.
     struct Rgss3Label<'a> { rl_lfs: Lfs, rl_label: Text<'a> }
 
-    /// rgss3_privs: a privilege that an application of RPC defines. RFC 7861 section 2.7.1.4.
+    /// rgss3_privs: an application-defined privilege. RFC 7861 section 2.7.1.4.
     struct Privs<'a> { rp_name: Text<'a>, rp_privilege: Opaque<'a> }
 
     /// rgss3_assertion_type and rgss3_list_item. RFC 7861 sections 2.7.1 and 2.7.2.
@@ -89,11 +89,11 @@ crate::xdr! { "rpc.authgss";
         default => Ext(Opaque<'a>) as rli_ext,
     }
 
-    /// rgss3_list_res, which is a list of rgss3_list_item_u. RFC 7861 section 2.7.2.
+    /// rgss3_list_res: a list of rgss3_list_item_u. RFC 7861 section 2.7.2.
     struct Rgss3ListRes<'a> { items: List<'a, ListItem<'a>> => "rpc.authgss.list_item" }
 }
 
-/// Which control message a Call of NULL carries, and its Reply. DESTROY and BIND_CHANNEL carry nothing there.
+/// Control message type of a NULL Call and its Reply. DESTROY and BIND_CHANNEL are not included; their body is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// RPCSEC_GSS_INIT and RPCSEC_GSS_CONTINUE_INIT: [`InitArg`] and [`InitRes`].
@@ -102,7 +102,7 @@ pub enum Control {
     Create(RpcGssService),
     /// RPCSEC_GSS_LIST: [`Rgss3ListArgs`] and [`Rgss3ListRes`], under this service.
     List(RpcGssService),
-    /// A procedure that has no name yet.
+    /// An undefined procedure.
     Unknown,
 }
 
@@ -126,10 +126,10 @@ pub(super) fn describe(registry: &mut Registry) {
 }
 
 impl Control {
-    /// Reads the arguments, telling the observer.
+    /// Decodes the arguments and reports them to the observer.
     ///
     /// # Errors
-    /// Where they could not be read further; what was told before stands.
+    /// Returns an error if decoding fails; fields reported before remain valid.
     pub fn arguments<'a, O: Observer<'a>>(
         self,
         cursor: &mut Cursor<'a>,
@@ -143,10 +143,10 @@ impl Control {
         }
     }
 
-    /// Reads the results, telling the observer.
+    /// Decodes the results and reports them to the observer.
     ///
     /// # Errors
-    /// Where they could not be read further; what was told before stands.
+    /// Returns an error if decoding fails; fields reported before remain valid.
     pub fn results<'a, O: Observer<'a>>(
         self,
         cursor: &mut Cursor<'a>,
@@ -160,10 +160,10 @@ impl Control {
         }
     }
 
-    /// Reads the arguments, and appends what they encode to.
+    /// Decodes the arguments and appends their encoding.
     ///
     /// # Errors
-    /// Where they could not be read further; what was appended then is of no use.
+    /// Returns an error if decoding fails; the appended bytes are then invalid.
     pub fn encode_arguments_again(
         self,
         cursor: &mut Cursor<'_>,
@@ -177,10 +177,10 @@ impl Control {
         }
     }
 
-    /// Reads the results, and appends what they encode to.
+    /// Decodes the results and appends their encoding.
     ///
     /// # Errors
-    /// Where they could not be read further; what was appended then is of no use.
+    /// Returns an error if decoding fails; the appended bytes are then invalid.
     pub fn encode_results_again(
         self,
         cursor: &mut Cursor<'_>,
@@ -195,7 +195,7 @@ impl Control {
     }
 }
 
-/// Reads a structure under its protection.
+/// Decodes a structure protected by `service`.
 fn told<'a, T: Xdr<'a>, O: Observer<'a>>(
     service: RpcGssService,
     field: &'static Field,
@@ -213,7 +213,7 @@ fn told<'a, T: Xdr<'a>, O: Observer<'a>>(
     }
 }
 
-/// Reads a structure under its protection, and appends it again.
+/// Decodes a structure protected by `service`, and appends its encoding.
 fn again<'a, T: Xdr<'a>>(
     service: RpcGssService,
     cursor: &mut Cursor<'a>,
@@ -235,11 +235,11 @@ fn again<'a, T: Xdr<'a>>(
     Ok(())
 }
 
-/// What the verifier of flavor RPCSEC_GSS holds.
+/// Content of a verifier of flavor RPCSEC_GSS.
 ///
-/// A verifier does not say whether it belongs to BIND_CHANNEL, and that of a Reply stands far from the Call that
-/// says so. The structures of BIND_CHANNEL are told from a checksum by their form: lengths that add up to the last
-/// byte, which begin with zeros where tokens have their mark (RFC 2743 section 3.1, RFC 4121 section 4.2.6).
+/// A verifier does not say if it belongs to BIND_CHANNEL, and the Call of a Reply may be far away. The structures of
+/// BIND_CHANNEL are distinguished from a checksum by their form: their lengths add up exactly, and they begin with
+/// zeros, unlike tokens (RFC 2743 section 3.1, RFC 4121 section 4.2.6).
 #[derive(Clone, Debug, PartialEq)]
 pub enum VerifierBody<'a> {
     /// A checksum over the header or the sequence number. RFC 2203 section 5.3.

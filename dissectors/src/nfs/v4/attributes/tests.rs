@@ -19,7 +19,7 @@ const ACE: Nfsace4<'_> = Nfsace4 {
 const TIME: Nfstime4 = Nfstime4 { seconds: -1, nseconds: 999_999_999 };
 const SPAN: Duration4 = Duration4 { seconds: -1, nseconds: 999_999_999 };
 
-/// The bytes of what several attributes have in common, and of a text with these in it.
+/// Encodes the notation of the examples, with common components of several attributes.
 fn laid_out(text: &str) -> Vec<u8> {
     let text = text
         .replace("$entry", "00000001 00000040 00040000 00000006 'GROUP@' 0000")
@@ -28,7 +28,7 @@ fn laid_out(text: &str) -> Vec<u8> {
     super::super::tests::laid(&text)
 }
 
-/// One of each, in the order of their numbers, and its bytes, laid out by hand.
+/// Runs a test with one of each attribute in numerical order, and its hand-written encoding.
 fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
     let names = [Text(b"export"), Text(b"home")];
     let servers = [ServerName(Text(b"one.example")), ServerName(Text(b"192.0.2.2.78.81"))];
@@ -202,7 +202,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
     ]);
 }
 
-/// The bytes of fattr4: the bitmap, then opaque data.
+/// Encodes a fattr4: the bitmap, then opaque data.
 fn fattr4(words: &[u32], values: &[u8]) -> Vec<u8> {
     let mut encoder = Encoder::new();
     Fattr4::new(Bitmap4::from(words), Opaque(values)).encode(&mut encoder);

@@ -1,10 +1,10 @@
-//! The layout type of blocks, LAYOUT4_BLOCK_VOLUME. RFC 5663 section 2.
+//! Block layout type, LAYOUT4_BLOCK_VOLUME. RFC 5663 section 2.
 
 use crate::nfs::v4::types::{Deviceid4, Length4, Offset4};
 use crate::xdr::{List, Opaque};
 
 crate::xdr! { "nfs";
-    /// pnfs_block_sig_component4: a mark on the disk. RFC 5663 section 2.2.1.
+    /// pnfs_block_sig_component4: a signature on the disk. RFC 5663 section 2.2.1.
     struct PnfsBlockSigComponent4<'a> { bsc_sig_offset: i64, bsc_contents: Opaque<'a> }
 
     /// pnfs_block_volume_type4. RFC 5663 section 2.2.2.
@@ -13,10 +13,10 @@ crate::xdr! { "nfs";
         PNFS_BLOCK_VOLUME_STRIPE = 3,
     }
 
-    /// pnfs_block_simple_volume_info4: by what the disk is known. RFC 5663 section 2.2.2.
+    /// pnfs_block_simple_volume_info4: signatures that identify the disk. RFC 5663 section 2.2.2.
     struct PnfsBlockSimpleVolumeInfo4<'a> { bsv_ds: List<'a, PnfsBlockSigComponent4<'a>, 16> }
 
-    /// pnfs_block_slice_volume_info4; a volume is a place in the list of them. RFC 5663 section 2.2.2.
+    /// pnfs_block_slice_volume_info4; a volume is an index into the volume list. RFC 5663 section 2.2.2.
     struct PnfsBlockSliceVolumeInfo4 { bsv_start: Offset4, bsv_length: Length4, bsv_volume: u32 }
 
     /// pnfs_block_concat_volume_info4. RFC 5663 section 2.2.2.
@@ -33,7 +33,7 @@ crate::xdr! { "nfs";
         PNFS_BLOCK_VOLUME_STRIPE => Stripe(PnfsBlockStripeVolumeInfo4<'a>) as bv_stripe_info,
     }
 
-    /// pnfs_block_deviceaddr4: what da_addr_body is. RFC 5663 section 2.2.2.
+    /// pnfs_block_deviceaddr4: the content of da_addr_body. RFC 5663 section 2.2.2.
     struct PnfsBlockDeviceaddr4<'a> { bda_volumes: List<'a, PnfsBlockVolume4<'a>> }
 
     /// pnfs_block_extent_state4. RFC 5663 section 2.3.
@@ -51,13 +51,13 @@ crate::xdr! { "nfs";
         bex_state: PnfsBlockExtentState4,
     }
 
-    /// pnfs_block_layout4: what loc_body is. RFC 5663 section 2.3.
+    /// pnfs_block_layout4: the content of loc_body. RFC 5663 section 2.3.
     struct PnfsBlockLayout4<'a> { blo_extents: List<'a, PnfsBlockExtent4> }
 
-    /// pnfs_block_layoutupdate4: what lou_body of LAYOUTCOMMIT is. RFC 5663 section 2.3.2.
+    /// pnfs_block_layoutupdate4: the content of lou_body of LAYOUTCOMMIT. RFC 5663 section 2.3.2.
     struct PnfsBlockLayoutupdate4<'a> { blu_commit_list: List<'a, PnfsBlockExtent4> }
 
-    /// pnfs_block_layouthint4: what loh_body is. RFC 5663 section 2.3.
+    /// pnfs_block_layouthint4: the content of loh_body. RFC 5663 section 2.3.
     struct PnfsBlockLayouthint4 {
         /// In seconds.
         blh_maximum_io_time: u64,

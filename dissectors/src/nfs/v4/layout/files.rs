@@ -1,4 +1,4 @@
-//! The layout type of NFSv4.1 files, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
+//! NFSv4.1 file layout type, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
 
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
@@ -7,7 +7,7 @@ use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
 use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
 
 crate::xdr! { "nfs";
-    /// nfsv4_1_file_layout4: what loc_body is. RFC 8881 section 13.3.
+    /// nfsv4_1_file_layout4: the content of loc_body. RFC 8881 section 13.3.
     struct Nfsv41FileLayout4<'a> {
         nfl_deviceid: Deviceid4 => "nfs.deviceid",
         nfl_util: NflUtil4 => "nfs.nfl_util",
@@ -19,19 +19,19 @@ crate::xdr! { "nfs";
     /// multipath_list4: the addresses of one data server. RFC 8881 section 13.3.
     struct MultipathList4<'a> { multipath_list: List<'a, Netaddr4<'a>> => "nfs.multipath_list" }
 
-    /// nfsv4_1_file_layout_ds_addr4: what da_addr_body is. RFC 8881 section 13.3.
+    /// nfsv4_1_file_layout_ds_addr4: the content of da_addr_body. RFC 8881 section 13.3.
     struct Nfsv41FileLayoutDsAddr4<'a> {
         nflda_stripe_indices: List<'a, u32> => "nfs.deviceidx",
         nflda_multipath_ds_list: List<'a, MultipathList4<'a>>,
     }
 
-    /// filelayout_hint_care4: which parts of the hint are meant. RFC 8881 section 13.3.
+    /// filelayout_hint_care4: the valid members of the hint. RFC 8881 section 13.3.
     flags FilelayoutHintCare4 {
         NFLH4_CARE_DENSE = 0x01, NFLH4_CARE_COMMIT_THRU_MDS = 0x02, NFLH4_CARE_STRIPE_UNIT_SIZE = 0x40,
         NFLH4_CARE_STRIPE_COUNT = 0x80,
     }
 
-    /// nfsv4_1_file_layouthint4: what loh_body is. RFC 8881 section 13.3.
+    /// nfsv4_1_file_layouthint4: the content of loh_body. RFC 8881 section 13.3.
     struct Nfsv41FileLayouthint4 {
         nflh_care: FilelayoutHintCare4,
         nflh_util: NflUtil4 => "nfs.nfl_util",
@@ -39,7 +39,7 @@ crate::xdr! { "nfs";
     }
 }
 
-/// nfl_util4: flags in the lower six bits, and the size of a stripe unit in the others. RFC 8881 section 13.3.
+/// nfl_util4: flags in the lower six bits, and the size of a stripe unit in the upper bits. RFC 8881 section 13.3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NflUtil4(pub u32);
 
@@ -64,19 +64,19 @@ static COMMIT_THRU_MDS: Field = Field {
 };
 
 impl NflUtil4 {
-    /// The bits that are flags: NFL4_UFLG_MASK.
+    /// Mask of the flags: NFL4_UFLG_MASK.
     pub const FLAGS: u32 = 0x3f;
-    /// Whether the data servers store the file without holes.
+    /// Returns `true` if the data servers store the file without holes.
     pub fn is_dense(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// Whether COMMIT goes to the metadata server.
+    /// Returns `true` if COMMIT goes to the metadata server.
     pub fn commits_through_the_metadata_server(self) -> bool {
         self.0 & 2 != 0
     }
 
-    /// The size of a stripe unit in bytes.
+    /// Returns the size of a stripe unit in bytes.
     pub fn stripe_unit(self) -> u32 {
         self.0 & !Self::FLAGS
     }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(NflUtil4(0x0000_1001).stripe_unit(), 4096);
     }
 
-    /// The whole word is one field, as in Wireshark, and its parts are others.
+    /// The whole word is one field, as in Wireshark; its parts are further fields.
     #[test]
     fn rfc8881_section_13_3_the_word_keeps_the_stripe_unit() {
         #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The layout type of flexible files, LAYOUT4_FLEX_FILES. RFC 8435.
+//! Flexible file layout type, LAYOUT4_FLEX_FILES. RFC 8435.
 
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Bool, Deviceid4, Duration4, Length4, NfsFh4, Offset4, Stateid4};
@@ -8,7 +8,7 @@ use super::files::MultipathList4;
 use super::{DeviceError4, IoInfo4};
 
 crate::xdr! { "nfs";
-    /// ff_device_versions4: the versions of NFS that a data server speaks. RFC 8435 section 4.1.
+    /// ff_device_versions4: an NFS version that a data server supports. RFC 8435 section 4.1.
     struct FfDeviceVersions4 {
         ffdv_version: u32 => "nfs.ff.version",
         ffdv_minorversion: u32 => "nfs.ff.minorversion",
@@ -17,7 +17,7 @@ crate::xdr! { "nfs";
         ffdv_tightly_coupled: bool => "nfs.ff.tightly_coupled",
     }
 
-    /// ff_device_addr4: what da_addr_body is. RFC 8435 section 4.1.
+    /// ff_device_addr4: the content of da_addr_body. RFC 8435 section 4.1.
     struct FfDeviceAddr4<'a> {
         ffda_netaddrs: MultipathList4<'a>,
         ffda_versions: List<'a, FfDeviceVersions4>,
@@ -42,7 +42,7 @@ crate::xdr! { "nfs";
     /// ff_mirror4. RFC 8435 section 5.1.
     struct FfMirror4<'a> { ffm_data_servers: List<'a, FfDataServer4<'a>> }
 
-    /// ff_layout4: what loc_body is. RFC 8435 section 5.1.
+    /// ff_layout4: the content of loc_body. RFC 8435 section 5.1.
     struct FfLayout4<'a> {
         ffl_stripe_unit: Length4 => "nfs.stripeunit",
         ffl_mirrors: List<'a, FfMirror4<'a>>,
@@ -70,7 +70,7 @@ crate::xdr! { "nfs";
         ffil_aggregate_completion_time: Duration4,
     }
 
-    /// ff_layoutupdate4: what lou_body of LAYOUTSTATS is. RFC 8435 section 9.2.2.
+    /// ff_layoutupdate4: the content of lou_body of LAYOUTSTATS. RFC 8435 section 9.2.2.
     struct FfLayoutupdate4<'a> {
         ffl_addr: Netaddr4<'a>,
         ffl_fhandle: NfsFh4<'a> => "nfs.fhandle",
@@ -91,7 +91,7 @@ crate::xdr! { "nfs";
         ffis_layoutupdate: FfLayoutupdate4<'a>,
     }
 
-    /// ff_layoutreturn4: what lrf_body is. RFC 8435 section 9.3.
+    /// ff_layoutreturn4: the content of lrf_body. RFC 8435 section 9.3.
     struct FfLayoutreturn4<'a> {
         fflr_ioerr_report: List<'a, FfIoerr4<'a>>,
         fflr_iostats_report: List<'a, FfIostats4<'a>>,
@@ -100,6 +100,6 @@ crate::xdr! { "nfs";
     /// ff_mirrors_hint. RFC 8435 section 10.
     union FfMirrorsHint switch (ffmc_valid: Bool) { TRUE => Valid(u32) as ffmc_mirrors, FALSE => Invalid }
 
-    /// ff_layouthint4: what loh_body is. RFC 8435 section 10.
+    /// ff_layouthint4: the content of loh_body. RFC 8435 section 10.
     struct FfLayouthint4 { fflh_mirrors_hint: FfMirrorsHint }
 }

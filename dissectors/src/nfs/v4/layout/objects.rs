@@ -1,24 +1,24 @@
-//! The layout type of object storage, LAYOUT4_OSD2_OBJECTS. RFC 5664.
+//! Object storage layout type, LAYOUT4_OSD2_OBJECTS. RFC 5664.
 
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Bool, Deviceid4, Length4};
 use crate::xdr::{List, Opaque, Text};
 
 crate::xdr! { "nfs";
-    /// pnfs_osd_objid4: an object, by its device, partition and number. RFC 5664 section 3.1.
+    /// pnfs_osd_objid4: an object, identified by device, partition and number. RFC 5664 section 3.1.
     struct PnfsOsdObjid4 {
         oid_device_id: Deviceid4 => "nfs.deviceid",
         oid_partition_id: u64 => "nfs.osd.partition_id",
         oid_object_id: u64 => "nfs.osd.object_id",
     }
 
-    /// pnfs_osd_version4: the version of the OSD protocol, or that the object is not there. RFC 5664 section 3.2.
+    /// pnfs_osd_version4: version of the OSD protocol, or a missing object. RFC 5664 section 3.2.
     enum PnfsOsdVersion4 { PNFS_OSD_MISSING = 0, PNFS_OSD_VERSION_1 = 1, PNFS_OSD_VERSION_2 = 2 }
 
-    /// pnfs_osd_cap_key_sec4: how a capability key is protected. RFC 5664 section 3.3.
+    /// pnfs_osd_cap_key_sec4: protection of a capability key. RFC 5664 section 3.3.
     enum PnfsOsdCapKeySec4 { PNFS_OSD_CAP_KEY_SEC_NONE = 0, PNFS_OSD_CAP_KEY_SEC_SSV = 1 }
 
-    /// pnfs_osd_object_cred4: an object, and what lets a client use it. RFC 5664 section 3.3.
+    /// pnfs_osd_object_cred4: an object, and the credential to access it. RFC 5664 section 3.3.
     struct PnfsOsdObjectCred4<'a> {
         oc_object_id: PnfsOsdObjid4,
         oc_osd_version: PnfsOsdVersion4 => "nfs.osd.version",
@@ -48,7 +48,7 @@ crate::xdr! { "nfs";
         FALSE => Unavailable,
     }
 
-    /// pnfs_osd_deviceaddr4: what da_addr_body is. RFC 5664 section 4.2.
+    /// pnfs_osd_deviceaddr4: the content of da_addr_body. RFC 5664 section 4.2.
     struct PnfsOsdDeviceaddr4<'a> {
         oda_targetid: PnfsOsdTargetid4<'a>,
         oda_targetaddr: PnfsOsdTargetaddr4<'a>,
@@ -58,7 +58,7 @@ crate::xdr! { "nfs";
         oda_osdname: Opaque<'a> => "nfs.osd.osdname",
     }
 
-    /// pnfs_osd_data_map4: how a file is spread over objects. RFC 5664 section 5.1.
+    /// pnfs_osd_data_map4: the striping of a file over objects. RFC 5664 section 5.1.
     struct PnfsOsdDataMap4 {
         odm_num_comps: u32 => "nfs.osd.num_comps",
         odm_stripe_unit: Length4 => "nfs.stripeunit",
@@ -68,21 +68,21 @@ crate::xdr! { "nfs";
         odm_raid_algorithm: PnfsOsdRaidAlgorithm4 => "nfs.osd.raid_algorithm",
     }
 
-    /// pnfs_osd_layout4: what loc_body is. RFC 5664 section 5.2.
+    /// pnfs_osd_layout4: the content of loc_body. RFC 5664 section 5.2.
     struct PnfsOsdLayout4<'a> {
         olo_map: PnfsOsdDataMap4,
-        /// Which component of the file is the first of the list.
+        /// Index of the first listed component in the file.
         olo_comps_index: u32 => "nfs.osd.comps_index",
         olo_components: List<'a, PnfsOsdObjectCred4<'a>>,
     }
 
-    /// pnfs_osd_deltaspaceused4: by how many bytes the space grew that the file takes. RFC 5664 section 6.1.
+    /// pnfs_osd_deltaspaceused4: the change of the file's space usage in bytes. RFC 5664 section 6.1.
     union PnfsOsdDeltaspaceused4 switch (dsu_valid: Bool => "nfs.osd.delta_valid") {
         TRUE => Valid(i64) as dsu_delta => "nfs.osd.delta_space_used",
         FALSE => Unknown,
     }
 
-    /// pnfs_osd_layoutupdate4: what lou_body of LAYOUTCOMMIT is. RFC 5664 section 6.2.
+    /// pnfs_osd_layoutupdate4: the content of lou_body of LAYOUTCOMMIT. RFC 5664 section 6.2.
     struct PnfsOsdLayoutupdate4 {
         olu_delta_space_used: PnfsOsdDeltaspaceused4,
         olu_ioerr_flag: bool => "nfs.osd.ioerr_flag",
@@ -94,7 +94,7 @@ crate::xdr! { "nfs";
         PNFS_OSD_ERR_NO_ACCESS = 5, PNFS_OSD_ERR_UNREACHABLE = 6, PNFS_OSD_ERR_RESOURCE = 7,
     }
 
-    /// pnfs_osd_ioerr4: what went wrong with which range of which object. RFC 5664 section 8.2.
+    /// pnfs_osd_ioerr4: an error in a range of an object. RFC 5664 section 8.2.
     struct PnfsOsdIoerr4 {
         oer_component: PnfsOsdObjid4,
         oer_comp_offset: Length4 => "nfs.osd.ioerr_offset",
@@ -103,10 +103,10 @@ crate::xdr! { "nfs";
         oer_errno: PnfsOsdErrno4 => "nfs.osd.errno",
     }
 
-    /// pnfs_osd_layoutreturn4: what lrf_body is. RFC 5664 section 8.3.
+    /// pnfs_osd_layoutreturn4: the content of lrf_body. RFC 5664 section 8.3.
     struct PnfsOsdLayoutreturn4<'a> { olr_ioerr_report: List<'a, PnfsOsdIoerr4> }
 
-    /// pnfs_osd_layouthint4: what loh_body is. Each hint is there or not. RFC 5664 section 9.1.
+    /// pnfs_osd_layouthint4: the content of loh_body. Every hint is optional. RFC 5664 section 9.1.
     struct PnfsOsdLayouthint4 {
         olh_max_comps_hint: Option<u32> => "nfs.osd.num_comps",
         olh_stripe_unit_hint: Option<Length4> => "nfs.stripeunit",

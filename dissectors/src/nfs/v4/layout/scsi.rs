@@ -1,13 +1,13 @@
-//! The layout type of SCSI disks, LAYOUT4_SCSI. RFC 8154 section 2.
+//! SCSI layout type, LAYOUT4_SCSI. RFC 8154 section 2.
 
 use crate::nfs::v4::types::{Deviceid4, Length4, Offset4};
 use crate::xdr::{List, Opaque};
 
 crate::xdr! { "nfs";
-    /// pnfs_scsi_code_set: as in the VPD page of device identification. RFC 8154 section 2.3.
+    /// pnfs_scsi_code_set: as in the device identification VPD page. RFC 8154 section 2.3.
     enum PnfsScsiCodeSet { PS_CODE_SET_BINARY = 1, PS_CODE_SET_ASCII = 2, PS_CODE_SET_UTF8 = 3 }
 
-    /// pnfs_scsi_designator_type: as in the VPD page of device identification. RFC 8154 section 2.3.
+    /// pnfs_scsi_designator_type: as in the device identification VPD page. RFC 8154 section 2.3.
     enum PnfsScsiDesignatorType {
         PS_DESIGNATOR_T10 = 1, PS_DESIGNATOR_EUI64 = 2, PS_DESIGNATOR_NAA = 3, PS_DESIGNATOR_NAME = 8,
     }
@@ -26,7 +26,7 @@ crate::xdr! { "nfs";
         sbv_pr_key: [u8; 8] => "nfs.devaddr.scsi_private_key",
     }
 
-    /// pnfs_scsi_slice_volume_info4; a volume is a place in the list of them. RFC 8154 section 2.3.
+    /// pnfs_scsi_slice_volume_info4; a volume is an index into the volume list. RFC 8154 section 2.3.
     struct PnfsScsiSliceVolumeInfo4 {
         ssv_start: Offset4 => "nfs.devaddr.ssv_start",
         ssv_length: Length4 => "nfs.devaddr.ssv_length",
@@ -50,7 +50,7 @@ crate::xdr! { "nfs";
         PNFS_SCSI_VOLUME_STRIPE => Stripe(PnfsScsiStripeVolumeInfo4<'a>) as sv_stripe_info,
     }
 
-    /// pnfs_scsi_deviceaddr4: what da_addr_body is. RFC 8154 section 2.3.
+    /// pnfs_scsi_deviceaddr4: the content of da_addr_body. RFC 8154 section 2.3.
     struct PnfsScsiDeviceaddr4<'a> { sda_volumes: List<'a, PnfsScsiVolume4<'a>> }
 
     /// pnfs_scsi_extent_state4. RFC 8154 section 2.4.
@@ -67,7 +67,7 @@ crate::xdr! { "nfs";
         se_state: PnfsScsiExtentState4 => "nfs.scsil_ext_state",
     }
 
-    /// pnfs_scsi_layout4: what loc_body is. RFC 8154 section 2.4.
+    /// pnfs_scsi_layout4: the content of loc_body. RFC 8154 section 2.4.
     struct PnfsScsiLayout4<'a> { sl_extents: List<'a, PnfsScsiExtent4> }
 
     /// pnfs_scsi_range4. RFC 8154 section 2.4.
@@ -76,10 +76,10 @@ crate::xdr! { "nfs";
         sr_length: Length4 => "nfs.scsil_ext_length",
     }
 
-    /// pnfs_scsi_layoutupdate4: what lou_body of LAYOUTCOMMIT is. RFC 8154 section 2.4.
+    /// pnfs_scsi_layoutupdate4: the content of lou_body of LAYOUTCOMMIT. RFC 8154 section 2.4.
     struct PnfsScsiLayoutupdate4<'a> { slu_commit_list: List<'a, PnfsScsiRange4> }
 
-    /// pnfs_scsi_layouthint4: what loh_body is. RFC 8154 section 2.4.
+    /// pnfs_scsi_layouthint4: the content of loh_body. RFC 8154 section 2.4.
     struct PnfsScsiLayouthint4 {
         /// In seconds.
         slh_maximum_io_time: u64,

@@ -1,5 +1,5 @@
-//! An example of every operation, result, callback operation and callback result, and its bytes, laid out by hand
-//! from the XDR of the RFC: in hexadecimal, `'text'` for bytes that are text, `$name` for a [piece](PIECES).
+//! An example of every operation, result, callback operation and callback result, with its hand-written encoding from
+//! the XDR of the RFC: hexadecimal, `'text'` for text bytes, `$name` for a [component](PIECES).
 
 mod callbacks;
 mod contents;
@@ -30,7 +30,7 @@ const ACE: Nfsace4<'_> = Nfsace4 {
 };
 const FILES: Layouttype4 = Layouttype4::LAYOUT4_NFSV4_1_FILES;
 
-/// A slice that lives as long as the test.
+/// Leaks a slice.
 pub(super) fn slice<T>(items: impl Into<Vec<T>>) -> &'static [T] {
     Box::leak(items.into().into_boxed_slice())
 }
@@ -114,7 +114,7 @@ fn locations() -> List<'static, Netloc4<'static>> {
     list([Netloc4::Name(Text(b"host")), Netloc4::Url(Text(b"nfs://host/")), Netloc4::Netaddr(netaddr())])
 }
 
-/// What several examples have in common.
+/// Components common to several examples.
 const PIECES: [(&str, &str); 24] = [
     ("stateid", "00000001 'twelve bytes'"),
     ("time", "00000000 6553f100 00000007"),
@@ -148,7 +148,7 @@ const PIECES: [(&str, &str); 24] = [
     ("flex_update", "$netaddr $fh $latency $latency $time 00000001"),
 ];
 
-/// The bytes that were laid out by hand.
+/// Parses a hand-written encoding.
 pub(in crate::nfs::v4) fn laid(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.trim_start());
     while let Some(first) = rest.chars().next() {
@@ -171,7 +171,7 @@ pub(in crate::nfs::v4) fn laid(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The arguments of every operation, some in several forms.
+/// Returns the arguments of every operation, some in several forms.
 pub(super) fn every_call() -> Vec<(Args<'static>, &'static str)> {
     let rooms = [objects::calls(), contents::calls(), state::calls(), sessions::calls(), layouts::calls()];
     let mut all = rooms.concat();
@@ -179,7 +179,7 @@ pub(super) fn every_call() -> Vec<(Args<'static>, &'static str)> {
     all
 }
 
-/// The results of every operation, some in several forms.
+/// Returns the results of every operation, some in several forms.
 pub(super) fn every_reply() -> Vec<(Results<'static>, &'static str)> {
     let rooms =
         [objects::replies(), contents::replies(), state::replies(), sessions::replies(), layouts::replies()];
@@ -188,12 +188,12 @@ pub(super) fn every_reply() -> Vec<(Results<'static>, &'static str)> {
     all
 }
 
-/// The arguments of every callback operation, some in several forms.
+/// Returns the arguments of every callback operation, some in several forms.
 pub(super) fn every_callback() -> Vec<(CbArgs<'static>, &'static str)> {
     callbacks::calls()
 }
 
-/// The results of every callback operation.
+/// Returns the results of every callback operation.
 pub(super) fn every_callback_reply() -> Vec<(CbResults<'static>, &'static str)> {
     callbacks::replies()
 }

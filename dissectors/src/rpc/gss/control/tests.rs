@@ -2,7 +2,7 @@ use super::*;
 
 static FIELD: Field = Field::group("test", "test", "");
 
-/// Reads a structure from bytes that were laid out by hand, and holds it to them.
+/// Asserts that hand-written bytes decode to `expected` and encode to the same bytes.
 fn reads<'a, T: Xdr<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], expected: &T) {
     let mut cursor = Cursor::new(bytes);
     assert_eq!(&T::decode(&mut cursor, &FIELD, &mut NullObserver).unwrap(), expected);

@@ -1,4 +1,4 @@
-//! Operations on the contents of files.
+//! Operations on file contents.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Layouts and devices, of every layout type that is described.
+//! Layouts and devices of every known layout type.
 
 use super::*;
 use crate::xdr::EnclosedStructure::{Known, Unread};
 
-/// A layout type that no specification has.
+/// An undefined layout type.
 const UNKNOWN: Layouttype4 = Layouttype4(0x8000_0001);
 
 fn object() -> PnfsOsdObjid4 {
