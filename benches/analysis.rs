@@ -45,7 +45,7 @@ fn analyse(source: CaptureSource, mut look: impl FnMut(Transaction)) {
         }
     };
     walk(source, |frame| {
-        flow.frame(frame);
+        flow.process_frame(frame);
         give(&mut flow);
     });
     flow.finish();

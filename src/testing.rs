@@ -19,7 +19,7 @@ fn read(name: &str, mut pass: impl for<'a> FnMut(Frame<'a>, &'a mut Vec<u8>) -> 
     let mut copy = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         if let Some(frame) = pass(frame, &mut copy) {
-            flow.frame(&frame);
+            flow.process_frame(&frame);
         }
     }
     flow.finish();

@@ -77,7 +77,7 @@ impl Tenant {
     }
 
     /// Returns `true` if two datagrams may belong to one connection. A mirror may show the tags of one direction only.
-    pub fn may_be(self, other: Self) -> bool {
+    pub fn may_match(self, other: Self) -> bool {
         self == other || self == Self::NONE || other == Self::NONE
     }
 }
@@ -138,7 +138,7 @@ mod tests {
         let texts =
             [none, outermost, Tenant::network(0), Tenant::network(100).with_vlan(5)].map(|it| it.to_string());
         assert_eq!(texts, ["", "VLAN 5.6", "VNI 0", "VNI 100 VLAN 5"]);
-        assert!(none.may_be(all[1]) && all[1].may_be(none) && !all[1].may_be(all[2]));
+        assert!(none.may_match(all[1]) && all[1].may_match(none) && !all[1].may_match(all[2]));
     }
 
     #[test]

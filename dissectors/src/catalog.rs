@@ -4,17 +4,17 @@ use crate::field::registry::{DecodeLayer, Registry};
 use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
 
 /// Returns every field of every structure with the layer that reports it.
-pub fn all() -> Registry {
+pub fn all_fields() -> Registry {
     let mut registry = Registry::default();
-    let frame = registry.at(DecodeLayer::Frame);
+    let frame = registry.set_layer(DecodeLayer::Frame);
     net::describe(frame);
     infiniband::describe(frame);
-    infiniband::describe_management(registry.at(DecodeLayer::Management));
-    iwarp::describe(registry.at(DecodeLayer::Iwarp));
-    rpcrdma::private_data::describe(registry.at(DecodeLayer::PrivateData));
-    rpcrdma::describe(registry.at(DecodeLayer::RpcRdma));
-    rpc::describe(registry.at(DecodeLayer::Rpc));
-    nfs::describe(registry.at(DecodeLayer::Procedure));
+    infiniband::describe_management(registry.set_layer(DecodeLayer::Management));
+    iwarp::describe(registry.set_layer(DecodeLayer::Iwarp));
+    rpcrdma::private_data::describe(registry.set_layer(DecodeLayer::PrivateData));
+    rpcrdma::describe(registry.set_layer(DecodeLayer::RpcRdma));
+    rpc::describe(registry.set_layer(DecodeLayer::Rpc));
+    nfs::describe(registry.set_layer(DecodeLayer::Procedure));
     registry
 }
 
@@ -26,9 +26,9 @@ mod tests {
 
     #[test]
     fn every_field_says_where_it_is_defined_and_means_one_thing() {
-        let registry = all();
+        let registry = all_fields();
         let unsaid =
-            registry.fields().filter(|(_, places)| places.iter().any(|place| place.said().source.is_empty()));
+            registry.fields().filter(|(_, places)| places.iter().any(|place| place.doc().source.is_empty()));
         assert_eq!(unsaid.map(|(name, _)| name).collect::<Vec<_>>(), [""; 0]);
         for (name, places) in registry.fields() {
             // A structure may have the same name as one of its values; all other fields of a name have one kind.
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_field_of_a_structure_of_structures_is_found_under_its_name() {
-        let registry = all();
+        let registry = all_fields();
         let find =
             |wanted: &str| registry.fields().find(|(name, _)| *name == wanted).map(|(_, places)| places);
         let opcode = find("nfs.opcode").unwrap();
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(find("rpc.msgtyp").unwrap()[0].names, [(0, "CALL"), (1, "REPLY")]);
         let eof = find("nfs.eof").unwrap();
         let read =
-            eof.iter().map(RegisteredField::said).find(|said| said.text == "eof of READ4resok").unwrap();
+            eof.iter().map(RegisteredField::doc).find(|said| said.text == "eof of READ4resok").unwrap();
         assert_eq!(read.source, "RFC 8881 section 18.22.2");
         assert!(find("infiniband.bth.destqp").is_some() && find("ip.src").is_some());
         assert!(find("nfs.fattr4.size").is_some());

@@ -110,25 +110,25 @@ pub enum FieldValue<'a> {
 /// Visitor for decoded fields. Positions are byte offsets in the frame or reassembled message that is decoded.
 pub trait Observer<'a> {
     /// `true` if fields are reported. With `false`, decoders skip work needed only for reporting.
-    const WATCHES: bool = true;
+    const ENABLED: bool = true;
 
     /// Returns `true` if the structure reported under this field is wanted. `describe` adds the fields inside it to a
     /// registry. An unwanted structure is decoded without being reported.
     #[inline(always)]
-    fn wants(&mut self, _field: &'static Field, _describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, _field: &'static Field, _describe: fn(&mut Registry)) -> bool {
         true
     }
 
     /// Same as [`Observer::wants`] for a header of fixed layout, which `describe` registers under this field, too.
     #[inline(always)]
-    fn wants_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
-        self.wants(group, describe)
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.is_interested_in(group, describe)
     }
 
     /// Returns `true` if the items announced by a bitmap are wanted: `_values` is the field of their bytes, `_has`
     /// tests a bit.
     #[inline(always)]
-    fn wants_items(&mut self, _values: &'static Field, _has: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(&mut self, _values: &'static Field, _has: impl Fn(u32) -> bool) -> bool {
         true
     }
 
@@ -149,7 +149,7 @@ pub trait Observer<'a> {
 
     /// Reports bytes of the encoding that belong to no field: a count, the discriminant of an optional item, padding.
     #[inline(always)]
-    fn notation(&mut self, _bytes: Range<usize>) {}
+    fn structural_bytes(&mut self, _bytes: Range<usize>) {}
 
     /// Reports a value decoded from these bytes.
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
@@ -160,7 +160,7 @@ pub trait Observer<'a> {
 pub struct NullObserver;
 
 impl<'a> Observer<'a> for NullObserver {
-    const WATCHES: bool = false;
+    const ENABLED: bool = false;
 
     #[inline(always)]
     fn enter(&mut self, _: &'static Field, _: usize) {}

@@ -20,12 +20,12 @@ pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// Returns the nanoseconds from `earlier` to `self`, or `None` if the clock went back between them.
-    pub fn since(self, earlier: Timestamp) -> Option<u64> {
+    pub fn nanoseconds_since(self, earlier: Timestamp) -> Option<u64> {
         self.0.checked_sub(earlier.0).and_then(|ns| u64::try_from(ns).ok())
     }
 
     /// Returns the absolute difference in nanoseconds. Timeouts use it so that they expire even if the clock goes back.
-    pub fn apart(self, other: Timestamp) -> u64 {
+    pub fn abs_diff_ns(self, other: Timestamp) -> u64 {
         self.0.abs_diff(other.0)
     }
 }
@@ -128,13 +128,13 @@ impl<'a> CapturedSlice<'a> {
 
     /// Returns the same start with a length from a header. It exceeds the old length only if the capture is truncated.
     #[inline(always)]
-    pub fn sized(self, length: usize) -> Self {
+    pub fn with_length(self, length: usize) -> Self {
         Self::new(self.bytes, length, self.at)
     }
 
     /// Returns the rest after the first `count` bytes.
     #[inline(always)]
-    pub fn after(self, count: usize) -> Self {
+    pub fn skip_bytes(self, count: usize) -> Self {
         Self {
             bytes: self.bytes.get(count..).unwrap_or_default(),
             length: self.length.saturating_sub(count),
@@ -157,7 +157,7 @@ impl<'a> CapturedSlice<'a> {
 impl<'a> Frame<'a> {
     /// Returns the complete frame as a slice at position 0.
     #[inline(always)]
-    pub fn part(&self) -> CapturedSlice<'a> {
+    pub fn as_slice(&self) -> CapturedSlice<'a> {
         CapturedSlice::new(self.bytes, (self.length as usize).max(self.bytes.len()), 0)
     }
 }

@@ -82,19 +82,19 @@ pub enum RdmaOperation<'a> {
         /// The message.
         message: RdmaMessage<'a>,
         /// Attribution of the message, for later retransmissions.
-        owner: &'a mut RdmaAttribution,
+        attribution: &'a mut RdmaAttribution,
     },
     /// Retransmitted packet of an earlier message.
-    SendAgain {
+    SendRetransmission {
         /// Attribution of the message.
-        owner: RdmaAttribution,
+        attribution: RdmaAttribution,
         /// `true` if the packet ends the message.
         ends: bool,
     },
     /// Retransmitted trailer of an earlier RDMA Write or Read Response (RFC 5044 section 4.1).
-    TrailerAgain {
+    TrailerRetransmission {
         /// Attribution of the data.
-        owner: RdmaAttribution,
+        attribution: RdmaAttribution,
     },
     /// RDMA Write: bytes placed in the peer's memory.
     Write {
@@ -105,7 +105,7 @@ pub enum RdmaOperation<'a> {
         /// Bytes written.
         data: PacketPayload<'a>,
         /// Attribution of the memory.
-        owner: &'a mut RdmaAttribution,
+        attribution: &'a mut RdmaAttribution,
     },
     /// RDMA Read Request for bytes of the peer's memory.
     ReadRequest {
@@ -116,7 +116,7 @@ pub enum RdmaOperation<'a> {
         /// Number of bytes requested.
         length: u32,
         /// Attribution of the memory.
-        owner: &'a mut RdmaAttribution,
+        attribution: &'a mut RdmaAttribution,
     },
     /// RDMA Read Response with bytes of the sender's own memory.
     ReadResponse {
@@ -125,6 +125,6 @@ pub enum RdmaOperation<'a> {
         /// Bytes read.
         data: PacketPayload<'a>,
         /// Attribution of the memory, from the request.
-        owner: RdmaAttribution,
+        attribution: RdmaAttribution,
     },
 }

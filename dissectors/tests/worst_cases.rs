@@ -97,7 +97,7 @@ impl Feed {
             bytes: &bytes,
             length: bytes.len() as u32,
         };
-        let meaning = self.flow.frame(&frame);
+        let meaning = self.flow.process_frame(&frame);
         while self.flow.next_transaction().is_some() {
             self.given_out += 1;
         }

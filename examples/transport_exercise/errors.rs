@@ -141,7 +141,7 @@ impl Client {
         let busy = loop {
             let (xid, mut call) = self.compound(1);
             call.word(22);
-            call.opaque(file);
+            call.append_opaque(file);
             match self
                 .transport
                 .submit(self.connection, &TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 200))

@@ -193,7 +193,7 @@ impl Client {
         [self.xid, 0, 2, 100_003, 4, procedure].into_iter().for_each(|word| call.word(word));
         // AUTH_SYS: stamp, machine name, uid, gid, no other groups; and no verifier.
         [1, 28, 0, 5].into_iter().for_each(|word| call.word(word));
-        call.padded(b"tests");
+        call.append_padded(b"tests");
         [0, 0, 0, 0, 0].into_iter().for_each(|word| call.word(word));
         (Xid(self.xid), call)
     }
@@ -273,7 +273,7 @@ impl Client {
         call.word(24);
         for name in &names {
             call.word(15);
-            call.opaque(name.as_bytes());
+            call.append_opaque(name.as_bytes());
         }
         call.word(10);
         let (_, answer) = self.call(&TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 600))?;
@@ -283,7 +283,7 @@ impl Client {
         }
         operation(&mut results)?;
         let length = results.word()? as usize;
-        Ok(results.padded(length)?.to_vec())
+        Ok(results.take_padded(length)?.to_vec())
     }
 
     /// WRITE with the stateid that stands for none.
@@ -295,7 +295,7 @@ impl Client {
     ) -> Result<SubmittedCall> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
-        call.opaque(file);
+        call.append_opaque(file);
         call.word(38);
         [0; 4].into_iter().for_each(|word| call.word(word));
         call.hyper(0);
@@ -304,7 +304,7 @@ impl Client {
             PayloadSource::Copied(bytes) => u32::try_from(bytes.len())?,
             PayloadSource::Shared { length, .. } => length,
         };
-        call.chunk(length);
+        call.append_chunk_length(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
         let payloads = [TransportPayload { position, source }];
         let reply = ExpectedReply { message: 200, payloads: &[] };
@@ -334,7 +334,7 @@ impl Client {
     ) -> Result<(SubmittedCall, u128, MessageForm)> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
-        call.opaque(file);
+        call.append_opaque(file);
         call.word(25);
         [0; 4].into_iter().for_each(|word| call.word(word));
         call.hyper(0);
@@ -357,7 +357,7 @@ impl Client {
         ensure!(length == count, "READ gave {length} of {count} bytes");
         let hash = match &answer.payload {
             Some(bytes) if !bytes.is_empty() => XxHash3_128::oneshot(bytes),
-            _ => XxHash3_128::oneshot(results.padded(length as usize)?),
+            _ => XxHash3_128::oneshot(results.take_padded(length as usize)?),
         };
         Ok((submitted, hash, answer.form))
     }
@@ -366,7 +366,7 @@ impl Client {
     fn directory_call(&mut self, directory: &[u8], most: u32) -> (Xid, Encoder) {
         let (xid, mut call) = self.compound(2);
         call.word(22);
-        call.opaque(directory);
+        call.append_opaque(directory);
         call.word(26);
         call.hyper(0);
         call.hyper(0);
@@ -407,7 +407,7 @@ impl Client {
             while sent < count {
                 let (xid, mut call) = self.compound(2);
                 call.word(22);
-                call.opaque(file);
+                call.append_opaque(file);
                 // GETATTR of type, change and size.
                 [9, 1, 0x1a].into_iter().for_each(|word| call.word(word));
                 let call = TransportCall::without_payloads(xid, CallTag(sent), call.bytes(), 200);
@@ -475,7 +475,7 @@ fn results(message: &[u8]) -> Result<Cursor<'_>> {
     ensure!(matches!(words.as_slice(), [_, 1, 0, _, 0, 0]), Refusal::Reply(words));
     let _status = cursor.word()?;
     let tag = cursor.word()? as usize;
-    cursor.padded(tag)?;
+    cursor.take_padded(tag)?;
     let _count = cursor.word()?;
     Ok(cursor)
 }

@@ -144,9 +144,9 @@ impl Baseline {
             baseline.counts.record(&record);
             baseline.records.push((client, record));
         }
-        baseline.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
+        baseline.records.sort_by_key(|(_, record)| (record.location.frame(), record.location.index));
         for (_, record) in &mut baseline.records {
-            canonical_names::canonical(record);
+            canonical_names::canonicalize(record);
             baseline.fields.record(record);
         }
         Ok(baseline)

@@ -12,7 +12,7 @@ use super::sequence::{self, SessionId};
 /// Maximum number of connections with credits over time and states that outlive those of the flow.
 const MAX_CONNECTIONS: usize = 1_000;
 /// Memory of a connection's credits over time and of its state, in bytes.
-const LIFE_BYTES: usize = CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionState>() + 128;
+const CONNECTION_BYTES: usize = CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionState>() + 128;
 
 /// A connection with all its counts.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct ConnectionStats {
 
 impl ConnectionStats {
     /// Returns `ended`, `set up` or `open`, by what was observed.
-    pub fn word(&self) -> &'static str {
+    pub fn state_name(&self) -> &'static str {
         match self.state {
             Some(state) if state.is_ending => "ended",
             Some(state) if state.parameters.is_some() => "set up",
@@ -39,7 +39,7 @@ impl ConnectionStats {
 
     /// Returns the largest number of Calls in flight, each of which takes a credit; `None` if it was not kept.
     pub fn in_use(&self) -> Option<u32> {
-        Some(self.credits.as_ref()?.most(|step| step.in_flight))
+        Some(self.credits.as_ref()?.max_of(|step| step.in_flight))
     }
 
     /// Returns the time with as many Calls in flight as granted, in nanoseconds; `None` if it was not kept.
@@ -49,7 +49,7 @@ impl ConnectionStats {
 }
 
 /// Maximum number of pairs of a session and a connection.
-const SESSIONS: usize = 4_096;
+const MAX_SESSIONS: usize = 4_096;
 
 /// A session with the connections bound to it (RFC 8881 section 2.10.3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Sessions {
     /// Records a session on a connection.
     fn record(&mut self, id: SessionId, connection: u64) {
         let is_known = self.by_connection.get(&connection).is_some_and(|sessions| sessions.contains(&id));
-        if !is_known && self.count < SESSIONS {
+        if !is_known && self.count < MAX_SESSIONS {
             self.count += 1;
             self.by_connection.entry(connection).or_default().insert(id);
             self.connections.entry(id).or_default().insert(connection);
@@ -100,7 +100,7 @@ pub struct ConnectionLifetimes {
 impl ConnectionLifetimes {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
-        let most = (room_bytes / LIFE_BYTES).clamp(1, MAX_CONNECTIONS);
+        let most = (room_bytes / CONNECTION_BYTES).clamp(1, MAX_CONNECTIONS);
         Self { credits: BTreeMap::new(), states: BTreeMap::new(), sessions: Sessions::default(), most }
     }
 
@@ -154,13 +154,13 @@ impl ConnectionLifetimes {
 #[derive(Debug)]
 pub struct OpenConnections {
     tallies: BTreeMap<u64, ConnectionTally>,
-    lives: ConnectionLifetimes,
+    lifetimes: ConnectionLifetimes,
 }
 
 impl OpenConnections {
     /// Creates an empty table whose credits over time use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
-        Self { tallies: BTreeMap::new(), lives: ConnectionLifetimes::new(room_bytes) }
+        Self { tallies: BTreeMap::new(), lifetimes: ConnectionLifetimes::new(room_bytes) }
     }
 
     /// Counts a Transaction.
@@ -173,14 +173,14 @@ impl OpenConnections {
         let name = transaction.connection;
         let tally = self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name));
         tally.add(transaction, facts);
-        self.lives.transaction(transaction, reading, facts);
+        self.lifetimes.transaction(transaction, reading, facts);
     }
 
     /// Removes a connection at its end and returns its counts, if any.
     pub fn close(&mut self, state: ConnectionState) -> Option<ConnectionStats> {
         let tally = self.tallies.remove(&state.number)?;
-        let credits = self.lives.credits.remove(&state.number);
-        let sessions = self.lives.sessions.sessions_of(state.number);
+        let credits = self.lifetimes.credits.remove(&state.number);
+        let sessions = self.lifetimes.sessions.sessions_of(state.number);
         Some(ConnectionStats { tally, state: Some(state), credits, sessions })
     }
 
@@ -193,8 +193,8 @@ impl OpenConnections {
             .map(|(number, tally)| ConnectionStats {
                 tally,
                 state: states.get(&number).copied(),
-                credits: self.lives.credits.remove(&number),
-                sessions: self.lives.sessions.sessions_of(number),
+                credits: self.lifetimes.credits.remove(&number),
+                sessions: self.lifetimes.sessions.sessions_of(number),
             })
             .collect()
     }
@@ -223,7 +223,7 @@ mod tests {
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
         let row = open.close(state).unwrap();
-        assert_eq!((row.tally.transactions, row.word()), (count_of_all as u64, "ended"));
+        assert_eq!((row.tally.transactions, row.state_name()), (count_of_all as u64, "ended"));
         assert!(open.close(state).is_none());
         count(&mut open, &transactions[0]);
         assert_eq!(open.close(state).map(|row| row.tally.transactions), Some(1));

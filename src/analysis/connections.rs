@@ -133,7 +133,7 @@ impl ConnectionTallies {
 #[derive(Debug, Default)]
 struct NearlyOrderedSet {
     /// Every number up to this one counts as seen, except for `gaps`.
-    below: u64,
+    seen_up_to: u64,
     /// Number of unseen numbers up to `below`.
     gaps: u64,
     /// Numbers seen above `below`.
@@ -142,21 +142,21 @@ struct NearlyOrderedSet {
 
 impl NearlyOrderedSet {
     fn add(&mut self, number: u64) {
-        if number <= self.below {
+        if number <= self.seen_up_to {
             return;
         }
         self.seen_above.insert(number);
         while let Some(first) = self.seen_above.first().copied()
-            && (first == self.below + 1 || self.seen_above.len() > MAX_PENDING_NUMBERS)
+            && (first == self.seen_up_to + 1 || self.seen_above.len() > MAX_PENDING_NUMBERS)
         {
             self.seen_above.pop_first();
-            self.gaps += first - self.below - 1;
-            self.below = first;
+            self.gaps += first - self.seen_up_to - 1;
+            self.seen_up_to = first;
         }
     }
 
     fn count(&self) -> u64 {
-        self.below - self.gaps + self.seen_above.len() as u64
+        self.seen_up_to - self.gaps + self.seen_above.len() as u64
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
         }
         assert_eq!(numbers.count(), 5);
         numbers.add(3);
-        assert_eq!((numbers.count(), numbers.below, numbers.seen_above.len()), (6, 5, 1));
+        assert_eq!((numbers.count(), numbers.seen_up_to, numbers.seen_above.len()), (6, 5, 1));
     }
 
     #[test]

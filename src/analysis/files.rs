@@ -16,7 +16,7 @@ pub struct FileTally {
     /// Bytes of their messages, including chunks.
     pub bytes: u64,
     /// Sum of their latencies, in nanoseconds.
-    pub time: u64,
+    pub time_ns: u64,
 }
 
 /// Files by path; a file without a known name has the hash of its filehandle as its path.
@@ -53,17 +53,17 @@ impl FileTallies {
         tally.transactions += 1;
         tally.errors += u64::from(has_failed);
         tally.bytes += bytes;
-        tally.time += transaction.latency_ns().unwrap_or(0);
+        tally.time_ns += transaction.latency_ns().unwrap_or(0);
     }
 
     fn evict_smallest(&mut self) {
         let keep = self.tallies.len() / 4;
         let (by_bytes, by_time) = (
             self.nth_largest_value(keep, |tally| tally.bytes),
-            self.nth_largest_value(keep, |tally| tally.time),
+            self.nth_largest_value(keep, |tally| tally.time_ns),
         );
         let before = self.tallies.len();
-        self.tallies.retain(|_, tally| tally.bytes > by_bytes || tally.time > by_time);
+        self.tallies.retain(|_, tally| tally.bytes > by_bytes || tally.time_ns > by_time);
         self.evicted += (before - self.tallies.len()) as u64;
         self.bytes = self.tallies.keys().map(|path| path.len() + FILE_BYTES).sum();
     }
@@ -133,7 +133,7 @@ mod tests {
         files.transaction(b"/a", &transactions[60], 100, false);
         files.transaction(b"/a", &transactions[60], 50, true);
         let time = 2 * transactions[60].latency_ns().unwrap();
-        let tally = FileTally { transactions: 2, errors: 1, bytes: 150, time };
+        let tally = FileTally { transactions: 2, errors: 1, bytes: 150, time_ns: time };
         assert_eq!(files.largest(9, |tally| tally.bytes), [(&b"/a"[..], tally)]);
     }
 }

@@ -1,7 +1,7 @@
 //! Histogram of latencies, with steps of 1, 2 and 5 in each power of ten.
 
 /// Upper bounds of the steps in nanoseconds, from 1 µs to 100 s; longer latencies have a step of their own.
-pub const BOUNDS: [u64; 25] = {
+pub const UPPER_BOUNDS_NS: [u64; 25] = {
     let mut bounds = [0; 25];
     let (mut at, mut decade) = (0, 1_000);
     while at < bounds.len() {
@@ -17,20 +17,20 @@ pub const BOUNDS: [u64; 25] = {
 /// Counts by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    counts: [u64; BOUNDS.len() + 1],
+    counts: [u64; UPPER_BOUNDS_NS.len() + 1],
 }
 
 impl Histogram {
     /// Counts a latency, in nanoseconds.
     pub fn add(&mut self, latency: u64) {
-        let step = BOUNDS.partition_point(|bound| *bound < latency);
+        let step = UPPER_BOUNDS_NS.partition_point(|bound| *bound < latency);
         if let Some(count) = self.counts.get_mut(step) {
             *count += 1;
         }
     }
 
     /// Adds the counts of another histogram.
-    pub fn join(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| *sum += more);
     }
 
@@ -46,7 +46,7 @@ impl Histogram {
         let first = self.counts.iter().position(is_used).unwrap_or(0);
         let end = self.counts.iter().rposition(is_used).map_or(0, |last| last + 1);
         let counts = self.counts.iter().enumerate().take(end).skip(first);
-        counts.map(|(step, count)| (BOUNDS.get(step).copied(), *count))
+        counts.map(|(step, count)| (UPPER_BOUNDS_NS.get(step).copied(), *count))
     }
 }
 
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn steps_are_1_2_and_5_of_each_power_of_ten() {
-        assert_eq!(BOUNDS[..5], [1_000, 2_000, 5_000, 10_000, 20_000]);
-        assert_eq!(BOUNDS.last(), Some(&100_000_000_000));
+        assert_eq!(UPPER_BOUNDS_NS[..5], [1_000, 2_000, 5_000, 10_000, 20_000]);
+        assert_eq!(UPPER_BOUNDS_NS.last(), Some(&100_000_000_000));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Load {
 }
 
 impl SeriesStep for Load {
-    fn join(&mut self, next: Self) {
+    fn merge(&mut self, next: Self) {
         self.transactions += next.transactions;
         self.bytes += next.bytes;
         self.errors += next.errors;
@@ -54,7 +54,7 @@ pub struct CreditSample {
 }
 
 impl SeriesStep for CreditSample {
-    fn join(&mut self, next: Self) {
+    fn merge(&mut self, next: Self) {
         self.granted = self.granted.max(next.granted);
         self.requested = self.requested.max(next.requested);
         self.in_flight = self.in_flight.max(next.in_flight);
@@ -83,16 +83,16 @@ impl CreditSeries {
             return;
         }
         if let Some(asked) = call.rpcrdma.and_then(|words| words.calls_in_flight_credits())
-            && let Some(step) = self.0.at(call.time)
+            && let Some(step) = self.0.step_at(call.time)
         {
             step.requested = step.requested.max(asked);
         }
-        if let Some(step) = self.0.at(call.time) {
+        if let Some(step) = self.0.step_at(call.time) {
             step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);
         }
         let Some(reply) = &transaction.reply else { return };
         if let Some(granted) = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits())
-            && let Some(step) = self.0.at(reply.end_time)
+            && let Some(step) = self.0.step_at(reply.end_time)
         {
             step.granted = step.granted.max(granted);
         }
@@ -111,11 +111,11 @@ impl CreditSeries {
             return;
         }
         let used = slot.saturating_add(1);
-        if let Some(step) = self.0.at(call.time) {
+        if let Some(step) = self.0.step_at(call.time) {
             step.slots = step.slots.max(used);
         }
         let (Some(reply), Some(granted)) = (&transaction.reply, granted) else { return };
-        if let Some(step) = self.0.at(reply.end_time) {
+        if let Some(step) = self.0.step_at(reply.end_time) {
             step.granted_slots = step.granted_slots.max(granted);
         }
         if used >= granted {
@@ -124,7 +124,7 @@ impl CreditSeries {
     }
 
     /// Returns the largest value of `of` over all steps.
-    pub fn most(&self, of: impl Fn(&CreditSample) -> u32) -> u32 {
+    pub fn max_of(&self, of: impl Fn(&CreditSample) -> u32) -> u32 {
         self.0.steps().iter().map(of).max().unwrap_or(0)
     }
 
@@ -170,8 +170,8 @@ mod tests {
                 transactions.into_iter().filter(|one| one.connection.number == number).collect();
             let mut credits = CreditSeries::default();
             on_it.iter().for_each(|transaction| credits.transaction(transaction));
-            assert_eq!(credits.most(|step| step.in_flight), most_at_once(&on_it), "{name}");
-            assert!(credits.most(|step| step.granted) > 0, "{name}");
+            assert_eq!(credits.max_of(|step| step.in_flight), most_at_once(&on_it), "{name}");
+            assert!(credits.max_of(|step| step.granted) > 0, "{name}");
             assert_eq!(credits.time_ns(|step| step.at_limit_ns), 0, "{name}");
         }
     }

@@ -109,7 +109,7 @@ impl CaptureTotals {
 
 /// Returns the seconds between two times.
 pub fn seconds(times: Option<(Timestamp, Timestamp)>) -> f64 {
-    let length = times.and_then(|(first, last)| last.since(first));
+    let length = times.and_then(|(first, last)| last.nanoseconds_since(first));
     length.map_or(0.0, |ns| ns as f64 / 1e9)
 }
 

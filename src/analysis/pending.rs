@@ -39,8 +39,8 @@ impl PendingWatch {
         let mut in_flight = FxHashSet::default();
         // A later Call is not due before this.
         let mut due = later(now, self.age_ns);
-        for call in flow.pending() {
-            let age_ns = now.since(call.since).unwrap_or(0);
+        for call in flow.pending_calls() {
+            let age_ns = now.nanoseconds_since(call.since).unwrap_or(0);
             if self.reported.contains(&call.key) {
                 in_flight.insert(call.key);
             } else if age_ns >= self.age_ns {

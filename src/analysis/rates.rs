@@ -126,7 +126,7 @@ pub struct RateTable {
 
 impl RateTable {
     /// Returns `true` if nothing happened within the longest window.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.all.iter().all(|rate| rate.transactions == 0.0)
     }
 }
@@ -278,18 +278,20 @@ impl RatesAround {
     /// Creates rates around `middle` in a capture whose first and last frame have these times.
     pub fn new(middle: Timestamp, (first, last): (Timestamp, Timestamp)) -> Self {
         let part = |to: Option<u64>, half_ns: u64| to.unwrap_or(0).min(half_ns);
-        let length = |ns: u64| part(middle.since(first), ns / 2) + part(last.since(middle), ns / 2);
+        let length = |ns: u64| {
+            part(middle.nanoseconds_since(first), ns / 2) + part(last.nanoseconds_since(middle), ns / 2)
+        };
         Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: AroundCounts::default() }
     }
 
     /// Returns `true` if a time is in the longest window.
     pub fn contains(&self, time: Timestamp) -> bool {
-        self.middle.apart(time) <= WINDOWS_NS[WINDOWS_NS.len() - 1] / 2
+        self.middle.abs_diff_ns(time) <= WINDOWS_NS[WINDOWS_NS.len() - 1] / 2
     }
 
     /// Counts a Transaction that ended within a window.
     pub fn add(&mut self, ended: EndedTransaction<'_>) {
-        let apart_ns = self.middle.apart(ended.time);
+        let apart_ns = self.middle.abs_diff_ns(ended.time);
         let counts = RateCounts { transactions: 1, bytes: ended.bytes };
         let add = |to: &mut CenteredCounts| {
             for (sum, length_ns) in to.iter_mut().zip(WINDOWS_NS) {
@@ -379,7 +381,7 @@ mod tests {
         let rate = table.all[2].transactions;
         let later = recent.table(at(90_000)).all[2].transactions;
         assert!((rate / later - 2.0).abs() < 0.3, "{rate} {later}");
-        assert!(recent.table(at(130_000)).is_at_rest() && recent.table(at(130_000)).operations.is_empty());
+        assert!(recent.table(at(130_000)).is_idle() && recent.table(at(130_000)).operations.is_empty());
     }
 
     #[test]

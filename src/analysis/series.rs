@@ -9,7 +9,7 @@ const MIN_STEP_NS: u64 = 1_000_000;
 /// Values of one step of time.
 pub trait SeriesStep: Copy + Default {
     /// Merges the values of the following step.
-    fn join(&mut self, next: Self);
+    fn merge(&mut self, next: Self);
 }
 
 /// Steps of equal width from a start time on. Earlier events count in the first step.
@@ -17,14 +17,14 @@ pub trait SeriesStep: Copy + Default {
 pub struct Series<S> {
     start: Option<Timestamp>,
     width: u64,
-    most: usize,
+    max_steps: usize,
     steps: Vec<S>,
 }
 
 impl<S: SeriesStep> Series<S> {
     /// Creates a series of at most `most` steps, at least 2.
     pub fn new(most: usize) -> Self {
-        Self { start: None, width: MIN_STEP_NS, most: most.max(2), steps: Vec::new() }
+        Self { start: None, width: MIN_STEP_NS, max_steps: most.max(2), steps: Vec::new() }
     }
 
     /// Returns the step width in nanoseconds.
@@ -43,7 +43,7 @@ impl<S: SeriesStep> Series<S> {
     }
 
     /// Returns the step at a time.
-    pub fn at(&mut self, time: Timestamp) -> Option<&mut S> {
+    pub fn step_at(&mut self, time: Timestamp) -> Option<&mut S> {
         let step = self.index_of(time);
         self.steps.get_mut(step)
     }
@@ -54,7 +54,8 @@ impl<S: SeriesStep> Series<S> {
         // The last step may widen the steps.
         let last = self.index_of(to);
         let first = self.index_of(from).min(last);
-        let (from, to) = (from.since(start).unwrap_or(0), to.since(start).unwrap_or(0));
+        let (from, to) =
+            (from.nanoseconds_since(start).unwrap_or(0), to.nanoseconds_since(start).unwrap_or(0));
         let width = self.width;
         for (at, step) in self.steps.iter_mut().enumerate().take(last + 1).skip(first) {
             let begin = at as u64 * width;
@@ -63,8 +64,8 @@ impl<S: SeriesStep> Series<S> {
     }
 
     fn index_of(&mut self, time: Timestamp) -> usize {
-        let after = time.since(*self.start.get_or_insert(time)).unwrap_or(0);
-        while after / self.width >= self.most as u64 {
+        let after = time.nanoseconds_since(*self.start.get_or_insert(time)).unwrap_or(0);
+        while after / self.width >= self.max_steps as u64 {
             self.width = self.width.saturating_mul(2);
             self.steps = self.steps.chunks(2).map(merged_step).collect();
         }
@@ -78,7 +79,7 @@ impl<S: SeriesStep> Series<S> {
 
 fn merged_step<S: SeriesStep>(steps: &[S]) -> S {
     let mut sum = S::default();
-    steps.iter().for_each(|step| sum.join(*step));
+    steps.iter().for_each(|step| sum.merge(*step));
     sum
 }
 
@@ -90,7 +91,7 @@ mod tests {
     struct Sum(u64);
 
     impl SeriesStep for Sum {
-        fn join(&mut self, next: Self) {
+        fn merge(&mut self, next: Self) {
             self.0 += next.0;
         }
     }
@@ -99,11 +100,11 @@ mod tests {
     fn when_there_is_no_room_two_steps_become_one() {
         let mut series: Series<Sum> = Series::new(4);
         for ms in 0..7 {
-            series.at(Timestamp(ms * 1_000_000)).unwrap().0 += 1;
+            series.step_at(Timestamp(ms * 1_000_000)).unwrap().0 += 1;
         }
         assert_eq!((series.width(), series.steps()), (2_000_000, &[Sum(2), Sum(2), Sum(2), Sum(1)][..]));
         // A day later still fits, without more memory.
-        series.at(Timestamp(86_400_000_000_000)).unwrap().0 += 1;
+        series.step_at(Timestamp(86_400_000_000_000)).unwrap().0 += 1;
         assert!(series.steps().len() <= 4);
         assert_eq!(series.steps().iter().map(|sum| sum.0).sum::<u64>(), 8);
     }
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn a_span_is_shared_among_the_steps_that_it_lies_in() {
         let mut series: Series<Sum> = Series::new(8);
-        series.at(Timestamp(0));
+        series.step_at(Timestamp(0));
         series.span(Timestamp(500_000), Timestamp(2_250_000), |step, ns| step.0 += ns);
         assert_eq!(series.steps(), [Sum(500_000), Sum(1_000_000), Sum(250_000)]);
     }
@@ -119,8 +120,8 @@ mod tests {
     #[test]
     fn what_comes_before_the_start_counts_in_the_first_step() {
         let mut series: Series<Sum> = Series::new(8);
-        series.at(Timestamp(5_000_000)).unwrap().0 += 1;
-        series.at(Timestamp(1)).unwrap().0 += 1;
+        series.step_at(Timestamp(5_000_000)).unwrap().0 += 1;
+        series.step_at(Timestamp(1)).unwrap().0 += 1;
         assert_eq!(series.steps(), [Sum(2)]);
     }
 }

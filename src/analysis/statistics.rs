@@ -18,7 +18,7 @@ const MAX_OPERATIONS: usize = 256;
 /// Significant digits of percentiles.
 const DIGITS: u8 = 3;
 /// Largest latency that percentiles distinguish, in nanoseconds: more than a day. It limits a histogram.
-const LONGEST: u64 = 1 << 47;
+const MAX_LATENCY_NS: u64 = 1 << 47;
 
 /// Key of an operation in the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,7 +61,7 @@ impl Latencies {
         }
         if let Some(histogram) = &mut self.histogram {
             // An auto-resizing histogram accepts every number.
-            let _ = histogram.record(latency.min(LONGEST));
+            let _ = histogram.record(latency.min(MAX_LATENCY_NS));
         }
     }
 
@@ -124,7 +124,7 @@ pub struct OperationTally {
     /// Number of Calls, each XID once.
     pub calls: u64,
     /// Number of Calls truncated before their program.
-    pub cut: u64,
+    pub truncated_calls: u64,
     /// Number of Replies, each XID once.
     pub replies: u64,
     /// Number of Replies that report a failure.
@@ -148,7 +148,7 @@ impl OperationTally {
     fn join(&mut self, other: &Self) {
         let Self {
             calls,
-            cut,
+            truncated_calls: cut,
             replies,
             errors,
             latencies,
@@ -159,7 +159,7 @@ impl OperationTally {
             reply_chunk_bytes,
         } = other;
         self.calls += calls;
-        self.cut += cut;
+        self.truncated_calls += cut;
         self.replies += replies;
         self.errors += errors;
         self.latencies.join(latencies);
@@ -246,14 +246,14 @@ pub struct RecoveryTally {
     /// Number of copies of Calls and Replies beyond the first of each, from any sender.
     pub copies: u64,
     /// Number of copies sent by RPC, with a new PSN or stream position. The transport sent the others.
-    pub resent: u64,
+    pub rpc_copies: u64,
     /// Number of Transactions that waited for lost or refused packets.
     pub transactions: u64,
     /// Sum of their phases `recovery`, in nanoseconds.
     pub wait_ns: u64,
     /// Number of Transactions whose phase `server` has an ACK timeout or more. A packet may have been lost before the
     /// capture point: a request, or an RDMA Read of the server, retransmitted with the same PSN.
-    pub suspected: u64,
+    pub suspected_transactions: u64,
     /// Number of Calls with a copy that was certainly lost before the capture point, which no latency includes.
     pub lost_copies: u64,
     /// Number of Calls with a copy that may have been lost before the capture point, or with an idle client.
@@ -264,7 +264,7 @@ impl RecoveryTally {
     fn add(&mut self, transaction: &Transaction) {
         for message in transaction.call.iter().chain(&transaction.reply) {
             self.copies += u64::from(message.copies.saturating_sub(1));
-            self.resent += u64::from(message.retransmissions);
+            self.rpc_copies += u64::from(message.retransmissions);
         }
         match transaction.lost_copy() {
             Some(LostCopy::Certain { .. }) => self.lost_copies += 1,
@@ -278,7 +278,7 @@ impl RecoveryTally {
         let Some(phases) = transaction.phases() else { return };
         self.transactions += u64::from(phases.recovery_ns > 0);
         self.wait_ns += phases.recovery_ns;
-        self.suspected += u64::from(phases.server_ns >= timeout);
+        self.suspected_transactions += u64::from(phases.server_ns >= timeout);
     }
 
     /// Returns `true` if packets were lost.
@@ -287,8 +287,8 @@ impl RecoveryTally {
     }
 
     /// Returns the number of copies by the transport: after a NAK, an ACK timeout, or a TCP retransmission timeout.
-    pub fn by_transport(&self) -> u64 {
-        self.copies.saturating_sub(self.resent)
+    pub fn transport_copies(&self) -> u64 {
+        self.copies.saturating_sub(self.rpc_copies)
     }
 }
 
@@ -306,7 +306,7 @@ pub struct Statistics {
     operations: BTreeMap<OperationKey, OperationTally>,
     /// Memory of the percentiles of operations, and its limit, in bytes.
     percentile_bytes: usize,
-    room_bytes: usize,
+    limit_bytes: usize,
     /// Number of Transactions without a name, because of the limits on operations.
     unnamed_transactions: u64,
     /// `true` after an operation lost its name: then no other gets one, so that no counts are partial.
@@ -335,7 +335,7 @@ impl Statistics {
             connections: ConnectionTallies::default(),
             operations: BTreeMap::new(),
             percentile_bytes: 0,
-            room_bytes,
+            limit_bytes: room_bytes,
             unnamed_transactions: 0,
             is_full: false,
             chunks: ChunkTallies::default(),
@@ -354,7 +354,7 @@ impl Statistics {
     }
 
     /// Counts frames that were selected with their Transaction.
-    pub fn chosen_frames(&mut self, frames: u64, bytes: u64, times: Option<(Timestamp, Timestamp)>) {
+    pub fn record_selected_frames(&mut self, frames: u64, bytes: u64, times: Option<(Timestamp, Timestamp)>) {
         self.frames += frames;
         self.bytes += bytes;
         let both = [self.times, times].into_iter().flatten();
@@ -386,7 +386,7 @@ impl Statistics {
                 MissingPart::Header(RpcMessageKind::Call) | MissingPart::Bytes(RpcMessageKind::Call, _)
             )
         };
-        tally.cut += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
+        tally.truncated_calls += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
         tally.errors += u64::from(has_failed(facts));
         tally.call_bytes += call_bytes;
@@ -476,7 +476,7 @@ impl Statistics {
     #[cold]
     fn merge_rarest(&mut self) {
         let unnamed = OperationKey::default();
-        while self.percentile_bytes > self.room_bytes
+        while self.percentile_bytes > self.limit_bytes
             && let Some(rarest) = self.rarest()
             && let Some(tally) = self.operations.remove(&rarest)
         {

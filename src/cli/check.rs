@@ -324,7 +324,7 @@ fn checked(
         tally.push(&difference);
         tell(&difference)
     };
-    checking.drive(|| reader.next(&mut recorder, progress), &mut hear)?;
+    checking.run(|| reader.next(&mut recorder, progress), &mut hear)?;
     whole(&reader)?;
     checking.finish(&reader.trace, hear)?;
     let [then, now] = checking.counts();

@@ -134,7 +134,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
         record
     };
     comparison
-        .drive(next, |difference| {
+        .run(next, |difference| {
             first.push(&difference);
             if is_json && left > 0 && !is_no_capture.get() {
                 left -= 1;

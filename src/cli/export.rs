@@ -148,7 +148,7 @@ fn read(
         let mut is_known = true;
         match source.next() {
             Ok(Some(frame)) => {
-                flow.frame(&frame);
+                flow.process_frame(&frame);
                 is_known = frame.link.is_known();
             }
             Ok(None) => {

@@ -101,7 +101,7 @@ pub(super) fn lines(
             }
         }
     }
-    let filter = filter.unwrap_or_else(Filter::everything);
+    let filter = filter.unwrap_or_else(Filter::accept_all);
     let (filter, columns) = filter.with_columns(&names).map_err(|what| anyhow!("-e: {what}"))?;
     lines.columns = columns;
     Ok((Some(filter), Some(lines)))

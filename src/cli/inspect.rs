@@ -266,7 +266,7 @@ impl InspectArgs {
             gap_bytes: bytes(&bounds.max_hole_bytes, limits.gap_bytes),
             stream_bytes: bytes(&bounds.max_stream_bytes, limits.stream_bytes),
             partial_message_bytes: bytes(&bounds.max_part_bytes, limits.partial_message_bytes),
-            early_bytes: bounds.max_early_bytes.map_or(limits.early_bytes, |bytes| bytes.0),
+            reorder_bytes: bounds.max_early_bytes.map_or(limits.reorder_bytes, |bytes| bytes.0),
             fragments: ip_reassembly::FragmentLimits {
                 bytes: bytes(&bounds.max_fragment_bytes, limits.fragments.bytes),
                 ..limits.fragments
@@ -277,7 +277,7 @@ impl InspectArgs {
             record_frame_events: self.write.is_some(),
             report_closed_connections: self.view == LineView::Connections && !self.quiet,
             emit_on_acknowledgment: self.line_buffered || self.is_live(),
-            keep_data: (self.tree && !self.view.counts())
+            keep_file_data: (self.tree && !self.view.counts())
                 || (self.bytes && self.view == LineView::Transactions),
             ..limits
         }

@@ -83,7 +83,7 @@ impl TraceRecordSource {
         let (transaction, amended) = self.retelling.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
         amended.apply(&mut record, recorder);
-        record.run_of = (step.origin.run_of != 0).then_some(step.origin.run_of);
+        record.replayed_step = (step.origin.run_of != 0).then_some(step.origin.run_of);
         whole.transaction(&transaction, &record);
         let client = ComparisonClient {
             address: recorder.word(self.retelling.client(&step)),
@@ -158,7 +158,7 @@ impl ComparedRecordReader {
                 Ok(Some(frame)) => {
                     self.trace.frames += 1;
                     let is_known = frame.link.is_known();
-                    flow.frame(&frame);
+                    flow.process_frame(&frame);
                     if !is_known {
                         self.errors.extend(source.unknown_link().map(anyhow::Error::from));
                     }
@@ -179,7 +179,7 @@ impl ComparedRecordReader {
 
 fn capture(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<RecordSource, SourceError> {
     let limits =
-        FlowLimits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory.limits() };
+        FlowLimits { keep_file_data: true, lingering_transactions: LINGERING, dialect, ..memory.limits() };
     Ok(RecordSource::Capture(Box::new((
         CaptureSource::open_within([path], memory.windows())?,
         Flow::new(limits),

@@ -21,7 +21,7 @@ use super::table::{ColumnType, ExportColumn, ExportRow};
 use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_abandoned, remove_old};
 
 /// Maximum number of rows in a row group.
-const ROWS: usize = 64 << 10;
+const MAX_GROUP_ROWS: usize = 64 << 10;
 /// Maximum number of row groups in a part.
 const ROW_GROUPS: usize = 256;
 /// Approximate memory of the metadata of a column of a row group, in bytes.
@@ -202,7 +202,7 @@ impl<R: ExportRow> ExportTable<R> {
     pub(super) fn add(&mut self, row: &impl ExportRow) -> io::Result<()> {
         row.put(&mut self.columns);
         self.rows += 1;
-        if self.rows >= ROWS || self.memory_bytes() > self.room_bytes {
+        if self.rows >= MAX_GROUP_ROWS || self.memory_bytes() > self.room_bytes {
             self.write_row_group()
         } else {
             Ok(())

@@ -30,14 +30,14 @@ pub(super) struct ExportConnectionTallies {
     connections: BTreeMap<u64, ExportConnectionTally>,
     transactions: u64,
     /// Maximum number of connections counted at a time.
-    most: usize,
+    max_connections: usize,
 }
 
 impl ExportConnectionTallies {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub(super) fn new(room_bytes: usize) -> Self {
         let most = (room_bytes / TALLY_BYTES).clamp(2, MAX_CONNECTIONS);
-        Self { connections: BTreeMap::new(), transactions: 0, most }
+        Self { connections: BTreeMap::new(), transactions: 0, max_connections: most }
     }
 
     /// Counts a Transaction; returns the connections evicted because there are too many.
@@ -45,7 +45,11 @@ impl ExportConnectionTallies {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
-        let gone = if is_new && self.connections.len() >= self.most { self.evict_idle() } else { Vec::new() };
+        let gone = if is_new && self.connections.len() >= self.max_connections {
+            self.evict_idle()
+        } else {
+            Vec::new()
+        };
         let tally = self.connections.entry(name.number).or_insert(ExportConnectionTally {
             name,
             transactions: 0,

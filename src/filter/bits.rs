@@ -31,9 +31,9 @@ pub struct Bit {
 struct Mask {
     of: &'static [&'static str],
     /// Prefix of the names.
-    begins: &'static str,
+    prefix: &'static str,
     /// Suffixes that differ from the specification.
-    ends: &'static [(u64, &'static str)],
+    suffixes: &'static [(u64, &'static str)],
     /// `true` if an unset bit has no meaning.
     is_request: bool,
 }
@@ -51,13 +51,13 @@ const ACCESS: &[(u64, &str)] = &[
 ];
 
 const MASKS: &[Mask] = &[
-    Mask { of: &["nfs.access_check"], begins: "nfs.access_", ends: ACCESS, is_request: true },
-    Mask { of: &["nfs.access_supported"], begins: "nfs.access_supp_", ends: ACCESS, is_request: true },
-    Mask { of: &["nfs.access_rights"], begins: "nfs.access_", ends: ACCESS, is_request: false },
+    Mask { of: &["nfs.access_check"], prefix: "nfs.access_", suffixes: ACCESS, is_request: true },
+    Mask { of: &["nfs.access_supported"], prefix: "nfs.access_supp_", suffixes: ACCESS, is_request: true },
+    Mask { of: &["nfs.access_rights"], prefix: "nfs.access_", suffixes: ACCESS, is_request: false },
     Mask {
         of: &["nfs.mode"],
-        begins: "nfs.mode.",
-        ends: &[
+        prefix: "nfs.mode.",
+        suffixes: &[
             (0x800, "set_user_id"),
             (0x400, "set_group_id"),
             (0x200, "save_swap_text"),
@@ -75,8 +75,8 @@ const MASKS: &[Mask] = &[
     },
     Mask {
         of: &["nfs.mode3"],
-        begins: "nfs.mode3.",
-        ends: &[
+        prefix: "nfs.mode3.",
+        suffixes: &[
             (0x800, "suid"),
             (0x400, "sgid"),
             (0x200, "sticky"),
@@ -94,20 +94,20 @@ const MASKS: &[Mask] = &[
     },
     Mask {
         of: &["nfs.fsinfo.properties"],
-        begins: "nfs.fsinfo.properties.",
-        ends: &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
+        prefix: "nfs.fsinfo.properties.",
+        suffixes: &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
         is_request: false,
     },
     Mask {
         of: &["nfs.fattr4.fs_charset_cap"],
-        begins: "nfs.fattr4.fs_charset_cap.",
-        ends: &[(0x1, "nonutf8"), (0x2, "utf8")],
+        prefix: "nfs.fattr4.fs_charset_cap.",
+        suffixes: &[(0x1, "nonutf8"), (0x2, "utf8")],
         is_request: false,
     },
     Mask {
         of: &["nfs.aceflags4"],
-        begins: "nfs.aceflag4.",
-        ends: &[
+        prefix: "nfs.aceflag4.",
+        suffixes: &[
             (0x01, "file_inherit"),
             (0x02, "dir_inherit"),
             (0x04, "no_prop_inherit"),
@@ -121,8 +121,8 @@ const MASKS: &[Mask] = &[
     },
     Mask {
         of: &["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"],
-        begins: "nfs.exchange_id.flags.",
-        ends: &[
+        prefix: "nfs.exchange_id.flags.",
+        suffixes: &[
             (0x0000_0001, "moved_refer"),
             (0x0000_0002, "moved_migr"),
             (0x0000_0100, "bind_princ"),
@@ -136,20 +136,20 @@ const MASKS: &[Mask] = &[
     // These bits are described individually.
     Mask {
         of: &["tcp.flags"],
-        begins: "tcp.flags.",
-        ends: &[(0x04, "reset"), (0x08, "push")],
+        prefix: "tcp.flags.",
+        suffixes: &[(0x04, "reset"), (0x08, "push")],
         is_request: false,
     },
     Mask {
         of: &["nfs.create_session_flags"],
-        begins: "nfs.create_session.flags.",
-        ends: &[],
+        prefix: "nfs.create_session.flags.",
+        suffixes: &[],
         is_request: false,
     },
     Mask {
         of: &["nfs.share_access"],
-        begins: "nfs.want_",
-        ends: &[
+        prefix: "nfs.want_",
+        suffixes: &[
             (0x01_0000, "notification.when_resrc_avail"),
             (0x02_0000, "push_deleg_when_uncontended"),
             (0x10_0000, "deleg_timestamps"),
@@ -160,11 +160,11 @@ const MASKS: &[Mask] = &[
 ];
 
 /// Returns every bit of every mask.
-pub(super) fn all() -> &'static [Bit] {
+pub(super) fn all_bits() -> &'static [Bit] {
     static ALL: LazyLock<Vec<Bit>> = LazyLock::new(|| {
         let mut all: Vec<Bit> = Vec::new();
-        for (field, places) in catalog::all().fields() {
-            for bit in of_mask(field, places) {
+        for (field, places) in catalog::all_fields().fields() {
+            for bit in bits_of_mask(field, places) {
                 let is_same = |known: &&mut Bit| (&known.name, known.mask) == (&bit.name, bit.mask);
                 match all.iter_mut().find(is_same) {
                     Some(known) => {
@@ -182,7 +182,7 @@ pub(super) fn all() -> &'static [Bit] {
 
 /// Returns the bits of one mask. Bits that share a name with others are no fields of their own: together they are a
 /// number.
-fn of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<Bit> {
+fn bits_of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<Bit> {
     let mut names: Vec<FlagName> = Vec::new();
     for (mask, name) in
         places.iter().filter(|place| place.field.kind == FieldKind::Flags).flat_map(|place| place.names)
@@ -193,14 +193,14 @@ fn of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<Bit> {
     }
     let together =
         names.iter().filter(|(mask, _)| mask.count_ones() > 1).fold(0, |all, (mask, _)| all | mask);
-    let source = places.first().map(|place| place.said().source).unwrap_or_default();
+    let source = places.first().map(|place| place.doc().source).unwrap_or_default();
     let known = MASKS.iter().find(|mask| mask.of.contains(&field));
     let shared = shared(&names);
     let own = format!("{field}.");
-    let begins = known.map_or(own.as_str(), |known| known.begins);
+    let begins = known.map_or(own.as_str(), |known| known.prefix);
     let mut bits: Vec<Bit> = Vec::new();
     for (mask, name) in names.iter().filter(|(mask, _)| mask.count_ones() == 1 && mask & together == 0) {
-        let end = known.and_then(|known| known.ends.iter().find(|(of, _)| of == mask));
+        let end = known.and_then(|known| known.suffixes.iter().find(|(of, _)| of == mask));
         let end = match end {
             Some((_, end)) => (*end).to_owned(),
             None => name.get(shared..).unwrap_or(name).to_ascii_lowercase(),
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn of(field: &str) -> Vec<(u64, &'static str)> {
-        let bits = all().iter().filter(|bit| bit.of.contains(&field));
+        let bits = all_bits().iter().filter(|bit| bit.of.contains(&field));
         bits.map(|bit| (bit.mask, bit.name.as_str())).collect()
     }
 
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn wiresharks_name_comes_first_and_may_be_of_two_masks() {
-        let bit = all().iter().find(|bit| bit.name == "nfs.exchange_id.flags.pnfs_mds").unwrap();
+        let bit = all_bits().iter().find(|bit| bit.name == "nfs.exchange_id.flags.pnfs_mds").unwrap();
         assert_eq!(bit.of, ["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"]);
         assert!(of("nfs.exchange_id.call_flags").contains(&(4, "nfs.exchange_id.flags.supp_fence_ops")));
     }
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn every_mask_with_names_of_wireshark_is_described_and_has_these_bits() {
-        for Mask { of: fields, begins, ends, .. } in MASKS {
+        for Mask { of: fields, prefix: begins, suffixes: ends, .. } in MASKS {
             for field in *fields {
                 for (mask, end) in *ends {
                     let name = format!("{begins}{end}");

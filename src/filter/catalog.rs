@@ -58,7 +58,7 @@ impl Catalog {
     /// Creates the catalogue of all fields.
     pub fn new() -> Self {
         let mut entries = BTreeMap::new();
-        for (name, places) in catalog::all().fields() {
+        for (name, places) in catalog::all_fields().fields() {
             entries.extend(described(name, places).map(|entry| (name, entry)));
         }
         for protocol in protocols(&entries) {
@@ -97,7 +97,7 @@ impl Catalog {
             let entry = plain(alias.name, kind, alias.about, alias.source, FieldOrigin::Alias(alias));
             entries.insert(alias.name, CatalogEntry { names, ..entry });
         }
-        for bit in bits::all() {
+        for bit in bits::all_bits() {
             let entry = plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FieldOrigin::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }
@@ -214,13 +214,13 @@ fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEn
     let mut entry = CatalogEntry {
         name,
         kind: FilterType::from_field(name, first.field.kind),
-        text: first.said().text,
+        text: first.doc().text,
         sources: Vec::new(),
         names: Vec::new(),
         origin: FieldOrigin::Structure(places.iter().map(|place| place.layer).collect()),
     };
     for place in places {
-        let source = place.said().source;
+        let source = place.doc().source;
         if !entry.sources.contains(&source) {
             entry.sources.push(source);
         }

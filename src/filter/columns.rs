@@ -48,7 +48,7 @@ pub enum PlainValue<'v> {
 
 impl<'v> ShownValue<'v> {
     /// Returns `true` if it is a value of this type: structures named like a number or time in them have bytes, too.
-    pub(super) fn fits(self, kind: FilterType) -> bool {
+    pub(super) fn has_type(self, kind: FilterType) -> bool {
         let is_one_value = matches!(
             kind,
             FilterType::Unsigned
@@ -80,7 +80,7 @@ impl<'v> ShownValue<'v> {
 
 impl Filter {
     /// Creates a filter that accepts everything.
-    pub fn everything() -> Self {
+    pub fn accept_all() -> Self {
         Self { program: FilterNode::And(Vec::new()), fields: Vec::new() }
     }
 

@@ -87,7 +87,7 @@ impl<'c> FilterCompiler<'c> {
                 )
             })),
             _ => {
-                let sort = self.sort(operand)?.ok_or_else(|| self.no_field(operand.span))?;
+                let sort = self.type_of(operand)?.ok_or_else(|| self.no_field(operand.span))?;
                 let expression = self.expression(operand, OperandContext::nameless(sort))?;
                 // A slice is tested for presence; the result of a calculation for being nonzero.
                 let is_slice = matches!(operand.form, OperandForm::Slice(..));
@@ -133,9 +133,9 @@ impl<'c> FilterCompiler<'c> {
             Quantifier::Any => false,
             Quantifier::All => true,
         };
-        let left_sort = self.sort(left)?;
+        let left_sort = self.type_of(left)?;
         let right = &*self.protocol_as_text(left_sort, right);
-        let right_sort = self.sort(right)?;
+        let right_sort = self.type_of(right)?;
         let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
             return Err(self.no_field_in_relation(left, relation, right));
         };
@@ -143,7 +143,7 @@ impl<'c> FilterCompiler<'c> {
             let what = format!("{} holds no text and no bytes to look into", self.source_text(left.span));
             return Err(self.error(left.span, what));
         }
-        if !first.goes_with(second) {
+        if !first.is_comparable_with(second) {
             let (left, right_text) = (self.source_text(left.span), self.source_text(right.span));
             let what = format!("{left} is {}, and {right_text} is {}", first.text(), second.text());
             return Err(self.error(right.span, what));
@@ -157,10 +157,11 @@ impl<'c> FilterCompiler<'c> {
             }
         };
         let is_whole = matches!(is, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
-        let left_beside = OperandContext { sort: second, field: self.field_of(right), is_whole };
-        let right_beside = OperandContext { sort: of_part(first), field: self.field_of(left), is_whole };
+        let left_beside = OperandContext { operand_type: second, field: self.field_of(right), is_whole };
+        let right_beside =
+            OperandContext { operand_type: of_part(first), field: self.field_of(left), is_whole };
         let left = match relation {
-            Relation::Contains => self.searched(left, left_beside)?,
+            Relation::Contains => self.search_expression(left, left_beside)?,
             _ => self.expression(left, left_beside)?,
         };
         let right = self.expression(right, right_beside)?;
@@ -217,7 +218,7 @@ impl<'c> FilterCompiler<'c> {
         let OperandForm::Quoted(pattern) = &right.form else {
             return Err(self.error(right.span, "a regular expression stands in double quotes"));
         };
-        let Some(sort) = self.sort(left)? else {
+        let Some(sort) = self.type_of(left)? else {
             return Err(self.no_field_in_relation(left, Relation::Matches, right));
         };
         if !sort.is_bytes() {
@@ -236,7 +237,7 @@ impl<'c> FilterCompiler<'c> {
                     reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
                 self.error(right.span, format!("this is no regular expression: {reason}"))
             })?;
-        let of = self.searched(left, OperandContext::nameless(sort))?;
+        let of = self.search_expression(left, OperandContext::nameless(sort))?;
         Ok(FilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
     }
 
@@ -246,35 +247,35 @@ impl<'c> FilterCompiler<'c> {
         operand: &Operand<'_>,
         set: &[(Operand<'_>, Option<Operand<'_>>)],
     ) -> FilterCompileResult<FilterNode> {
-        let Some(sort) = self.sort(operand)? else {
+        let Some(sort) = self.type_of(operand)? else {
             return Err(match operand.form {
                 OperandForm::Word(word) => self.unknown_field(word, operand.span),
                 _ => self.no_field(operand.span),
             });
         };
-        let beside = OperandContext { sort, field: self.field_of(operand), is_whole: true };
+        let beside = OperandContext { operand_type: sort, field: self.field_of(operand), is_whole: true };
         let of = self.expression(operand, beside)?;
         let mut values = Vec::new();
         for (first, last) in set {
-            let first = self.beside(first, beside)?;
-            let last = last.as_ref().map(|last| self.beside(last, beside)).transpose()?;
+            let first = self.expression_of_type(first, beside)?;
+            let last = last.as_ref().map(|last| self.expression_of_type(last, beside)).transpose()?;
             values.push((first, last));
         }
         Ok(FilterNode::Within { of, set: values, every: quantifier == Quantifier::All })
     }
 
     /// Compiles an operand that must have the type of its context.
-    fn beside(
+    fn expression_of_type(
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<Expression> {
-        let operand = &*self.protocol_as_text(Some(beside.sort), operand);
-        match self.sort(operand)? {
-            Some(sort) if !sort.goes_with(beside.sort) => {
-                Err(self
-                    .error(operand.span, format!("this is {}, and not {}", sort.text(), beside.sort.text())))
-            }
+        let operand = &*self.protocol_as_text(Some(beside.operand_type), operand);
+        match self.type_of(operand)? {
+            Some(sort) if !sort.is_comparable_with(beside.operand_type) => Err(self.error(
+                operand.span,
+                format!("this is {}, and not {}", sort.text(), beside.operand_type.text()),
+            )),
             _ => self.expression(operand, beside),
         }
     }
@@ -319,7 +320,7 @@ impl<'c> FilterCompiler<'c> {
     }
 
     /// Compiles an operand of a search: for a protocol, header and payload.
-    fn searched(
+    fn search_expression(
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
@@ -353,7 +354,7 @@ impl<'c> FilterCompiler<'c> {
                 None => Expression::Constant(self.word(word, operand.span, beside)?),
             },
             OperandForm::Quoted(bytes) => Expression::Constant(self.quoted(bytes, operand.span, beside)?),
-            OperandForm::Char(byte) => Expression::Constant(match beside.sort {
+            OperandForm::Char(byte) => Expression::Constant(match beside.operand_type {
                 OperandType::Number | OperandType::Boolean => Constant::Number(i128::from(*byte)),
                 sort if sort.is_bytes() => Constant::Bytes(vec![*byte]),
                 sort => {
@@ -363,7 +364,7 @@ impl<'c> FilterCompiler<'c> {
                 }
             }),
             OperandForm::Slice(of, pieces) => {
-                let sort = self.sort(of)?.unwrap_or(beside.sort);
+                let sort = self.type_of(of)?.unwrap_or(beside.operand_type);
                 Expression::Slice(
                     Box::new(self.expression(of, OperandContext::nameless(sort))?),
                     pieces.clone(),
@@ -373,36 +374,36 @@ impl<'c> FilterCompiler<'c> {
                 let function = self.function(name, operand.span)?;
                 let sorts: Vec<_> = arguments
                     .iter()
-                    .map(|argument| self.sort(argument))
+                    .map(|argument| self.type_of(argument))
                     .collect::<FilterCompileResult<_>>()?;
-                let known = sorts.into_iter().flatten().next().unwrap_or(beside.sort);
+                let known = sorts.into_iter().flatten().next().unwrap_or(beside.operand_type);
                 let beside = OperandContext::nameless(known);
                 let arguments = arguments.iter().map(|argument| self.expression(argument, beside));
                 Expression::Function(function, arguments.collect::<FilterCompileResult<_>>()?)
             }
-            OperandForm::Negative(of) => match (&of.form, self.sort(of)?) {
+            OperandForm::Negative(of) => match (&of.form, self.type_of(of)?) {
                 (OperandForm::Word(word), None) => {
                     Expression::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
                 }
                 (_, sort) => {
-                    let beside = OperandContext::nameless(sort.unwrap_or(beside.sort));
+                    let beside = OperandContext::nameless(sort.unwrap_or(beside.operand_type));
                     Expression::Negative(Box::new(self.expression(of, beside)?))
                 }
             },
             OperandForm::Arithmetic(left, what, right) => {
-                let (left_sort, right_sort) = (self.sort(left)?, self.sort(right)?);
+                let (left_sort, right_sort) = (self.type_of(left)?, self.type_of(right)?);
                 let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
                 // A time is combined with a duration, and a duration is scaled by a number.
-                let second = match left_sort.or(right_sort).unwrap_or(beside.sort) {
+                let second = match left_sort.or(right_sort).unwrap_or(beside.operand_type) {
                     OperandType::Duration if is_scale => OperandType::Number,
                     OperandType::Time => OperandType::Duration,
                     sort => sort,
                 };
                 let is_whole = false;
-                let sort = right_sort.unwrap_or(beside.sort);
-                let first = OperandContext { sort, field: self.field_of(right), is_whole };
+                let sort = right_sort.unwrap_or(beside.operand_type);
+                let first = OperandContext { operand_type: sort, field: self.field_of(right), is_whole };
                 let sort = right_sort.unwrap_or(second);
-                let second = OperandContext { sort, field: self.field_of(left), is_whole };
+                let second = OperandContext { operand_type: sort, field: self.field_of(left), is_whole };
                 let left = self.expression(left, first)?;
                 let right = self.expression(right, second)?;
                 Expression::Arithmetic(Box::new(left), *what, Box::new(right))

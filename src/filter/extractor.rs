@@ -26,7 +26,7 @@ struct SlotTraits {
     /// `true` if its values are parts of the values of other fields.
     is_part: bool,
     /// `true` for a protocol without a header, which is present once however many fields it has.
-    is_headless: bool,
+    has_no_header: bool,
     /// `true` if its values are used; otherwise presence is enough.
     uses_value: bool,
     /// `true` if the protocol is searched, so that it includes its payload.
@@ -39,7 +39,7 @@ struct SlotTraits {
 #[derive(Clone, Debug)]
 pub(super) struct FieldExtractor {
     fields: Vec<FilterField>,
-    pub(super) wants: RequiredLayers,
+    pub(super) layers: RequiredLayers,
     pub(super) values: FilterValues,
     traits: Vec<SlotTraits>,
     /// The slots of each field.
@@ -49,7 +49,7 @@ pub(super) struct FieldExtractor {
     /// `true` for structures with a used field, by the function that describes them.
     structures: PtrCache<bool>,
     /// Start offsets of searched protocols.
-    begun: Vec<(FilterSlot, usize)>,
+    searched_starts: Vec<(FilterSlot, usize)>,
     /// The slot of `frame.protocols`.
     names: Option<FilterSlot>,
     protocols: String,
@@ -72,7 +72,7 @@ impl FieldExtractor {
             match &field.origin {
                 FieldOrigin::Alias(alias) if alias.part != AliasPart::Whole => of.is_part = true,
                 FieldOrigin::Bit(_) => of.is_part = true,
-                FieldOrigin::Protocol(_) => of.is_headless = true,
+                FieldOrigin::Protocol(_) => of.has_no_header = true,
                 FieldOrigin::Generated(GeneratedField::Protocols) => names = Some(slot),
                 FieldOrigin::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
                     of.reads_following_bytes = true
@@ -86,14 +86,14 @@ impl FieldExtractor {
             of.is_searched = field.is_search;
         }
         Self {
-            wants,
+            layers: wants,
             values: FilterValues::new(fields.len()),
             fields,
             traits,
             slot_cache: PtrCache::default(),
             sets: vec![Box::default()],
             structures: PtrCache::default(),
-            begun: Vec::new(),
+            searched_starts: Vec::new(),
             names,
             protocols: String::new(),
             program: None,
@@ -178,12 +178,12 @@ impl FieldExtractor {
         let address = std::ptr::from_ref(field).addr();
         match self.slot_cache.get(address) {
             Some(slots) => slots,
-            None => self.look_up(field, address),
+            None => self.find_slots(field, address),
         }
     }
 
     #[cold]
-    fn look_up(&mut self, field: &'static Field, address: usize) -> SlotSet {
+    fn find_slots(&mut self, field: &'static Field, address: usize) -> SlotSet {
         let is_of = |named: &FilterField| match &named.origin {
             FieldOrigin::Structure(_) => named.name == field.name || is_header_length(named, field),
             FieldOrigin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
@@ -213,7 +213,7 @@ impl FieldExtractor {
             }
             _ => SlotSet::EMPTY,
         };
-        self.slot_cache.put(address, set);
+        self.slot_cache.insert(address, set);
         set
     }
 
@@ -228,17 +228,17 @@ impl FieldExtractor {
         let address = describe as usize;
         match self.structures.get(address) {
             Some(is_inside) => is_inside,
-            None => self.look_inside(describe, address),
+            None => self.find_used_field(describe, address),
         }
     }
 
     #[cold]
-    fn look_inside(&mut self, describe: fn(&mut Registry), address: usize) -> bool {
+    fn find_used_field(&mut self, describe: fn(&mut Registry), address: usize) -> bool {
         let mut registry = Registry::default();
         describe(&mut registry);
         let places = registry.fields().flat_map(|(_, places)| places);
         let is_inside = places.into_iter().any(|place| self.slots(place.field) != SlotSet::EMPTY);
-        self.structures.put(address, is_inside);
+        self.structures.insert(address, is_inside);
         is_inside
     }
 

@@ -127,9 +127,9 @@ facts! { GeneratedField;
 
 impl GeneratedField {
     /// Fields whose values are words in upper case, and in lower case: a filter may use either.
-    pub(super) const CAPITALS: &'static [Self] =
+    pub(super) const UPPER_CASE: &'static [Self] =
         &[Self::Program, Self::Procedure, Self::Operation, Self::Status, Self::RpcStatus];
-    pub(super) const SMALL: &'static [Self] = &[
+    pub(super) const LOWER_CASE: &'static [Self] = &[
         Self::Transport,
         Self::Direction,
         Self::Dialect,

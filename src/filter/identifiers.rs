@@ -19,7 +19,7 @@ fn names(of: &[FlagName]) -> impl Iterator<Item = String> {
     of.iter().map(|(_, name)| (*name).to_owned())
 }
 
-fn listed(words: &[&str]) -> Vec<String> {
+fn to_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -45,14 +45,14 @@ pub(super) fn possible_values(fact: GeneratedField, catalog: &Catalog) -> Option
         GeneratedField::Transport => {
             ConnectionTransport::ALL.iter().map(ConnectionTransport::to_string).collect()
         }
-        GeneratedField::Direction => listed(&["forward", "reverse"]),
-        GeneratedField::Dialect => listed(&Dialect::ALL.map(Dialect::key)),
-        GeneratedField::ChunkKind => listed(&["read", "write", "reply"]),
+        GeneratedField::Direction => to_strings(&["forward", "reverse"]),
+        GeneratedField::Dialect => to_strings(&Dialect::ALL.map(Dialect::key)),
+        GeneratedField::ChunkKind => to_strings(&["read", "write", "reply"]),
         GeneratedField::CallDelivered | GeneratedField::ReplyDelivered => {
-            listed(&["acknowledged", "assumed"])
+            to_strings(&["acknowledged", "assumed"])
         }
-        GeneratedField::CallLostCopy => listed(&["certain", "possible"]),
-        GeneratedField::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),
+        GeneratedField::CallLostCopy => to_strings(&["certain", "possible"]),
+        GeneratedField::MpaCrc => to_strings(&["good", "bad", "absent", "unknown"]),
         _ => return None,
     };
     words.sort_unstable();
@@ -71,9 +71,9 @@ mod tests {
 
     #[test]
     fn each_fact_that_is_a_word_has_its_words() {
-        for fact in GeneratedField::CAPITALS.iter().chain(GeneratedField::SMALL) {
+        for fact in GeneratedField::UPPER_CASE.iter().chain(GeneratedField::LOWER_CASE) {
             let words = possible_values(*fact, Catalog::shared()).unwrap_or_else(|| panic!("{fact:?}"));
-            let is_capital = GeneratedField::CAPITALS.contains(fact);
+            let is_capital = GeneratedField::UPPER_CASE.contains(fact);
             let as_written = |word: &String| {
                 if is_capital { word.to_ascii_uppercase() } else { word.to_ascii_lowercase() }
             };

@@ -86,7 +86,7 @@ impl ComparisonOperator {
             let (FilterValue::Bytes(right) | FilterValue::Text(right)) = *right else { return false };
             return right.is_empty() || left.windows(right.len()).any(|window| window == right);
         }
-        let Some(order) = left.order(right) else { return false };
+        let Some(order) = left.compare(right) else { return false };
         match self {
             Self::Equal => order == Ordering::Equal,
             Self::NotEqual => order != Ordering::Equal,
@@ -341,7 +341,7 @@ impl Function {
         let mut best: Option<Constant> = None;
         for argument in arguments {
             let _ = argument.for_each_value(values, &mut |value| {
-                let is_better = best.as_ref().is_none_or(|best| value.order(&best.value()) == Some(wanted));
+                let is_better = best.as_ref().is_none_or(|best| value.compare(&best.value()) == Some(wanted));
                 if is_better {
                     best = constant(&value);
                 }

@@ -4,18 +4,18 @@
 use rustc_hash::FxHashMap;
 
 /// Number of direct-mapped entries. Colliding entries are in a map.
-const PLACES: usize = 1024;
+const DIRECT_ENTRIES: usize = 1024;
 
 /// Values by address, at most one for each description of the program.
 #[derive(Clone, Debug)]
 pub(super) struct PtrCache<T> {
-    places: Box<[(usize, T); PLACES]>,
+    direct: Box<[(usize, T); DIRECT_ENTRIES]>,
     overflow: FxHashMap<usize, T>,
 }
 
 impl<T: Copy + Default> Default for PtrCache<T> {
     fn default() -> Self {
-        Self { places: Box::new([(0, T::default()); PLACES]), overflow: FxHashMap::default() }
+        Self { direct: Box::new([(0, T::default()); DIRECT_ENTRIES]), overflow: FxHashMap::default() }
     }
 }
 
@@ -30,7 +30,7 @@ impl<T: Copy> PtrCache<T> {
     #[inline(always)]
     fn place(&self, address: usize) -> (usize, T) {
         // Descriptions are at least as large as their alignment.
-        self.places[(address >> 4) % PLACES]
+        self.direct[(address >> 4) % DIRECT_ENTRIES]
     }
 
     #[inline(never)]
@@ -39,8 +39,8 @@ impl<T: Copy> PtrCache<T> {
     }
 
     /// Adds a value.
-    pub(super) fn put(&mut self, address: usize, answer: T) {
-        let place = &mut self.places[(address >> 4) % PLACES];
+    pub(super) fn insert(&mut self, address: usize, answer: T) {
+        let place = &mut self.direct[(address >> 4) % DIRECT_ENTRIES];
         if place.0 == 0 {
             *place = (address, answer);
         } else {
@@ -56,9 +56,9 @@ mod tests {
     #[test]
     fn answers_whose_places_are_one_are_both_known() {
         let mut remembered = PtrCache::default();
-        let (one, other) = (0x1000, 0x1000 + (PLACES << 4));
-        remembered.put(one, 1);
-        remembered.put(other, 2);
+        let (one, other) = (0x1000, 0x1000 + (DIRECT_ENTRIES << 4));
+        remembered.insert(one, 1);
+        remembered.insert(other, 2);
         assert_eq!([one, other, other + 16].map(|at| remembered.get(at)), [Some(1), Some(2), None]);
     }
 }

@@ -34,12 +34,12 @@ pub(super) struct RequiredLayers {
 
 impl RequiredLayers {
     /// Returns `true` if frames have values of their own.
-    pub(super) fn of_frame(self) -> bool {
+    pub(super) fn needs_frame(self) -> bool {
         self.frame || self.headers || self.management
     }
 
     /// Returns `true` if messages have values of their own.
-    pub(super) fn of_message(self) -> bool {
+    pub(super) fn needs_message(self) -> bool {
         self.rpcrdma || self.rpc || self.procedure || self.message
     }
 

@@ -27,10 +27,10 @@ use crate::analysis::names::{FileNames, Filehandles, OperationPaths};
 use crate::memory::Memory;
 
 /// Maximum number of frames kept for incomplete messages.
-const PARTS: usize = 4_096;
+const MAX_PART_FRAMES: usize = 4_096;
 /// Maximum number of value stores kept for reuse, and maximum size of each in bytes.
 const MAX_SPARE_STORES: usize = 1_024;
-const SMALL: usize = 4_096;
+const MAX_SPARE_BYTES: usize = 4_096;
 /// Number of open Transactions above which stale entries are removed.
 const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 
@@ -96,11 +96,11 @@ pub struct FilterRunner {
 impl FilterRunner {
     /// Creates a runner that shows files by path.
     pub fn new(filter: Filter, memory: &Memory) -> Self {
-        Self::telling(filter, Filehandles::Names, memory)
+        Self::with_filehandles(filter, Filehandles::Names, memory)
     }
 
     /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
-    pub fn telling(filter: Filter, files: Filehandles, memory: &Memory) -> Self {
+    pub fn with_filehandles(filter: Filter, files: Filehandles, memory: &Memory) -> Self {
         let files = if files == Filehandles::Off { Filehandles::Names } else { files };
         let to = FieldExtractor::new(filter.fields);
         let is_named =
@@ -134,8 +134,8 @@ impl FilterRunner {
         if let Some(names) = &mut self.names {
             names.infer_from_frame(flow);
         }
-        let wants = self.extractor.wants;
-        if wants.of_message() || wants.transaction {
+        let wants = self.extractor.layers;
+        if wants.needs_message() || wants.transaction {
             for meaning in flow.frame_kinds() {
                 self.extract_message(frame, &datagram, *meaning, flow);
             }
@@ -161,7 +161,11 @@ impl FilterRunner {
 
     /// Returns the values of a column for the last test.
     pub fn shown(&self, column: &FilterColumn) -> impl Iterator<Item = ShownValue<'_>> {
-        self.extractor.values.values_of(column.slot).map(ShownValue).filter(|value| value.fits(column.kind))
+        self.extractor
+            .values
+            .values_of(column.slot)
+            .map(ShownValue)
+            .filter(|value| value.has_type(column.kind))
     }
 
     /// Returns `true` if a frame of a completed Transaction was selected, and forgets it.
@@ -174,7 +178,7 @@ impl FilterRunner {
     pub fn add_frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
         let (datagram, _) = self.headers(frame, flow);
         let names_protocols = self.extractor.names_protocols();
-        let mut is_part = matches!(datagram.carried, DatagramPayload::Tcp(_));
+        let mut is_part = matches!(datagram.payload, DatagramPayload::Tcp(_));
         for meaning in flow.frame_kinds() {
             is_part |= matches!(meaning, FrameKind::PartialMessage);
             if names_protocols {
@@ -191,9 +195,9 @@ impl FilterRunner {
                 .or_insert_with(|| TransactionFrames { tally: FrameTally::default(), values: empty() });
             kept.tally.add(frame.length, frame.time);
             let mut grown = 0;
-            if self.extractor.wants.of_frame() && self.kept_bytes < self.max_kept_bytes {
+            if self.extractor.layers.needs_frame() && self.kept_bytes < self.max_kept_bytes {
                 grown += kept.values.merge(&self.extractor.values);
-            } else if self.extractor.wants.of_frame() {
+            } else if self.extractor.layers.needs_frame() {
                 self.dropped_frames += 1;
             }
             if let FrameKind::Message { key, which } = meaning
@@ -283,7 +287,7 @@ impl FilterRunner {
             kept = tally;
             self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
             std::mem::swap(&mut self.extractor.values, &mut values);
-            if self.spare.len() < MAX_SPARE_STORES && values.room() <= SMALL {
+            if self.spare.len() < MAX_SPARE_STORES && values.allocated_bytes() <= MAX_SPARE_BYTES {
                 self.spare.push(values);
             }
         }
@@ -297,8 +301,8 @@ impl FilterRunner {
         reading: &TransactionMessages<'_>,
         about: Option<OperationPaths<'_>>,
     ) -> bool {
-        let wants = self.extractor.wants;
-        if wants.of_message() {
+        let wants = self.extractor.layers;
+        if wants.needs_message() {
             transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Call);
             transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Reply);
         }
@@ -321,7 +325,7 @@ impl FilterRunner {
 
     fn keep_part(&mut self, frame: &Frame<'_>) {
         let mut values = FilterValues::default();
-        if self.parts.len() >= PARTS
+        if self.parts.len() >= MAX_PART_FRAMES
             && let Some(oldest) = self.parts.pop_front()
         {
             values = oldest.values;
@@ -338,28 +342,28 @@ impl FilterRunner {
     /// Passes a frame to the flow, and extracts the values of the frame itself.
     fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind) {
         self.extractor.clear();
-        let wants = self.extractor.wants;
+        let wants = self.extractor.layers;
         let (datagram, meaning) = if wants.headers {
             let mut listener = self.extractor.listen(frame.bytes, 0);
-            let taken = flow.observed_frame(frame, &mut listener);
-            listener.finish_at(taken.0.carried.end().unwrap_or(frame.bytes.len()));
+            let taken = flow.process_frame_observed(frame, &mut listener);
+            listener.finish_at(taken.0.payload.end_offset().unwrap_or(frame.bytes.len()));
             taken
         } else {
-            flow.observed_frame(frame, &mut NullObserver)
+            flow.process_frame_observed(frame, &mut NullObserver)
         };
         if wants.management
-            && let DatagramPayload::Infiniband(packet) = &datagram.carried
+            && let DatagramPayload::Infiniband(packet) = &datagram.payload
         {
             let mut listener = self.extractor.listen(frame.bytes, 0);
-            if let Some(mad) = Mad::of(packet, &mut listener)
+            if let Some(mad) = Mad::from_packet(packet, &mut listener)
                 && let Some(message) = cm::CmMessage::decode(&mad, &mut listener)
-                && let Some(private) = message.private()
+                && let Some(private) = message.private_data()
             {
                 PrivateData::find(private.bytes, private.at, &mut listener);
             }
             listener.finish();
         }
-        if let DatagramPayload::Tcp(segment) = &datagram.carried
+        if let DatagramPayload::Tcp(segment) = &datagram.payload
             && wants.iwarp
             && flow.is_iwarp()
         {
@@ -392,7 +396,7 @@ impl FilterRunner {
         to.add_generated(GeneratedField::CapturedLength, || {
             Some(FilterValue::Number(frame.bytes.len() as i128))
         });
-        if let DatagramPayload::Tcp(segment) = &datagram.carried {
+        if let DatagramPayload::Tcp(segment) = &datagram.payload {
             let places = [
                 GeneratedField::TcpStream,
                 GeneratedField::TcpSequence,
@@ -442,16 +446,16 @@ impl FilterRunner {
         flow: &Flow,
     ) {
         let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
-        let wants = self.extractor.wants;
+        let wants = self.extractor.layers;
         let completed = completed(frame, datagram, meaning, transaction);
         if wants.transaction {
             transaction_fields::transaction(&mut self.extractor, transaction);
         }
-        if !(wants.outcome || wants.of_message() && completed.is_some()) {
+        if !(wants.outcome || wants.needs_message() && completed.is_some()) {
             return;
         }
         transaction.with_messages(|reading| {
-            match completed.filter(|_| wants.of_message()) {
+            match completed.filter(|_| wants.needs_message()) {
                 // The Send of a Long Call had its RPC-over-RDMA header.
                 Some(which) if matches!(meaning, FrameKind::ChunkData { .. }) => {
                     transaction_fields::rpc_message(&mut self.extractor, transaction, reading, which);
@@ -510,10 +514,10 @@ fn completed(
 ) -> Option<RpcMessageKind> {
     let which = match meaning {
         FrameKind::Message { which, .. } => which,
-        FrameKind::Retransmission { which, .. } => match &datagram.carried {
+        FrameKind::Retransmission { which, .. } => match &datagram.payload {
             // The last packet of a message completes it.
             DatagramPayload::Infiniband(packet)
-                if !matches!(packet.form.place, PacketPosition::Only | PacketPosition::Last) =>
+                if !matches!(packet.properties.position, PacketPosition::Only | PacketPosition::Last) =>
             {
                 return None;
             }

@@ -6,7 +6,7 @@ use super::error::FilterError;
 use super::token::{Sign, Token, TokenKind, tokens};
 
 /// Maximum nesting depth of tests and operands.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Bytes `at..end` of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,10 +222,9 @@ impl<'t> Parser<'t> {
 
     /// Parses one level deeper, within the maximum depth.
     fn nested<T>(&mut self, what: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
-        if self.depth >= DEPTH {
-            return Err(
-                self.error(self.at(), format!("more than {DEPTH} tests and operands stand in each other"))
-            );
+        if self.depth >= MAX_DEPTH {
+            return Err(self
+                .error(self.at(), format!("more than {MAX_DEPTH} tests and operands stand in each other")));
         }
         self.depth += 1;
         let result = what(self);
@@ -234,19 +233,19 @@ impl<'t> Parser<'t> {
     }
 
     fn any_of(&mut self) -> FilterParseResult<Test<'t>> {
-        self.row(Sign::Or, "or", Self::one_of, Test::Or)
+        self.operator_list(Sign::Or, "or", Self::one_of, Test::Or)
     }
 
     fn one_of(&mut self) -> FilterParseResult<Test<'t>> {
-        self.row(Sign::Xor, "xor", Self::all_of, Test::Xor)
+        self.operator_list(Sign::Xor, "xor", Self::all_of, Test::Xor)
     }
 
     fn all_of(&mut self) -> FilterParseResult<Test<'t>> {
-        self.row(Sign::And, "and", Self::negated, Test::And)
+        self.operator_list(Sign::And, "and", Self::negated, Test::And)
     }
 
     /// Parses tests separated by one operator.
-    fn row(
+    fn operator_list(
         &mut self,
         sign: Sign,
         word: &str,
@@ -398,14 +397,14 @@ impl<'t> Parser<'t> {
         operand: fn(&mut Self) -> FilterParseResult<Operand<'t>>,
     ) -> FilterParseResult<Operand<'t>> {
         let mut left = operand(self)?;
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_DEPTH {
             let found = operators.iter().find(|(sign, words, _)| self.take_operator(*sign, words));
             let Some((_, _, what)) = found else { return Ok(left) };
             let right = operand(self)?;
             let span = FilterSpan { at: left.span.at, end: right.span.end };
             left = Operand { form: OperandForm::Arithmetic(Box::new(left), *what, Box::new(right)), span };
         }
-        Err(self.error(self.at(), format!("more than {DEPTH} operands are put together")))
+        Err(self.error(self.at(), format!("more than {MAX_DEPTH} operands are put together")))
     }
 
     fn signed(&mut self) -> FilterParseResult<Operand<'t>> {
@@ -423,7 +422,7 @@ impl<'t> Parser<'t> {
 
     fn sliced(&mut self) -> FilterParseResult<Operand<'t>> {
         let mut operand = self.simple()?;
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_DEPTH {
             let Some(Token { kind: TokenKind::Slice(inside), at, end }) = self.peek() else { break };
             let (inside, at, end) = (*inside, *at, *end);
             self.next += 1;

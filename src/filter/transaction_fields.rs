@@ -64,7 +64,7 @@ pub(super) fn message(
     which: RpcMessageKind,
 ) {
     let Some(record) = transaction.message(which) else { return };
-    let wants = to.wants;
+    let wants = to.layers;
     if wants.bare_protocols {
         to.program = FilterCallFields::from_messages(reading).protocol();
     }
@@ -108,7 +108,7 @@ pub(super) fn rpc_message(
     reading: &TransactionMessages<'_>,
     which: RpcMessageKind,
 ) {
-    let wants = to.wants;
+    let wants = to.layers;
     if wants.bare_protocols {
         to.program = FilterCallFields::from_messages(reading).protocol();
     }

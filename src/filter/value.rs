@@ -31,7 +31,7 @@ fn mask(bits: u8, width: u32) -> u128 {
 
 impl FilterValue<'_> {
     /// Compares two values; returns `None` if they are not comparable.
-    pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
+    pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         use FilterValue::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
         Some(match (*self, *other) {
             (Number(a), Number(b)) | (Time(a), Time(b)) | (Duration(a), Duration(b)) => a.cmp(&b),
@@ -126,7 +126,7 @@ impl FilterValues {
     }
 
     /// Returns the allocated memory, in bytes.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn allocated_bytes(&self) -> usize {
         let slots = self.slots.iter().map(|values| values.capacity() * size_of::<StoredFilterValue>());
         slots.sum::<usize>() + self.bytes.capacity()
     }
@@ -233,10 +233,10 @@ mod tests {
     fn of_two_addresses_the_bits_count_that_both_have() {
         let address = |text: &str, bits| FilterValue::Ipv4(text.parse::<Ipv4Addr>().unwrap().to_bits(), bits);
         let equal = Some(Ordering::Equal);
-        assert_eq!(address("129.111.7.9", 32).order(&address("129.111.0.0", 16)), equal);
-        assert_ne!(address("129.112.0.1", 32).order(&address("129.111.0.0", 16)), equal);
-        assert_eq!(address("1.2.3.4", 32).order(&address("0.0.0.0", 0)), equal);
-        assert_eq!(FilterValue::Ipv6(1 << 127 | 1, 128).order(&FilterValue::Ipv6(1 << 127, 1)), equal);
+        assert_eq!(address("129.111.7.9", 32).compare(&address("129.111.0.0", 16)), equal);
+        assert_ne!(address("129.112.0.1", 32).compare(&address("129.111.0.0", 16)), equal);
+        assert_eq!(address("1.2.3.4", 32).compare(&address("0.0.0.0", 0)), equal);
+        assert_eq!(FilterValue::Ipv6(1 << 127 | 1, 128).compare(&FilterValue::Ipv6(1 << 127, 1)), equal);
     }
 
     #[test]

@@ -29,11 +29,11 @@ impl FrameFieldValues {
         self.members.clear();
         self.places.clear();
         let datagram = net::decode(frame, self);
-        match &datagram.carried {
+        match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
-                if let Some(mad) = Mad::of(packet, self)
+                if let Some(mad) = Mad::from_packet(packet, self)
                     && let Some(message) = cm::CmMessage::decode(&mad, self)
-                    && let Some(private) = message.private()
+                    && let Some(private) = message.private_data()
                 {
                     PrivateData::find(private.bytes, private.at, self);
                 }

@@ -69,8 +69,8 @@ pub fn words(difference: &Difference, to: &str) -> String {
         text.push_str(": ");
     }
     text += &format!("{a} {to} {b}");
-    if difference.times > 1 {
-        text += &format!(", and {} more", difference.times - 1);
+    if difference.count > 1 {
+        text += &format!(", and {} more", difference.count - 1);
     }
     text
 }

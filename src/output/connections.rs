@@ -52,7 +52,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         HumanCount(transactions).to_string(),
         HumanSize(bytes).to_string(),
         if incomplete > 0 { HumanCount(incomplete).to_string() } else { String::new() },
-        row.word().to_owned(),
+        row.state_name().to_owned(),
         granted,
         used,
     ]
@@ -156,7 +156,7 @@ fn set_up(row: &ConnectionStats) -> String {
     };
     let side = |name: &str, data: SidePrivateData| match data {
         SidePrivateData::Present(data) => {
-            let (send, receive) = (data.send_threshold(), data.receive_threshold());
+            let (send, receive) = (data.send_threshold_bytes(), data.receive_threshold_bytes());
             let invalidates = if data.remote_invalidation { ", remote invalidation" } else { "" };
             format!("{name} sends {send} and receives {receive} bytes inline{invalidates}")
         }
@@ -444,8 +444,8 @@ struct PrivateDataObject {
 impl From<PrivateData> for PrivateDataObject {
     fn from(data: PrivateData) -> Self {
         Self {
-            send_size: data.send_threshold(),
-            receive_size: data.receive_threshold(),
+            send_size: data.send_threshold_bytes(),
+            receive_size: data.receive_threshold_bytes(),
             remote_invalidation: data.remote_invalidation,
         }
     }

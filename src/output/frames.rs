@@ -155,7 +155,7 @@ impl FrameList {
         let _ = write!(self.line.text, "{:>length$} ", frame.length);
         self.line.piece(Style::new());
         let info_at = self.line.text.len();
-        match &datagram.carried {
+        match &datagram.payload {
             DatagramPayload::Infiniband(packet) => self.packet(packet, meaning, flow, names),
             DatagramPayload::Tcp(segment) => {
                 self.behind(flow, names, segment.payload, |text| tcp(segment, glyphs.to, text));
@@ -385,7 +385,7 @@ impl FrameList {
                 let _ = write!(text, "reserved syndrome {byte:#04x} ");
                 self.line.piece(styles.mark);
             }
-            None if packet.form.operation == PacketOperation::Cnp => {
+            None if packet.properties.operation == PacketOperation::Cnp => {
                 text.push_str("congestion ");
                 self.line.piece(styles.mark);
             }
@@ -474,11 +474,11 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> St
         _ => None,
     });
     let message = messages.next();
-    match &datagram.carried {
+    match &datagram.payload {
         DatagramPayload::Infiniband(packet) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
             (None, FrameKind::Management) => "CM".to_owned(),
-            _ => match packet.wire {
+            _ => match packet.encapsulation {
                 RdmaEncapsulation::RoceV2 => "RoCEv2".to_owned(),
                 RdmaEncapsulation::RoceV1 => "RoCEv1".to_owned(),
                 RdmaEncapsulation::InfiniBand => "IB".to_owned(),
@@ -549,7 +549,7 @@ fn tcp(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
 
 /// A message of the connection manager, and the inline thresholds that it tells.
 fn management(packet: &InfinibandPacket<'_>, text: &mut String) {
-    let Some(mad) = Mad::of(packet, &mut NullObserver) else {
+    let Some(mad) = Mad::from_packet(packet, &mut NullObserver) else {
         text.push_str("management datagram");
         return;
     };
@@ -583,7 +583,7 @@ fn startup(payload: CapturedSlice<'_>, text: &mut String) {
         text.push_str("end of a frame that starts MPA ");
         return;
     };
-    text.push_str(match (startup.role, startup.rejected) {
+    text.push_str(match (startup.kind, startup.rejected) {
         (StartupFrameKind::Request, _) => "MPA Request",
         (StartupFrameKind::Reply, false) => "MPA Reply",
         (StartupFrameKind::Reply, true) => "MPA Reply: rejected",
@@ -605,7 +605,7 @@ fn private_data(private: SidePrivateData, text: &mut String) {
         SidePrivateData::Absent => return,
         SidePrivateData::Cut => return text.push_str(", private data cut"),
     };
-    let (send, receive) = (private.send_threshold(), private.receive_threshold());
+    let (send, receive) = (private.send_threshold_bytes(), private.receive_threshold_bytes());
     let invalidation = if private.remote_invalidation { ", remote invalidation" } else { "" };
     let _ = write!(text, ", inline thresholds send {send} receive {receive}{invalidation}");
 }

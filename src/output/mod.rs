@@ -195,7 +195,7 @@ impl<W: Write> Output<W> {
     /// The same of what a filter selects alone.
     pub fn with_filter(mut self, filter: Option<Filter>) -> Self {
         let OutputSettings { filehandles, memory, .. } = &self.settings;
-        self.selection = filter.map(|filter| FilterRunner::telling(filter, *filehandles, memory));
+        self.selection = filter.map(|filter| FilterRunner::with_filehandles(filter, *filehandles, memory));
         self
     }
 
@@ -231,7 +231,7 @@ impl<W: Write> Output<W> {
                 // Its frames are counted with a Transaction that passes.
                 Some(selection) => selection.add_frame(frame, flow),
                 None => {
-                    flow.frame(frame);
+                    flow.process_frame(frame);
                     self.statistics.frame(frame);
                 }
             }
@@ -246,7 +246,7 @@ impl<W: Write> Output<W> {
         let (datagram, meaning, is_selected) = match &mut self.selection {
             Some(selection) => selection.frame(frame, flow),
             None => {
-                let (datagram, meaning) = flow.observed_frame(frame, &mut NullObserver);
+                let (datagram, meaning) = flow.process_frame_observed(frame, &mut NullObserver);
                 (datagram, meaning, true)
             }
         };
@@ -313,7 +313,7 @@ impl<W: Write> Output<W> {
                     false => selection.transaction(key, transaction, reading),
                 };
                 let Some(FrameTally { frames, bytes, times }) = tally else { return Ok(false) };
-                statistics.chosen_frames(frames, bytes, times);
+                statistics.record_selected_frames(frames, bytes, times);
             }
             *lines += u64::from(settings.view == LineView::Transactions);
             let facts = facts.unwrap_or_else(|| reading.summary());
@@ -445,7 +445,7 @@ impl<W: Write> Output<W> {
         counters: Option<Counters>,
     ) -> io::Result<()> {
         self.last_lines(flow)?;
-        let icrc = self.settings.icrc.then(|| flow.icrc());
+        let icrc = self.settings.icrc.then(|| flow.icrc_counts());
         let names = self.names.dropped_count();
         let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
         let has_iso = self.settings.time == TimeFormat::Iso;

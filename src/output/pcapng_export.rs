@@ -231,7 +231,7 @@ impl<W: Write> FrameFile<W> {
             self.held += frame.cost();
             kept.push_back(frame);
         }
-        for FrameEvent { frame, key, action: deed } in flow.steps() {
+        for FrameEvent { frame, key, action: deed } in flow.frame_events() {
             let of = self.steps.entry(*key).or_default();
             // A frame may hold several pieces of one chunk.
             if of.last() != Some(&(*frame, *deed)) {

@@ -219,8 +219,8 @@ fn private(data: Option<&PrivateData>) -> String {
         if data.remote_invalidation { "remote invalidation" } else { "no remote invalidation" };
     format!(
         "Send {}, Receive {}, {invalidation}",
-        count(data.send_threshold()),
-        count(data.receive_threshold())
+        count(data.send_threshold_bytes()),
+        count(data.receive_threshold_bytes())
     )
 }
 
@@ -382,8 +382,8 @@ impl ProbeObject {
 fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbe) -> RdmaObject {
     let (invalidations, replies) = probe.invalidations;
     let private = |data: &PrivateData| PrivateObject {
-        send_size: data.send_threshold(),
-        receive_size: data.receive_threshold(),
+        send_size: data.send_threshold_bytes(),
+        receive_size: data.receive_threshold_bytes(),
         remote_invalidation: data.remote_invalidation,
     };
     RdmaObject {

@@ -180,7 +180,7 @@ impl CaptureRecording {
         let (RecordingTarget::Files(_, rotation), Some(open)) = (&self.place, &self.open) else {
             return false;
         };
-        let age = now.since(open.since).unwrap_or(0) / 1_000_000_000;
+        let age = now.nanoseconds_since(open.since).unwrap_or(0) / 1_000_000_000;
         let second = |time: Timestamp| time.0.div_euclid(1_000_000_000);
         let round = |time: Timestamp, of: NonZeroU64| {
             second(time).div_euclid(i64::try_from(of.get()).unwrap_or(i64::MAX))

@@ -63,7 +63,7 @@ fn frames(step: &StepId) -> String {
 fn told(difference: &Difference) -> String {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
     let path = if difference.path.is_empty() { difference.kind.word() } else { &difference.path };
-    let times = if difference.times > 1 { format!(" ({} times)", difference.times) } else { String::new() };
+    let times = if difference.count > 1 { format!(" ({} times)", difference.count) } else { String::new() };
     format!("{path}: recorded {}, live {}{times}", value(&difference.a.value), value(&difference.b.value))
 }
 
@@ -138,7 +138,7 @@ fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
                     kind: difference.kind.word(),
                     path: &difference.path,
                     field: difference.field,
-                    times: difference.times,
+                    times: difference.count,
                     recorded: difference.a.value.as_deref(),
                     live: difference.b.value.as_deref(),
                 })
@@ -173,12 +173,12 @@ impl ReplayReportView<'_> {
             to,
             "  run           {calls} Calls in {}, recorded {} ({})",
             duration(nanoseconds),
-            duration(self.report.recorded),
+            duration(self.report.recorded_ns),
             self.pace
         )?;
         let lateness = &self.report.issue_delay;
         if lateness.count() > 0 {
-            let at = |part| duration(lateness.quantile(part));
+            let at = |part| duration(lateness.quantile_ns(part));
             let count = lateness.count();
             writeln!(
                 to,
@@ -288,10 +288,10 @@ impl ReplayReportView<'_> {
             let good = matched + tolerated + repaired;
             writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
-        if let Some(Ok(recorded)) = self.report.recorded_as
-            && recorded.not_kept > 0
+        if let Some(Ok(recorded)) = self.report.recording
+            && recorded.dropped_bytes > 0
         {
-            let bytes = HumanSize(recorded.not_kept);
+            let bytes = HumanSize(recorded.dropped_bytes);
             writeln!(
                 to,
                 "\n{bytes} of file data were in flight beyond what is kept, and are not in the recording."
@@ -333,7 +333,7 @@ impl ReplayReportView<'_> {
             ("reclaimed", self.report.reclaimed),
             ("not reclaimed", self.report.not_reclaimed),
             ("contexts renewed", self.report.contexts_renewed),
-            ("returned", self.report.returned),
+            ("returned", self.report.returned_delegations),
             ("callbacks", self.report.callbacks.values().sum()),
             ("unanswered", self.report.unanswered),
             ("discarded", self.report.discarded),
@@ -421,14 +421,14 @@ impl ReplayReportView<'_> {
             callbacks: &report.callbacks,
             unanswered: report.unanswered,
             no_callbacks: report.no_callbacks.as_deref(),
-            returned: report.returned,
+            returned: report.returned_delegations,
             elapsed_ns: u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
-            recorded_ns: report.recorded,
+            recorded_ns: report.recorded_ns,
             lateness: (report.issue_delay.count() > 0).then(|| JsonLateness {
                 calls: report.issue_delay.count(),
-                p50_ns: report.issue_delay.quantile(0.5),
-                p99_ns: report.issue_delay.quantile(0.99),
-                max_ns: report.issue_delay.max(),
+                p50_ns: report.issue_delay.quantile_ns(0.5),
+                p99_ns: report.issue_delay.quantile_ns(0.99),
+                max_ns: report.issue_delay.max_ns(),
             }),
             bridged: report.synthesized,
             compared_fields: report.compared[0],
@@ -436,7 +436,7 @@ impl ReplayReportView<'_> {
             seeded_objects: self.made.objects,
             seeded_bytes: self.made.bytes,
             interrupted: report.is_interrupted,
-            recorded_steps: report.recorded_as.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
+            recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
             own_faults: &report.own_faults,
             reasons,
             mismatches: json_mismatches(&report.mismatches),
@@ -608,13 +608,13 @@ mod tests {
     use crate::analysis::comparison::difference::{DifferenceKind, DifferenceSide};
 
     fn mismatch(step: u64, operation: &str, path: &str) -> StepMismatch {
-        let half = || DifferenceSide { place: None, frame: None, value: Some(step.to_string()) };
+        let half = || DifferenceSide { location: None, frame: None, value: Some(step.to_string()) };
         let difference = Difference {
             kind: DifferenceKind::Result,
             operation: operation.to_owned(),
             path: path.to_owned(),
             field: "",
-            times: 1,
+            count: 1,
             a: half(),
             b: half(),
         };

@@ -102,7 +102,7 @@ impl CaptureSummary<'_> {
             missing: statistics.missing().into(),
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
-            captured_twice: self.flow.stats().captured_twice(),
+            captured_twice: self.flow.stats().duplicate_frames(),
             icrc: icrc.map(IcrcObject::from),
             dropped,
             capture: counters,
@@ -165,8 +165,8 @@ impl From<RecoveryTally> for RecoveryObject {
         let RecoveryTally {
             transactions,
             wait_ns: ns,
-            resent,
-            suspected,
+            rpc_copies: resent,
+            suspected_transactions: suspected,
             lost_copies,
             possible_lost_copies,
             ..

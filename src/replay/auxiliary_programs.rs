@@ -300,7 +300,7 @@ mod tests {
     fn mount(procedure: u32, path: &[u8]) -> Vec<u8> {
         let mut encoder = Encoder::new();
         [9, 0, 2, 100_005, 3, procedure, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
-        encoder.opaque(path);
+        encoder.append_opaque(path);
         encoder.finish().0
     }
 

@@ -137,12 +137,12 @@ impl FrameScanWorker {
     fn run(self, wanted: FrameScanQuery) {
         let FrameLineFormat { screen, time, left, start, filehandles, limits, memory } = self.form.clone();
         let Ok(mut again) = self.capture.again(None) else { return };
-        let mut flow = Flow::new(FlowLimits { keep_data: false, record_frame_events: false, ..limits });
+        let mut flow = Flow::new(FlowLimits { keep_file_data: false, record_frame_events: false, ..limits });
         let mut list = FrameList::new(screen, time).scrolled(left);
         let mut names = FileNames::new(filehandles, memory.names_bytes());
         let (mut selection, search) = match wanted {
             FrameScanQuery::Selected(filter) => {
-                (filter.map(|filter| FilterRunner::telling(filter, filehandles, &memory)), None)
+                (filter.map(|filter| FilterRunner::with_filehandles(filter, filehandles, &memory)), None)
             }
             FrameScanQuery::Text { small, from, is_forward } => (None, Some((small, from, is_forward))),
         };
@@ -164,7 +164,7 @@ impl FrameScanWorker {
             let (datagram, meaning, is_selected) = match &mut selection {
                 Some(selection) => selection.frame(&frame, &mut flow),
                 None => {
-                    let (datagram, meaning) = flow.observed_frame(&frame, &mut NullObserver);
+                    let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullObserver);
                     (datagram, meaning, true)
                 }
             };

@@ -123,7 +123,8 @@ impl ReadPass {
             },
             capture: capture.clone(),
             flow: Flow::new(manner.limits.clone()),
-            selection: filter.map(|filter| FilterRunner::telling(filter, manner.filehandles, &manner.memory)),
+            selection: filter
+                .map(|filter| FilterRunner::with_filehandles(filter, manner.filehandles, &manner.memory)),
             names,
             learns,
             writer: RowWriter::new(manner.glyphs),
@@ -372,7 +373,7 @@ impl PassState {
         match &mut self.selection {
             Some(selection) => selection.add_frame(frame, &mut self.flow),
             None => {
-                self.flow.frame(frame);
+                self.flow.process_frame(frame);
                 self.tally.frame(frame);
             }
         }
@@ -493,9 +494,10 @@ impl PassState {
         self.activity_at = Instant::now();
         let now = self.now()?;
         let Self { flow, selection, names, writer, rates, .. } = self;
-        let mut calls: Vec<PendingCall<'_>> = flow.pending().collect();
+        let mut calls: Vec<PendingCall<'_>> = flow.pending_calls().collect();
         let mut in_flight = calls.len();
-        let old = calls.iter().filter(|call| now.since(call.since).unwrap_or(0) >= OLD_NS).count();
+        let old =
+            calls.iter().filter(|call| now.nanoseconds_since(call.since).unwrap_or(0) >= OLD_NS).count();
         calls.sort_by_key(|call| (call.since, call.first_frame));
         let mut pending = Vec::new();
         let names = names.clone();

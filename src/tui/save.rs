@@ -129,7 +129,7 @@ pub(super) fn save(
             Some(frame) => {
                 match &mut selection {
                     Some(selection) => selection.add_frame(&frame, &mut flow),
-                    None => _ = flow.frame(&frame),
+                    None => _ = flow.process_frame(&frame),
                 }
                 if capture.is_once()
                     && let Some((number, interface)) = capture.interface(frame.number)

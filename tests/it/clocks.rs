@@ -56,7 +56,7 @@ fn nothing_waits_for_a_clock_that_went_back() {
                 let mut flow = Flow::new(FlowLimits::default());
                 let numbered = (1..).zip(&frames).filter(|(number, _)| *number != lost as u64 + 1);
                 for (number, kept) in numbered {
-                    flow.frame(&kept.frame(number));
+                    flow.process_frame(&kept.frame(number));
                 }
                 let last = frames.last().unwrap().time;
                 let arp = [[0xff; 12].as_slice(), &[8, 6], &[0; 46]].concat();
@@ -64,12 +64,12 @@ fn nothing_waits_for_a_clock_that_went_back() {
                     let time = Timestamp(last.0 + 60 * minutes * SECOND);
                     let kept =
                         Kept { time, link: frames[0].link, length: arp.len() as u32, bytes: arp.clone() };
-                    flow.frame(&kept.frame(1_000_000 + minutes as u64));
+                    flow.process_frame(&kept.frame(1_000_000 + minutes as u64));
                 }
                 while flow.next_transaction().is_some() {}
                 flow.finish();
                 while let Some(late) = flow.next_transaction() {
-                    assert!(late.reply.is_none(), "{said}: {} waited: {:?}", late.xid, late.missing());
+                    assert!(late.reply.is_none(), "{said}: {} waited: {:?}", late.xid, late.missing_parts());
                 }
             }
         }

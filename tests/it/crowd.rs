@@ -38,7 +38,7 @@ fn three_hundred_connections_at_once_are_three_hundred_times_the_transactions() 
                 let other = [10, 64, (one >> 8) as u8, one as u8];
                 let kept = of_client(&exhibit.frames[at], [10, 9, 0, 2], other);
                 number += 1;
-                flow.frame(&Kept { time: Timestamp(number * 1000), ..kept }.frame(number as u64));
+                flow.process_frame(&Kept { time: Timestamp(number * 1000), ..kept }.frame(number as u64));
                 transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
             }
         }

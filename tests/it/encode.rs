@@ -113,7 +113,7 @@ fn every_message_of(name: &'static str) -> Counts {
         }
     };
     while let Some(frame) = source.next().unwrap() {
-        flow.frame(&frame);
+        flow.process_frame(&frame);
         hold_all(&mut flow);
     }
     flow.finish();

@@ -57,7 +57,7 @@ pub(crate) fn run<'a>(frames: impl IntoIterator<Item = Numbered<'a>>) -> Outcome
     let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = Vec::new();
     for (number, kept) in frames {
-        flow.frame(&kept.frame(number));
+        flow.process_frame(&kept.frame(number));
         transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
     }
     flow.finish();
@@ -66,7 +66,7 @@ pub(crate) fn run<'a>(frames: impl IntoIterator<Item = Numbered<'a>>) -> Outcome
         transactions,
         undecoded: flow.stats().undecoded_counts().map(|(why, count)| (why.key(), count)).collect(),
         given_up: flow.evicted_counts().map(|(_, count)| count).sum(),
-        captured_twice: flow.stats().captured_twice(),
+        captured_twice: flow.stats().duplicate_frames(),
     }
 }
 
@@ -93,7 +93,7 @@ impl Exhibit {
         assert!(outcome.undecoded.is_empty(), "{name}: {:?}", outcome.undecoded);
         named(&transactions, name);
         for transaction in &transactions {
-            assert_eq!(transaction.missing(), [], "{name}: {transaction:?}");
+            assert_eq!(transaction.missing_parts(), [], "{name}: {transaction:?}");
         }
         let parts = witness::parts(&frames, &transactions);
         Self { name, frames, transactions, parts }
@@ -187,7 +187,7 @@ pub(crate) fn names(transaction: &Transaction, frame: FrameNumber) -> bool {
 /// asked for.
 #[track_caller]
 pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, said: &str) {
-    assert_eq!(now.missing(), before.missing(), "{said}");
+    assert_eq!(now.missing_parts(), before.missing_parts(), "{said}");
     let head = |t: &Transaction| (t.connection.transport, t.xid, t.is_done, t.retry_of);
     assert_eq!(head(now), head(before), "{said}");
     for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
@@ -198,8 +198,8 @@ pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, sa
         let said = format!("{said}: {which:?}");
         assert!(now.bytes == before.bytes, "{said}: bytes");
         assert_eq!(
-            (now.length, &now.gaps, now.rpc_at),
-            (before.length, &before.gaps, before.rpc_at),
+            (now.length, &now.gaps, now.rpc_offset),
+            (before.length, &before.gaps, before.rpc_offset),
             "{said}"
         );
         assert_eq!(now.rpcrdma, before.rpcrdma, "{said}");

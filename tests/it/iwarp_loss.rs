@@ -9,7 +9,7 @@ use crate::tcp_loss::{beginning, facts, read};
 
 /// How many bytes of FPDUs a frame carries.
 fn stream_bytes(kept: &Kept) -> usize {
-    match net::decode(&kept.frame(1), &mut NullObserver).carried {
+    match net::decode(&kept.frame(1), &mut NullObserver).payload {
         DatagramPayload::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => {
             segment.payload.length
         }

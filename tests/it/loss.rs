@@ -46,7 +46,7 @@ fn missing(codes: &[MissingPart], what: What) -> Vec<Range<u64>> {
 fn message(now: &Transaction, before: &Transaction, which: RpcMessageKind, lost: &[&Part], said: &str) {
     let what = What::Message(which);
     let parts: Vec<_> = lost.iter().filter(|part| part.what == what).collect();
-    let codes = now.missing();
+    let codes = now.missing_parts();
     let said_missing = missing(&codes, what);
     let Some(message) = now.message(which) else {
         assert!(codes.contains(&MissingPart::Message(which)), "{said}: {codes:?}");
@@ -88,7 +88,7 @@ fn chunk(now: &Transaction, kind: ChunkKind, index: usize, lost: &[&Part], said:
     }
     let gone = union(lost.iter().filter(|part| part.what == what).map(|part| part.bytes.clone()));
     // The Reply returns a length in whole words; what was not returned is not missed.
-    assert_eq!(missing(&now.missing(), what), gone, "{said}: {what:?}");
+    assert_eq!(missing(&now.missing_parts(), what), gone, "{said}: {what:?}");
 }
 
 /// Takes frames away from a part of a capture, and looks at every Transaction in it.
@@ -120,7 +120,7 @@ fn without(exhibit: &Exhibit, range: &Range<usize>, lost: &[usize]) {
             continue;
         }
         agrees(now, before, &said);
-        assert!(!now.missing().is_empty(), "{said}: nothing is missed of {parts:?}");
+        assert!(!now.missing_parts().is_empty(), "{said}: nothing is missed of {parts:?}");
         message(now, before, RpcMessageKind::Call, &parts, &said);
         message(now, before, RpcMessageKind::Reply, &parts, &said);
         let chunks: BTreeSet<_> = { before.read_chunks.iter().enumerate() }
@@ -187,7 +187,7 @@ fn of_each_rdma_write_its_first_packet_costs_its_own_bytes() {
         let outcome = run((1..).zip(&frames).filter(|(number, _)| *number as usize != lost + 1));
         let said = format!("rxe-v42 without {}", lost + 1);
         assert!(outcome.undecoded.is_empty(), "{said}: {:?}", outcome.undecoded);
-        let codes: Vec<_> = outcome.transactions.iter().flat_map(Transaction::missing).collect();
+        let codes: Vec<_> = outcome.transactions.iter().flat_map(Transaction::missing_parts).collect();
         let [MissingPart::Chunk(ChunkKind::Write | ChunkKind::Reply, _, bytes)] = &codes[..] else {
             panic!("{said}: {codes:?}")
         };

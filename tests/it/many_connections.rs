@@ -36,7 +36,7 @@ impl Connections {
         let frames: Vec<_> = exhibit
             .numbered(0..last)
             .filter(|(number, kept)| {
-                is_message(*number) || is_wanted(&net::decode(&kept.frame(1), &mut NullObserver).carried)
+                is_message(*number) || is_wanted(&net::decode(&kept.frame(1), &mut NullObserver).payload)
             })
             .map(|(_, kept)| kept.clone())
             .collect();
@@ -59,7 +59,7 @@ impl Connections {
             for kept in &mut self.frames {
                 self.sent += 1;
                 kept.time = Timestamp(self.sent as i64 * 10_000);
-                flow.frame(&kept.frame(self.sent));
+                flow.process_frame(&kept.frame(self.sent));
             }
             transactions += std::iter::from_fn(|| flow.next_transaction()).count() as u64;
         }
@@ -87,7 +87,7 @@ fn stays_flat(mut connections: Connections) {
 fn any_number_of_connections_of_rocev2_takes_a_bounded_amount_of_memory() {
     stays_flat(Connections::new(
         0,
-        |carried| matches!(carried, DatagramPayload::Infiniband(packet) if packet.form.service == OpcodeService::Ud),
+        |carried| matches!(carried, DatagramPayload::Infiniband(packet) if packet.properties.service == OpcodeService::Ud),
     ));
 }
 
@@ -101,7 +101,7 @@ fn any_number_of_connections_of_iwarp_takes_a_bounded_amount_of_memory() {
 
 /// Whether a packet is of the connection that the capture is about, and not of MOUNT, NLM or PORTMAP beside it.
 fn is_of_nfs(kept: &Kept) -> bool {
-    match net::decode(&kept.frame(1), &mut NullObserver).carried {
+    match net::decode(&kept.frame(1), &mut NullObserver).payload {
         DatagramPayload::Infiniband(_) => true,
         DatagramPayload::Tcp(tcp) => {
             [tcp.source_port, tcp.destination_port].iter().any(|port| matches!(port.0, 2049 | 20049))
@@ -126,7 +126,7 @@ fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
                     }
                 }
                 number += 1;
-                flow.frame(&Kept { time: Timestamp(number * 10_000), ..kept }.frame(number as u64));
+                flow.process_frame(&Kept { time: Timestamp(number * 10_000), ..kept }.frame(number as u64));
                 while flow.next_transaction().is_some() {}
             }
             // What waits for copies has waited long enough.
@@ -134,7 +134,7 @@ fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
             let arp = [[0xff; 12].as_slice(), &[8, 6], &[0; 46]].concat();
             let link = exhibit.frames[0].link;
             let kept = Kept { time: Timestamp(number * 10_000), link, length: arp.len() as u32, bytes: arp };
-            flow.frame(&kept.frame(number as u64));
+            flow.process_frame(&kept.frame(number as u64));
             while flow.next_transaction().is_some() {}
         };
         use_one(&mut flow, 0);

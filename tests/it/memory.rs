@@ -28,7 +28,7 @@ fn analyse(mut source: CaptureSource) -> u64 {
     let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = 0;
     while let Some(frame) = source.next().unwrap() {
-        flow.frame(&frame);
+        flow.process_frame(&frame);
         transactions += read(&mut flow);
     }
     flow.finish();
@@ -105,7 +105,7 @@ fn data_packets(name: &'static str) -> Vec<Cost> {
     let mut costs = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         let mut meaning = FrameKind::Unrelated;
-        let allocations = measure(|| meaning = flow.frame(&frame));
+        let allocations = measure(|| meaning = flow.process_frame(&frame));
         if let FrameKind::ChunkData { key, kind, chunk } = meaning {
             let transaction = flow.transaction(key).unwrap();
             let segments = match kind {
@@ -117,8 +117,8 @@ fn data_packets(name: &'static str) -> Vec<Cost> {
                 let packet = packet(&frame);
                 costs.push(Cost {
                     kind,
-                    place: packet.form.place,
-                    operation: packet.form.operation,
+                    place: packet.properties.position,
+                    operation: packet.properties.operation,
                     allocations,
                 });
             }
@@ -130,7 +130,7 @@ fn data_packets(name: &'static str) -> Vec<Cost> {
 
 fn packet<'a>(frame: &Frame<'a>) -> InfinibandPacket<'a> {
     let datagram = nfsrdma_dissectors::net::decode(frame, &mut nfsrdma_dissectors::field::NullObserver);
-    match datagram.carried {
+    match datagram.payload {
         DatagramPayload::Infiniband(packet) => packet,
         other => panic!("{other:?}"),
     }
@@ -222,7 +222,7 @@ fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
         for connection in connections {
             for (at, bytes) in (0u64..).zip(capture.of(connection)) {
                 let number = u64::from(connection) * 4 + at + 1;
-                flow.frame(&Frame {
+                flow.process_frame(&Frame {
                     number: nfsrdma_dissectors::frame::FrameNumber(number),
                     time: nfsrdma_dissectors::frame::Timestamp(number as i64 * 10_000),
                     link: nfsrdma_dissectors::frame::LinkType::ETHERNET,

@@ -86,7 +86,7 @@ fn told(transaction: &Transaction) -> String {
     let ends = (connection.transport, connection.client, connection.server, direction);
     let both = [message(RpcMessageKind::Call), message(RpcMessageKind::Reply)];
     let times = (transaction.latency_ns(), transaction.phases());
-    format!("{xid} {ends:?} {retry_of:?} {both:?} {moved:?} {times:?} {:?}", transaction.missing())
+    format!("{xid} {ends:?} {retry_of:?} {both:?} {moved:?} {times:?} {:?}", transaction.missing_parts())
 }
 
 fn all(transactions: &[Transaction]) -> Vec<String> {

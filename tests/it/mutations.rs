@@ -86,7 +86,7 @@ fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Ou
     let mut transactions = Vec::new();
     for (number, kept) in (1..).zip(frames) {
         let mut watcher = Watcher::default();
-        let (_, meaning) = flow.observed_frame(&kept.frame(number), &mut watcher);
+        let (_, meaning) = flow.process_frame_observed(&kept.frame(number), &mut watcher);
         if let FrameKind::Message { key, .. } = meaning {
             // It may have been given out already where a bound is reached.
             assert!(flow.transaction(key).is_none_or(|transaction| transaction.index == 0));
@@ -104,7 +104,7 @@ fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Ou
 }
 
 fn read(transaction: &Transaction) -> RpcSummary {
-    transaction.missing();
+    transaction.missing_parts();
     if let (Some(phases), Some(latency)) = (transaction.phases(), transaction.latency_ns()) {
         let parts = phases.named_durations().map(|(_, ns)| ns);
         assert_eq!(parts.iter().sum::<u64>(), latency, "{transaction:?}");
@@ -129,9 +129,9 @@ fn read(transaction: &Transaction) -> RpcSummary {
 
 /// How many messages could begin or be in these packets.
 fn sends<'a>(frames: impl IntoIterator<Item = &'a Kept>) -> usize {
-    let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut NullObserver).carried {
+    let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut NullObserver).payload {
         DatagramPayload::Infiniband(packet) => {
-            usize::from(packet.form.operation == infiniband::PacketOperation::Send)
+            usize::from(packet.properties.operation == infiniband::PacketOperation::Send)
         }
         // The datagram may be one when it is whole.
         DatagramPayload::Fragment(_) => 1,
@@ -251,10 +251,10 @@ fn narrow() -> FlowLimits {
             fragments: 4,
             max_age_ns: 1_000_000_000,
         },
-        early_bytes: 16 << 10,
+        reorder_bytes: 16 << 10,
         chunk_content_bytes: 500,
         dialect: None,
-        keep_data: true,
+        keep_file_data: true,
         check_icrc: true,
         record_frame_events: true,
         report_closed_connections: true,
@@ -345,7 +345,7 @@ fn one_lost_packet_invents_no_transaction_and_no_operation_or_status() {
         // One packet is of one message or of one chunk, so that everything else is untouched.
         let named = by_name(&found);
         let gone = expected.keys().filter(|name| !named.contains_key(*name)).count();
-        let is_partial = |t: &&Transaction| !t.missing().is_empty();
+        let is_partial = |t: &&Transaction| !t.missing_parts().is_empty();
         let partial = found.iter().filter(is_partial).count();
         assert!(gone + partial <= 1, "{said}: {gone} gone, {partial} partial");
     }
@@ -379,7 +379,7 @@ fn the_capture_that_the_others_are_compared_with_is_whole() {
     let reverse = transactions.iter().filter(|t| t.direction == CallDirection::Reverse).count();
     assert!(reverse > 0 && transactions.len() > 30, "{reverse} of {}", transactions.len());
     for transaction in &transactions {
-        assert_eq!(transaction.missing(), [], "{transaction:?}");
+        assert_eq!(transaction.missing_parts(), [], "{transaction:?}");
         assert!(matches!(read(transaction).operation, Some(CallOperation::Named(_))));
     }
 }

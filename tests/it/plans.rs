@@ -89,12 +89,12 @@ fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
 fn of_a_lossy_capture_each_step_has_its_reason_too() {
     let frames = crate::mutations::frames("rxe-v42");
     for every in [3, 7, 20, 50] {
-        let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
+        let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
         let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::KEPT).unwrap();
         let mut transactions = 0;
         for (number, kept) in (1..).zip(&frames) {
             if number % every != 0 {
-                flow.frame(&kept.frame(number));
+                flow.process_frame(&kept.frame(number));
             }
         }
         flow.finish();

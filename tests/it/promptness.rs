@@ -18,9 +18,11 @@ fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
     let mut flow = Flow::new(FlowLimits { emit_on_acknowledgment: prompt, ..FlowLimits::default() });
     let (mut all, mut waited) = (Vec::new(), Vec::new());
     while let Some(frame) = source.next().unwrap() {
-        flow.frame(&frame);
+        flow.process_frame(&frame);
         while let Some(transaction) = flow.next_transaction() {
-            waited.extend(transaction.reply.as_ref().and_then(|reply| frame.time.since(reply.end_time)));
+            waited.extend(
+                transaction.reply.as_ref().and_then(|reply| frame.time.nanoseconds_since(reply.end_time)),
+            );
             all.push(about(&transaction));
         }
     }

@@ -16,12 +16,12 @@ type Facts = BTreeMap<(u32, bool), String>;
 fn read(frames: &[Kept]) -> (Facts, Vec<String>, Vec<String>) {
     let mut flow = Flow::new(FlowLimits::default());
     for (number, frame) in (1..).zip(frames) {
-        flow.frame(&frame.frame(number));
+        flow.process_frame(&frame.frame(number));
     }
     flow.finish();
     let (mut facts, mut incomplete) = (Facts::new(), Vec::new());
     while let Some(transaction) = flow.next_transaction() {
-        let missing: Vec<_> = transaction.missing().iter().map(ToString::to_string).collect();
+        let missing: Vec<_> = transaction.missing_parts().iter().map(ToString::to_string).collect();
         if !missing.is_empty() {
             incomplete.push(format!("{} {}", transaction.xid, missing.join(" ")));
         }

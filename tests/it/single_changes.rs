@@ -12,7 +12,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_inspect::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
 use nfsrdma_inspect::analysis::comparison::capture::ComparedCapture;
-use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
+use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_inspect::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
 use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
 use nfsrdma_inspect::analysis::comparison::record::ComparisonRecord;
@@ -24,11 +24,11 @@ use crate::mutations::{Kept, frames};
 fn transactions<'a>(
     frames: impl IntoIterator<Item = (u64, &'a Kept)>,
 ) -> (Vec<Transaction>, ComparedCapture) {
-    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
+    let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     let mut trace = ComparedCapture::default();
     for (number, kept) in frames {
         trace.frames += 1;
-        flow.frame(&kept.frame(number));
+        flow.process_frame(&kept.frame(number));
     }
     flow.finish();
     trace.record_flow_counts(&flow);
@@ -100,7 +100,7 @@ fn compared_by(selection: ComparisonOptions, before: &Before, after: &[Transacti
         ComparisonSide::A => a.next(),
         ComparisonSide::B => b.next().map(|transaction| recorded(&mut recorder, transaction)),
     };
-    let Ok(()) = comparison.drive(next, |difference| {
+    let Ok(()) = comparison.run(next, |difference| {
         found.push(difference);
         Ok::<_, Infallible>(())
     });
@@ -144,7 +144,7 @@ fn checked(before: &Before, after: &[Transaction], mut trace: ComparedCapture) -
         trace.transaction(transaction, &record);
         Some((client, record))
     };
-    let Ok(()) = checking.drive(next, &mut tell);
+    let Ok(()) = checking.run(next, &mut tell);
     let Ok(()) = checking.finish(&trace, tell);
     found
 }
@@ -152,7 +152,7 @@ fn checked(before: &Before, after: &[Transaction], mut trace: ComparedCapture) -
 /// Whether a difference is at a frame: of either side, or of the definition of an identity.
 fn is_at(difference: &Difference, frames: &[u64]) -> bool {
     let shows = |half: &DifferenceSide| {
-        let places = half.place.into_iter().flat_map(|place| [place.call, place.reply]).flatten();
+        let places = half.location.into_iter().flat_map(|place| [place.call, place.reply]).flatten();
         let mut numbers = places.chain(half.frame).map(|frame| frame.0);
         let text = half.value.as_deref().unwrap_or_default();
         let since = text.rsplit_once("in frame ").and_then(|(_, frame)| frame.parse().ok());
@@ -268,7 +268,7 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
 
 /// Whether a change of a field is to be told.
 fn is_told(field: &Field, above: &str, is_call: bool) -> bool {
-    !matches!(role_of(field.name, above, is_call), CompareClass::Varies(_) | CompareClass::Racing(_))
+    !matches!(class_of_field(field.name, above, is_call), CompareClass::Varies(_) | CompareClass::Racing(_))
 }
 
 /// Every field of every operation, one change each: the lowest bit of its last byte.
@@ -297,7 +297,7 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
                     continue;
                 }
                 let is_identity =
-                    matches!(role_of(spot.field.name, spot.above, is_call), CompareClass::Identity(_));
+                    matches!(class_of_field(spot.field.name, spot.above, is_call), CompareClass::Identity(_));
                 let more = match (spot.is_structure, is_identity) {
                     (true, _) => More::Structure,
                     (false, true) => More::Nothing,
@@ -363,7 +363,7 @@ fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut changes = Vec::new();
     // What is missing anyway has no hash that could change.
-    for transaction in transactions.iter().filter(|transaction| transaction.missing().is_empty()) {
+    for transaction in transactions.iter().filter(|transaction| transaction.missing_parts().is_empty()) {
         let items = transaction.read_chunks.iter().filter(|chunk| chunk.position != Some(0));
         for chunk in items.chain(&transaction.write_chunks) {
             let segment = chunk.segments.first().unwrap();

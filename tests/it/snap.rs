@@ -230,7 +230,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                 let before = expected.get(name).unwrap_or_else(|| panic!("{said}: {name:x?} is invented"));
                 let said = format!("{said}: {name:x?}");
                 agrees(now, before, &said);
-                let codes: Vec<_> = now.missing().iter().map(ToString::to_string).collect();
+                let codes: Vec<_> = now.missing_parts().iter().map(ToString::to_string).collect();
                 for (side, which) in [("call", RpcMessageKind::Call), ("reply", RpcMessageKind::Reply)] {
                     let whole = before.message(which).unwrap();
                     let is_whole = now.message(which).is_some_and(|message| message.bytes == whole.bytes);
@@ -243,7 +243,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                     let chunks = t.read_chunks.iter().chain(&t.write_chunks).chain(&t.reply_chunk);
                     chunks.map(|chunk| chunk.moved_bytes()).sum::<u64>()
                 };
-                if now.call.as_ref().is_some_and(|call| call.rpc_at.is_some()) {
+                if now.call.as_ref().is_some_and(|call| call.rpc_offset.is_some()) {
                     assert!(moved(now) == moved(before), "{said}: {} of {}", moved(now), moved(before));
                 }
             }

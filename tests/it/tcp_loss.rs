@@ -19,7 +19,7 @@ pub(crate) type Transactions = BTreeMap<(Option<u32>, u32), Transaction>;
 pub(crate) fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transactions, Vec<String>) {
     let mut flow = Flow::new(FlowLimits::default());
     for (number, kept) in frames {
-        flow.frame(&kept.frame(number as u64 + 1));
+        flow.process_frame(&kept.frame(number as u64 + 1));
     }
     flow.finish();
     let mut transactions = Transactions::new();
@@ -33,7 +33,7 @@ pub(crate) fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (
 
 pub(crate) fn facts(transaction: &Transaction) -> String {
     let facts = transaction.with_messages(|reading| reading.summary());
-    format!("{:?} {:?} {:?}", facts.operation, facts.status, transaction.missing())
+    format!("{:?} {:?} {:?}", facts.operation, facts.status, transaction.missing_parts())
 }
 
 fn carries(transaction: &Transaction, frame: u64) -> bool {
@@ -54,8 +54,8 @@ fn each_frame_lost_in_turn(name: &str, count: usize) {
         for (name, transaction) in &whole {
             let now = found.get(name);
             if carries(transaction, lost as u64 + 1) {
-                let is_missed = now.is_none_or(|now| now.missing() != transaction.missing());
-                assert!(is_missed, "{at}: {name:x?} misses {:?}", now.map(|now| now.missing()));
+                let is_missed = now.is_none_or(|now| now.missing_parts() != transaction.missing_parts());
+                assert!(is_missed, "{at}: {name:x?} misses {:?}", now.map(|now| now.missing_parts()));
                 let statuses = now.map(|now| now.with_messages(|reading| reading.summary()).status);
                 let status = transaction.with_messages(|reading| reading.summary()).status;
                 assert!(statuses.flatten().is_none_or(|now| Some(now) == status), "{at}: {name:x?}");

@@ -102,11 +102,12 @@ fn run(
         }
     };
     while let Some(frame) = source.next().unwrap() {
-        let (datagram, _) = flow.observed_frame(&frame, heard);
-        match &datagram.carried {
+        let (datagram, _) = flow.process_frame_observed(&frame, heard);
+        match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
-                let message = Mad::of(packet, heard).and_then(|mad| cm::CmMessage::decode(&mad, heard));
-                if let Some(private) = message.as_ref().and_then(cm::CmMessage::private) {
+                let message =
+                    Mad::from_packet(packet, heard).and_then(|mad| cm::CmMessage::decode(&mad, heard));
+                if let Some(private) = message.as_ref().and_then(cm::CmMessage::private_data) {
                     PrivateData::find(private.bytes, private.at, heard);
                 }
             }
@@ -167,7 +168,7 @@ impl<'a> Observer<'a> for Covered {
 
     fn leave(&mut self, _: usize) {}
 
-    fn notation(&mut self, bytes: Range<usize>) {
+    fn structural_bytes(&mut self, bytes: Range<usize>) {
         self.tell(bytes);
     }
 
@@ -186,13 +187,13 @@ impl<'a> Observer<'a> for Covered {
 fn every_byte_is_told(capture: &str) -> u64 {
     let mut messages = 0;
     run(capture, &mut Heard::default(), |transaction, reading, _| {
-        if !transaction.missing().is_empty() {
+        if !transaction.missing_parts().is_empty() {
             return;
         }
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let Some(record) = transaction.message(which) else { continue };
             let at = format!("{capture}: the {which:?} in {:?} of {transaction:?}", record.frames);
-            let header = record.rpc_at.filter(|_| record.rpcrdma.is_some()).unwrap_or(0);
+            let header = record.rpc_offset.filter(|_| record.rpcrdma.is_some()).unwrap_or(0);
             let mut covered = Covered::new(0, header);
             reading.observe_rpcrdma(which, &mut covered).unwrap();
             assert!(covered.untold().is_empty(), "RPC-over-RDMA header: {at}");
@@ -221,7 +222,7 @@ fn no_byte_of_a_complete_message_is_left_out() {
 
 #[test]
 fn every_field_that_is_told_is_in_the_registry_with_its_type() {
-    let registry = catalog::all();
+    let registry = catalog::all_fields();
     let known: BTreeMap<&str, Vec<FieldKind>> = registry
         .fields()
         .map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect()))

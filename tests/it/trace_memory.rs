@@ -71,20 +71,20 @@ fn messages(xid: u32, is_lookup: bool, file: u32) -> [Vec<u8>; 2] {
         call.word(word);
     }
     // As long as a credential can be (RFC 5531 section 8.2).
-    call.opaque(&[0; 400]);
+    call.append_opaque(&[0; 400]);
     call.word(0);
     call.word(0);
     for word in [xid, 1, 0, 0, 0, 0, 0] {
         reply.word(word);
     }
     if is_lookup {
-        call.opaque(&handle(0));
-        call.opaque(format!("file-{file:08}").as_bytes());
-        reply.opaque(&handle(file));
+        call.append_opaque(&handle(0));
+        call.append_opaque(format!("file-{file:08}").as_bytes());
+        reply.append_opaque(&handle(file));
         reply.word(0);
         reply.word(0);
     } else {
-        call.opaque(&handle(file));
+        call.append_opaque(&handle(file));
         call.word(0x3f);
         reply.word(0);
         reply.word(0x1f);
@@ -104,7 +104,7 @@ fn compile<W: Write + Seek>(
         for (is_call, message) in [true, false].into_iter().zip(messages(number, is_lookup, file(number))) {
             let bytes = datagram(is_call, &message);
             let at = u64::from(number) * 2 + u64::from(!is_call);
-            flow.frame(&Frame {
+            flow.process_frame(&Frame {
                 number: FrameNumber(at + 1),
                 time: Timestamp(at as i64 * 1_000),
                 link: LinkType::ETHERNET,
@@ -119,7 +119,7 @@ fn compile<W: Write + Seek>(
 }
 
 fn limits() -> FlowLimits {
-    FlowLimits { keep_data: true, lingering_transactions: 256, ..FlowLimits::default() }
+    FlowLimits { keep_file_data: true, lingering_transactions: 256, ..FlowLimits::default() }
 }
 
 #[test]

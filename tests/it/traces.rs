@@ -9,7 +9,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr;
-use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
+use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::replay::compile::{TraceCompileCounts, TraceCompiler};
@@ -58,9 +58,9 @@ pub(crate) fn open(trace: &[u8]) -> TraceReader<Cursor<&[u8]>> {
 
 fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
     let mut source = CaptureSource::open([captures::path(name)]).unwrap();
-    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
+    let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     while let Some(frame) = source.next().unwrap() {
-        flow.frame(&frame);
+        flow.process_frame(&frame);
         while let Some(transaction) = flow.next_transaction() {
             take(&transaction);
         }
@@ -74,7 +74,7 @@ fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
 /// A message that was captured whole.
 fn said(transaction: &Transaction, which: RpcMessageKind) -> Option<Sent> {
     let message = transaction.message(which)?;
-    let is_whole = transaction.missing().is_empty() && message.bytes.len() >= message.length;
+    let is_whole = transaction.missing_parts().is_empty() && message.bytes.len() >= message.length;
     let length = transaction.rpc_length(which).filter(|_| is_whole)?;
     let bytes = transaction
         .with_messages(|reading| reading.rpc_bytes(which).map(|(bytes, _)| bytes.to_vec()))
@@ -287,7 +287,7 @@ impl<'a> Observer<'a> for Others {
     fn leave(&mut self, _: usize) {}
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
-        if !matches!(role_of(field.name, "", true), CompareClass::Identity(_)) {
+        if !matches!(class_of_field(field.name, "", true), CompareClass::Identity(_)) {
             self.0.push(format!("{} {value:?}", field.name));
         }
     }

@@ -30,7 +30,7 @@ type Step = (String, String, Vec<u8>);
 
 /// The NFS Calls of a capture in the order of their Calls, NULL apart.
 fn workload(name: &str) -> Vec<Step> {
-    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
+    let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     let mut steps = Vec::new();
     let mut take = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
@@ -38,7 +38,7 @@ fn workload(name: &str) -> Vec<Step> {
         }
     };
     for (number, kept) in (1..).zip(frames(name)) {
-        flow.frame(&kept.frame(number));
+        flow.process_frame(&kept.frame(number));
         take(&mut flow);
     }
     flow.finish();

@@ -43,7 +43,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
             continue;
         }
         agrees(now, before, &said);
-        let codes = now.missing();
+        let codes = now.missing_parts();
         for code in &codes {
             let is_right = match code {
                 // A cut takes bytes away, and leaves none that cannot be decoded.

@@ -231,9 +231,9 @@ fn the_icrc_is_checked_inside_of_a_tunnel() {
     let checked = |frames: &[Kept]| {
         let mut flow = Flow::new(FlowLimits { check_icrc: true, ..FlowLimits::default() });
         for (number, kept) in (1..).zip(frames) {
-            flow.frame(&kept.frame(number));
+            flow.process_frame(&kept.frame(number));
         }
-        (flow.icrc().good, flow.icrc().bad, flow.icrc().unknown)
+        (flow.icrc_counts().good, flow.icrc_counts().bad, flow.icrc_counts().unknown)
     };
     assert_eq!(checked(&frames), (frames.len() as u64, 0, 0));
     for (name, wrap) in TUNNELS {

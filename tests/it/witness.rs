@@ -61,7 +61,7 @@ pub(crate) fn parts(frames: &[Kept], transactions: &[Transaction]) -> Vec<Vec<Pa
         let frame = kept.frame(at as u64 + 1);
         let datagram = net::decode(&frame, &mut NullObserver);
         let (source, destination) = (datagram.source, datagram.destination);
-        match &datagram.carried {
+        match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
                 packets.packet(at, source, destination, packet, &mut witness)
             }
@@ -118,7 +118,7 @@ impl Witness<'_> {
                 let numbers = frames.iter().map(|(frame, _)| *frame as u64 + 1);
                 assert!(numbers.eq(message.frames.iter().map(|frame| frame.0)), "{frames:?} {message:?}");
                 self.messages += 1;
-                let rpc = |at: usize| at.saturating_sub(message.rpc_at.unwrap()) as u64;
+                let rpc = |at: usize| at.saturating_sub(message.rpc_offset.unwrap()) as u64;
                 for (frame, range) in frames {
                     self.parts[*frame].push(Part {
                         transaction: *index,
@@ -218,14 +218,14 @@ impl Packets {
         packet: &InfinibandPacket<'_>,
         witness: &mut Witness<'_>,
     ) {
-        let (payload, place) = (packet.payload.bytes, packet.form.place);
+        let (payload, place) = (packet.payload.bytes, packet.properties.position);
         let length = payload.len() as u64;
         let memory = packet.reth.map(|reth| Memory {
             handle: reth.r_key.0,
             offset: reth.va,
             length: reth.dmalen.into(),
         });
-        match packet.form.operation {
+        match packet.properties.operation {
             PacketOperation::Send => {
                 let (bytes, frames) = self.sends.entry(source).or_default();
                 frames.push((at, bytes.len()..bytes.len() + payload.len()));

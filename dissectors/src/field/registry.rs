@@ -52,14 +52,14 @@ pub struct RegisteredField {
 pub struct Registry {
     fields: BTreeMap<&'static str, Vec<RegisteredField>>,
     /// Names of visited types, so that recursive types end.
-    walked: FxHashSet<&'static str>,
+    visited_types: FxHashSet<&'static str>,
     /// Layer of the fields added next.
     layer: DecodeLayer,
 }
 
 impl Registry {
     /// Sets the layer of the fields added next.
-    pub fn at(&mut self, layer: DecodeLayer) -> &mut Self {
+    pub fn set_layer(&mut self, layer: DecodeLayer) -> &mut Self {
         self.layer = layer;
         self
     }
@@ -86,8 +86,8 @@ impl Registry {
     }
 
     /// Returns `true` on the first visit of `T`.
-    pub fn is_first<T>(&mut self) -> bool {
-        self.walked.insert(type_name::<T>())
+    pub fn mark_visited<T>(&mut self) -> bool {
+        self.visited_types.insert(type_name::<T>())
     }
 
     fn add(&mut self, field: &'static Field, names: &'static [FlagName], structure: &'static str) {
@@ -123,7 +123,7 @@ pub struct FieldDoc {
 }
 
 /// Prefixes that start a source.
-const SOURCES: [&str; 11] = [
+const SOURCE_PREFIXES: [&str; 11] = [
     "RFC ",
     "NFS over RDMA (SIGCOMM 2003)",
     "draft-",
@@ -138,7 +138,7 @@ const SOURCES: [&str; 11] = [
 ];
 
 /// Prefixes of field names that are defined only in an XDR file, not in a specification.
-const WITHOUT_SPECIFICATION: [(&str, &str); 9] = [
+const XDR_FILE_PREFIXES: [(&str, &str); 9] = [
     ("nfsacl.", "nfs_acl.x"),
     ("nfs.access_check", "nfs_acl.x"),
     ("nfs.access_rights", "nfs_acl.x"),
@@ -152,10 +152,10 @@ const WITHOUT_SPECIFICATION: [(&str, &str); 9] = [
 
 impl FieldDoc {
     /// Splits a documentation comment into description and source.
-    pub fn of(doc: &str) -> Self {
+    pub fn parse(doc: &str) -> Self {
         let mut said = Self::default();
         for sentence in sentences(doc) {
-            let begins = SOURCES.iter().filter_map(|source| sentence.find(source)).min();
+            let begins = SOURCE_PREFIXES.iter().filter_map(|source| sentence.find(source)).min();
             let (text, source) = sentence.split_at(begins.unwrap_or(sentence.len()));
             let text = text.trim_end_matches([' ', ':', '(', '.']).trim();
             let is_about_another = !said.source.is_empty() && !text.is_empty();
@@ -202,9 +202,9 @@ fn sentences(text: &str) -> impl Iterator<Item = String> + '_ {
 
 impl RegisteredField {
     /// Returns the field's description and source, with the structure's as fallback.
-    pub fn said(&self) -> FieldDoc {
-        let own = FieldDoc::of(if self.field.doc == self.structure { "" } else { self.field.doc });
-        let structure = FieldDoc::of(self.structure);
+    pub fn doc(&self) -> FieldDoc {
+        let own = FieldDoc::parse(if self.field.doc == self.structure { "" } else { self.field.doc });
+        let structure = FieldDoc::parse(self.structure);
         let text = match (own.text.as_str(), structure.text.as_str()) {
             ("", "") => self.field.label.to_owned(),
             ("", structure) => {
@@ -226,7 +226,7 @@ impl RegisteredField {
                 format!("InfiniBand Architecture Specification volume 1, {}{section}", word.to_lowercase());
         }
         if source.is_empty() {
-            let file = WITHOUT_SPECIFICATION.iter().find(|(start, _)| self.field.name.starts_with(start));
+            let file = XDR_FILE_PREFIXES.iter().find(|(start, _)| self.field.name.starts_with(start));
             source = file.map_or(String::new(), |(_, file)| format!("the Solaris and Linux {file}"));
         }
         FieldDoc { text, source }
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn said(doc: &str) -> (String, String) {
-        let FieldDoc { text, source } = FieldDoc::of(doc);
+        let FieldDoc { text, source } = FieldDoc::parse(doc);
         (text, source)
     }
 

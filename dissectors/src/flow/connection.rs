@@ -333,7 +333,7 @@ impl ConnectionTable {
         let ends = self.slots.iter().flat_map(|(_, connection)| [&connection.a, &connection.b]);
         (
             self.slots.len().max(self.paths.len().div_ceil(2)).max(unpaired),
-            ends.map(|end| end.requests.held_bytes()).sum(),
+            ends.map(|end| end.requests.partial_message_bytes()).sum(),
         )
     }
 
@@ -421,7 +421,7 @@ impl ConnectionTable {
             found.map(|found| (found, candidates.next().is_none()))
         };
         // A mirror port may keep the VLAN tags of one direction and remove those of the other.
-        let found = find(|one, other| one == other).or_else(|| find(Tenant::may_be));
+        let found = find(|one, other| one == other).or_else(|| find(Tenant::may_match));
         match (found.filter(|(_, is_certain)| *is_certain).map(|(found, _)| found), own) {
             (Some((at, sender)), own) => {
                 let joined = own.map(|(joined, _)| joined);

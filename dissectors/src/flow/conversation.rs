@@ -162,7 +162,7 @@ impl RpcConversation {
         operation: RdmaOperation<'_>,
     ) -> FrameKind {
         match operation {
-            RdmaOperation::Write { handle, offset, data, owner } => {
+            RdmaOperation::Write { handle, offset, data, attribution: owner } => {
                 if owner.0.is_none() {
                     *owner =
                         self.find_segment(desk.transaction_table, sender.peer(), handle, offset, data.length);
@@ -175,14 +175,14 @@ impl RpcConversation {
                     self.unknown_memory_reason(UndecodedReason::WriteToUnknownMemory),
                 )
             }
-            RdmaOperation::ReadResponse { offset, data, owner } => record_payload(
+            RdmaOperation::ReadResponse { offset, data, attribution: owner } => record_payload(
                 desk,
                 owner,
                 offset,
                 &data,
                 self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
             ),
-            RdmaOperation::ReadRequest { handle, offset, length, owner } => {
+            RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
                     *owner = self.find_segment(desk.transaction_table, sender.peer(), handle, offset, length);
                 }
@@ -193,9 +193,15 @@ impl RpcConversation {
                     self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
                 )
             }
-            RdmaOperation::Send { message, owner } => self.handle_message(desk, sender, &message, owner),
-            RdmaOperation::SendAgain { owner, ends } => record_retransmission(desk, owner, ends),
-            RdmaOperation::TrailerAgain { owner } => trailer::record_retransmitted_trailer(desk, owner),
+            RdmaOperation::Send { message, attribution: owner } => {
+                self.handle_message(desk, sender, &message, owner)
+            }
+            RdmaOperation::SendRetransmission { attribution: owner, ends } => {
+                record_retransmission(desk, owner, ends)
+            }
+            RdmaOperation::TrailerRetransmission { attribution: owner } => {
+                trailer::record_retransmitted_trailer(desk, owner)
+            }
         }
     }
 
@@ -255,17 +261,17 @@ impl RpcConversation {
         };
         let mut transaction = Transaction { quiet_ns, ..empty_transaction(xid) };
         if let Some(stall) = call.stall {
-            transaction.stall(stall);
+            transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        let program = store_call_chunks(&mut transaction, envelope, cursor, desk.limits.keep_data);
+        let program = store_call_chunks(&mut transaction, envelope, cursor, desk.limits.keep_file_data);
         self.open_transaction(desk, sender, transaction, program, answered)
     }
 
     /// Updates the time of the last message. Returns the nanoseconds since the message before, if there was one.
     fn update_last_message_time(&mut self, message: &MessageRecord) -> Option<u64> {
         let end = self.last_message_time.map_or(message.end_time, |last| last.max(message.end_time));
-        message.time.since(self.last_message_time.replace(end)?)
+        message.time.nanoseconds_since(self.last_message_time.replace(end)?)
     }
 
     /// Looks up the XID of a Call, and records the Call if it is a copy.
@@ -307,7 +313,7 @@ impl RpcConversation {
         answered: Option<TransactionKey>,
     ) -> TransactionKey {
         if answered.is_none()
-            && desk.transaction_table.open() >= desk.limits.open_transactions
+            && desk.transaction_table.open_count() >= desk.limits.open_transactions
             && let Some(oldest) = desk.transaction_table.oldest_open()
         {
             desk.transaction_table.close(oldest, *desk.packet_meta);
@@ -328,7 +334,7 @@ impl RpcConversation {
                 requester: sender,
                 state: TransactionState::Open,
                 repeated_by: None,
-                weight: 0,
+                counted_bytes: 0,
                 is_reply_acknowledged: false,
                 is_refused: desk.packet_meta.is_refused(),
             }),
@@ -360,7 +366,7 @@ impl RpcConversation {
     ) {
         let Some(entry) = desk.transaction_table.get_mut(key) else { return };
         self.remove_advertised_memory(key, entry);
-        store_call_chunks(&mut entry.transaction, envelope, rpc, desk.limits.keep_data);
+        store_call_chunks(&mut entry.transaction, envelope, rpc, desk.limits.keep_file_data);
         self.advertise(desk.transaction_table, key, |at| !at.is_reply_segment());
     }
 
@@ -413,7 +419,7 @@ impl RpcConversation {
         else {
             let mut transaction = empty_transaction(xid);
             if let Some(stall) = stall {
-                transaction.stall(stall);
+                transaction.record_stall(stall);
             }
             transaction.reply = Some(reply);
             let entry = TransactionEntry {
@@ -422,7 +428,7 @@ impl RpcConversation {
                 requester,
                 state: TransactionState::Open,
                 repeated_by: None,
-                weight: 0,
+                counted_bytes: 0,
                 is_reply_acknowledged: false,
                 is_refused: desk.packet_meta.is_refused(),
             };
@@ -452,17 +458,17 @@ impl RpcConversation {
             if requester == ConnectionSide::A { a } else { b }
         };
         if let Some(since) = credits.exhausted_since.take() {
-            transaction.credit_use.at_limit_ns = now.since(since).unwrap_or(0);
+            transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
         }
         match envelope {
             Some(envelope) => {
                 envelope.set_reply(transaction, reply);
-                retain_read_results(transaction, desk.limits.keep_data);
+                retain_read_results(transaction, desk.limits.keep_file_data);
             }
             None => transaction.reply = Some(reply),
         }
         if let Some(stall) = stall {
-            transaction.stall(stall);
+            transaction.record_stall(stall);
         }
         entry.is_refused = desk.packet_meta.is_refused();
         desk.transaction_table.close(key, *desk.packet_meta);
@@ -534,7 +540,7 @@ fn store_call_chunks(
     let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok();
     let call = rpc.as_ref().and_then(rpc::RpcMsg::call);
     let text = call
-        .and_then(|call| Procedure::of(call.prog, call.vers, call.proc))
+        .and_then(|call| Procedure::from_numbers(call.prog, call.vers, call.proc))
         .filter(|_| !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty())
         .map(|procedure| nfs::text_items(procedure, arguments))
         .unwrap_or_default();
@@ -562,7 +568,7 @@ fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
         let mut arguments = Cursor::new(call.inline_bytes()).with_length(call.length);
         let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok()?;
         let head = rpc.call()?;
-        let procedure = Procedure::of(head.prog, head.vers, head.proc)?;
+        let procedure = Procedure::from_numbers(head.prog, head.vers, head.proc)?;
         Some(nfs::text_items(procedure, arguments).reply)
     };
     if keep_data || has_text() == Some(true) {
@@ -595,7 +601,7 @@ fn empty_transaction(xid: Xid) -> Transaction {
 fn inline_message_cursor<'a>(message: &RdmaMessage<'a>, envelope: &RpcRdmaTransportHeader) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
-    let _ = cursor.take(envelope.rpc_at.unwrap_or(usize::MAX).min(message.bytes.len()));
+    let _ = cursor.take(envelope.rpc_offset.unwrap_or(usize::MAX).min(message.bytes.len()));
     cursor
 }
 
@@ -627,7 +633,7 @@ fn message_record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) 
         bytes: message.bytes.to_vec(),
         length: message.length,
         gaps: message.gaps.to_vec(),
-        rpc_at: envelope.rpc_at,
+        rpc_offset: envelope.rpc_offset,
     }
 }
 
@@ -641,7 +647,11 @@ fn record_payload(
     unknown: UndecodedReason,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        return if data.length == 0 { FrameKind::EmptyOperation } else { desk.stats.undecoded(unknown) };
+        return if data.length == 0 {
+            FrameKind::EmptyOperation
+        } else {
+            desk.stats.count_undecoded(unknown)
+        };
     };
     if desk.limits.record_frame_events {
         desk.transaction_table.record_event(
@@ -662,7 +672,7 @@ fn record_payload(
     let (is_heavy, is_pool_used_up) =
         (desk.transaction_table.is_memory_short(), desk.transaction_table.is_pool_used_up());
     let Some((chunk, index)) = desk.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) else {
-        return desk.stats.undecoded(unknown);
+        return desk.stats.count_undecoded(unknown);
     };
     if !desk.packet_meta.is_duplicate() {
         chunk.extend_times(desk.packet_meta.accepted_time());
@@ -700,7 +710,7 @@ fn record_read_request(
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
         return match length {
             0 => FrameKind::EmptyOperation,
-            _ => desk.stats.undecoded(unknown),
+            _ => desk.stats.count_undecoded(unknown),
         };
     };
     if desk.limits.record_frame_events {
@@ -724,7 +734,7 @@ fn record_read_request(
             chunk.extend_times(sight.time);
         }
         if let Some((since, entry)) = last.zip(desk.transaction_table.get_mut(key)) {
-            entry.transaction.stall(Stall { since, until: sight.time });
+            entry.transaction.record_stall(Stall { since, until: sight.time });
         }
     }
     FrameKind::ReadRequest { key, chunk: at.chunk() }
@@ -737,7 +747,7 @@ fn record_chunk_stall(desk: &mut RpcContext<'_>, key: TransactionKey, at: Segmen
     // A stall cannot begin before the first transfer of the chunk.
     let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
     let since = first.map_or(stall.since, |first| first.max(stall.since));
-    entry.transaction.stall(Stall { since, ..stall });
+    entry.transaction.record_stall(Stall { since, ..stall });
 }
 
 /// Records a retransmitted packet of a message; `ends` says that it is the message's last packet.
@@ -747,14 +757,14 @@ pub(super) fn record_retransmission(
     ends: bool,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        return desk.stats.undecoded(UndecodedReason::NotRpcRdma);
+        return desk.stats.count_undecoded(UndecodedReason::NotRpcRdma);
     };
     let sight = desk.packet_meta;
     if at == SegmentIndex::PART || at == SegmentIndex::CONTROL {
         return FrameKind::PartialMessage;
     }
     let Some(entry) = desk.transaction_table.get_mut(key) else {
-        return desk.stats.undecoded(UndecodedReason::LateCopy);
+        return desk.stats.count_undecoded(UndecodedReason::LateCopy);
     };
     let transaction = &mut entry.transaction;
     let chunks =
@@ -781,7 +791,7 @@ pub(super) fn record_retransmission(
         if is_whole {
             message.end_time = message.end_time.max(sight.accepted_time());
         }
-        transaction.stall(Stall { since, ..stall });
+        transaction.record_stall(Stall { since, ..stall });
         if is_whole && which == RpcMessageKind::Reply {
             desk.transaction_table.close(key, *sight);
         }

@@ -49,7 +49,7 @@ impl Flow {
             self.is_duplicate_datagram(sight, datagram, udp).then_some(DeliveryAnomaly::CAPTURED_TWICE);
         let sight = PacketMeta { anomaly: remark.as_ref(), ..sight };
         let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
-        connection.last_frame = sight.last();
+        connection.last_frame = sight.last_frame();
         let mut desk = RpcContext {
             connection: at,
             transaction_table: &mut self.transaction_table,
@@ -70,7 +70,7 @@ impl Flow {
             bytes: payload.bytes.to_vec(),
             length: payload.length,
             gaps: Vec::new(),
-            rpc_at: Some(0),
+            rpc_offset: Some(0),
         };
         let (meaning, _) = connection.conversation.handle_plain_message(&mut desk, sender, message);
         if self.limits.emit_on_acknowledgment && remark.is_none() {
@@ -94,12 +94,12 @@ impl Flow {
         let head = udp.payload.bytes.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         let ports = u64::from(udp.source_port.0) << 48 | u64::from(udp.destination_port.0) << 32;
         let length = udp.payload.length as u64 & 0xffff;
-        let name = recent_frames::mix_fingerprint(datagram.between(), head);
+        let name = recent_frames::mix_fingerprint(datagram.address_hash(), head);
         let mark = recent_frames::mix_fingerprint(name, ports | u64::from(id) << 16 | length);
         // An RPC retransmission does not come within a second.
         let is_twice = self.recent_frames.contains_copy(mark, sight.time, true, None);
         self.recent_frames.record(mark, sight.time);
-        self.stats.captured_twice += u64::from(is_twice);
+        self.stats.duplicate_frames += u64::from(is_twice);
         is_twice
     }
 }

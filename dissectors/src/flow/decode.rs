@@ -64,7 +64,7 @@ impl RpcSummary {
             RpcMessageKind::Reply => self.reply_error,
         }?;
         // If the capture ends within the transport header, nothing of the RPC message was captured.
-        if transaction.message(which).is_some_and(|message| message.rpc_at.is_none()) {
+        if transaction.message(which).is_some_and(|message| message.rpc_offset.is_none()) {
             return None;
         }
         // If packets were lost, the length of the message is a guess.
@@ -76,7 +76,7 @@ impl RpcSummary {
 
     /// Returns the parts that keep a Transaction from being complete: not captured, or not decoded.
     pub fn missing(&self, transaction: &Transaction) -> Vec<MissingPart> {
-        let mut missing = transaction.missing();
+        let mut missing = transaction.missing_parts();
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             if let Some(error) = self.decode_error(transaction, which) {
                 missing.push(MissingPart::Undecoded(which, error.at() as u64));
@@ -226,7 +226,7 @@ impl<'t> RpcMessageContent<'t> {
     fn cursor<'a>(&'a self, message: &'a MessageRecord, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
         let (bytes, base) = match &self.whole_message {
             Some(whole) => (&**whole, 0),
-            None => (message.inline_bytes(), message.rpc_at.unwrap_or(message.bytes.len())),
+            None => (message.inline_bytes(), message.rpc_offset.unwrap_or(message.bytes.len())),
         };
         let cursor = Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items);
         cursor.with_padding(message.padding())
@@ -350,7 +350,7 @@ impl<'a> TransactionMessages<'a> {
                             facts.status = procedure_status(call, cursor);
                             self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullObserver).err()
                         }
-                        _ if status.is_some_and(|status| !status.is_success()) => cursor.end().err(),
+                        _ if status.is_some_and(|status| !status.is_success()) => cursor.expect_end().err(),
                         _ => None,
                     };
                 }
@@ -381,8 +381,8 @@ impl<'a> TransactionMessages<'a> {
             .and_then(|mut cursor| open_payload(call.payload, &mut cursor, &mut NullObserver).ok().flatten())
             .and_then(|mut arguments| v4::CompoundCall::decode(&mut arguments, &mut NullObserver).ok());
         let number = match arguments {
-            Some(arguments) => arguments.named_with(&reply),
-            None => reply.named_operation(),
+            Some(arguments) => arguments.main_operation_with_reply(&reply),
+            None => reply.main_operation_of_call(),
         }?;
         Some(CallOperation::new((number.name(), number.0)))
     }
@@ -399,22 +399,27 @@ impl<'a> TransactionMessages<'a> {
             return self.observe_body(RpcMessageKind::Call, call, cursor, &mut NullObserver);
         }
         let Some(mut body) = open_payload(payload, &mut cursor, &mut NullObserver)? else {
-            return message_end::control(payload, RpcMessageKind::Call, &mut cursor, &mut NullObserver);
+            return message_end::read_control_message(
+                payload,
+                RpcMessageKind::Call,
+                &mut cursor,
+                &mut NullObserver,
+            );
         };
         let (minor_version, operation, stop) = if procedure == Some(Procedure::Compound) {
             let call = v4::CompoundCall::decode(&mut body, &mut NullObserver)?;
-            let named = call.named();
+            let named = call.main_operation();
             (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullObserver)?;
-            let named = call.named();
+            let named = call.main_operation();
             (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
         };
         facts.minor_version = Some(minor_version);
         facts.operation = operation.map(CallOperation::new).or(facts.operation);
         match stop {
             Some(error) => Err(error),
-            None => message_end::protection(payload, &mut cursor, &mut NullObserver),
+            None => message_end::read_protection(payload, &mut cursor, &mut NullObserver),
         }
     }
 
@@ -444,7 +449,7 @@ impl<'a> TransactionMessages<'a> {
     ) -> Result<(), XdrError> {
         let payload = call.payload;
         let Some(mut body) = open_payload(payload, &mut cursor, observer)? else {
-            return message_end::control(payload, which, &mut cursor, observer);
+            return message_end::read_control_message(payload, which, &mut cursor, observer);
         };
         let Some(procedure) = call.described_procedure() else {
             return message_end::check_undescribed_body(call, &body);
@@ -457,8 +462,8 @@ impl<'a> TransactionMessages<'a> {
                 self.check_result_count(procedure, results, body.at())?;
             }
         }
-        body.end()?;
-        message_end::protection(payload, &mut cursor, observer)
+        body.expect_end()?;
+        message_end::read_protection(payload, &mut cursor, observer)
     }
 
     /// Checks that a successful COMPOUND has a result for each operation of its Call; `end` is the offset of the end of
@@ -472,8 +477,9 @@ impl<'a> TransactionMessages<'a> {
         let arguments = |(call, cursor): (CallHeaderSummary, Option<Cursor<'a>>)| {
             open_payload(call.payload, &mut cursor?, &mut NullObserver).ok().flatten()
         };
-        let Some(results) = procedure.successful_results(results) else { return Ok(()) };
-        let operations = self.call_header().and_then(arguments).and_then(|call| procedure.operations(call));
+        let Some(results) = procedure.successful_result_count(results) else { return Ok(()) };
+        let operations =
+            self.call_header().and_then(arguments).and_then(|call| procedure.operation_count(call));
         match operations {
             Some(operations) if results < operations => {
                 Err(XdrError::ResultsMissing { at: end, results, operations })
@@ -565,7 +571,7 @@ impl<'a> TransactionMessages<'a> {
         }
         let message = rpc::RpcMsg::decode(&mut cursor, observer)?;
         if message.reply().is_some_and(|reply| !reply.status().is_success()) {
-            return cursor.end();
+            return cursor.expect_end();
         }
         match self.call_header() {
             Some((call, _)) => self.observe_body(which, call, cursor, observer),
@@ -596,7 +602,7 @@ impl CallHeaderSummary {
 
     /// Returns the procedure, if it is described.
     fn described_procedure(self) -> Option<Procedure> {
-        Procedure::of(self.program, self.version, self.procedure)
+        Procedure::from_numbers(self.program, self.version, self.procedure)
     }
 }
 

@@ -154,7 +154,7 @@ impl Delivery {
             self.losses().last_retransmission = Some(now);
             return PacketOutcome::Surplus;
         }
-        if self.gap().is_some_and(|gap| now.apart(gap.since) > MAX_GAP_AGE_NS) {
+        if self.gap().is_some_and(|gap| now.abs_diff_ns(gap.since) > MAX_GAP_AGE_NS) {
             self.end_gap();
             self.expected = None;
         }

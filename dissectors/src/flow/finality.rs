@@ -23,7 +23,7 @@ pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
         matches!(missing, MissingPart::Message(_) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..))
     };
     let awaits_done = !transaction.reply_read_chunks.is_empty() && !transaction.is_done;
-    !awaits_done && (waited > MAX_AGE_NS || !transaction.missing().iter().any(may_come))
+    !awaits_done && (waited > MAX_AGE_NS || !transaction.missing_parts().iter().any(may_come))
 }
 
 /// Handles an acknowledgement or NAK of messages that the sender's peer has `sent`.

@@ -81,14 +81,14 @@ struct FragmentPayload {
 /// A datagram that waits for fragments.
 #[derive(Debug)]
 struct PartialDatagram {
-    since: Timestamp,
+    first_seen: Timestamp,
     /// Increasing number that orders datagrams of equal time.
     serial: u64,
     protocol: IpProtocol,
     /// Length of the payload, from the last fragment.
     length: Option<usize>,
     /// Sorted, without overlap.
-    pieces: Vec<FragmentPayload>,
+    payloads: Vec<FragmentPayload>,
     frames: Vec<FrameNumber>,
     buffered_bytes: usize,
 }
@@ -96,7 +96,7 @@ struct PartialDatagram {
 /// Reassembler of IP fragments.
 #[derive(Debug, Default)]
 pub struct IpReassembler {
-    bounds: FragmentLimits,
+    limits: FragmentLimits,
     partial_datagrams: FxHashMap<FragmentKey, PartialDatagram>,
     buffered_bytes: usize,
     serial: u64,
@@ -109,7 +109,7 @@ const MAX_PAYLOAD_BYTES: usize = 65_535;
 impl IpReassembler {
     /// Creates an empty reassembler.
     pub fn new(bounds: FragmentLimits) -> Self {
-        Self { bounds, ..Self::default() }
+        Self { limits: bounds, ..Self::default() }
     }
 
     /// Returns the number of datagrams dropped: expired, beyond a limit, or longer than a datagram can be.
@@ -145,18 +145,19 @@ impl IpReassembler {
         let start = fragment.offset as usize;
         let end = start.saturating_add(fragment.payload.length);
         let before = self.partial_datagrams.get(&key);
-        let old = before.is_some_and(|before| frame.time.apart(before.since) > self.bounds.max_age_ns);
-        let full = before.is_some_and(|before| before.frames.len() >= self.bounds.fragments);
+        let old =
+            before.is_some_and(|before| frame.time.abs_diff_ns(before.first_seen) > self.limits.max_age_ns);
+        let full = before.is_some_and(|before| before.frames.len() >= self.limits.fragments);
         if end > MAX_PAYLOAD_BYTES {
             self.dropped_datagrams += u64::from(before.is_none());
-            self.drop(&key);
+            self.drop_datagram(&key);
             return None;
         }
         if old || full {
-            self.drop(&key);
+            self.drop_datagram(&key);
         }
         if !self.partial_datagrams.contains_key(&key) {
-            self.evict_oldest(self.bounds.datagrams, self.bounds.bytes, None);
+            self.evict_oldest(self.limits.datagrams, self.limits.bytes, None);
             self.serial += 1;
         }
         let serial = self.serial;
@@ -169,17 +170,17 @@ impl IpReassembler {
         if start == 0 {
             waiting.protocol = fragment.protocol;
         }
-        if !fragment.more && waiting.length.is_none() {
+        if !fragment.has_more_fragments && waiting.length.is_none() {
             waiting.length = Some(end);
         }
-        waiting.fill(start, end, fragment.payload.bytes);
+        waiting.add_missing_bytes(start, end, fragment.payload.bytes);
         self.buffered_bytes += waiting.buffered_bytes - kept_before;
         if waiting.is_complete() {
             let whole = self.partial_datagrams.remove(&key)?;
             self.buffered_bytes -= whole.buffered_bytes;
             return Some(whole.into_datagram(key));
         }
-        self.evict_oldest(usize::MAX, self.bounds.bytes, Some(serial));
+        self.evict_oldest(usize::MAX, self.limits.bytes, Some(serial));
         None
     }
 
@@ -191,11 +192,11 @@ impl IpReassembler {
             let Some(oldest) = others.min_by_key(|(_, waiting)| waiting.serial).map(|(key, _)| *key) else {
                 return;
             };
-            self.drop(&oldest);
+            self.drop_datagram(&oldest);
         }
     }
 
-    fn drop(&mut self, key: &FragmentKey) {
+    fn drop_datagram(&mut self, key: &FragmentKey) {
         if let Some(dropped) = self.partial_datagrams.remove(key) {
             self.buffered_bytes -= dropped.buffered_bytes;
             self.dropped_datagrams += 1;
@@ -210,29 +211,29 @@ fn is_ipv4(address: &Address) -> bool {
 impl PartialDatagram {
     fn new(since: Timestamp, serial: u64, fragment: &IpFragment<'_>) -> Self {
         Self {
-            since,
+            first_seen: since,
             serial,
             protocol: fragment.protocol,
             length: None,
-            pieces: Vec::new(),
+            payloads: Vec::new(),
             frames: Vec::new(),
             buffered_bytes: 0,
         }
     }
 
     /// Adds the bytes that no earlier fragment has.
-    fn fill(&mut self, start: usize, end: usize, bytes: &[u8]) {
+    fn add_missing_bytes(&mut self, start: usize, end: usize, bytes: &[u8]) {
         let mut at = start;
-        let mut index = self.pieces.partition_point(|piece| piece.end <= start);
+        let mut index = self.payloads.partition_point(|piece| piece.end <= start);
         while at < end {
-            let next = self.pieces.get(index);
+            let next = self.payloads.get(index);
             let gap_end = next.map_or(end, |next| next.start.min(end));
             let covered_to = next.map_or(end, |next| next.end);
             if at < gap_end {
                 let captured = bytes.get(at - start..).unwrap_or_default();
                 let bytes = captured.get(..gap_end - at).unwrap_or(captured).to_vec();
                 self.buffered_bytes += bytes.len();
-                self.pieces.insert(index, FragmentPayload { start: at, end: gap_end, bytes });
+                self.payloads.insert(index, FragmentPayload { start: at, end: gap_end, bytes });
                 index += 1;
             }
             index += 1;
@@ -243,7 +244,7 @@ impl PartialDatagram {
     fn is_complete(&self) -> bool {
         let Some(length) = self.length else { return false };
         let mut reached = 0;
-        for piece in &self.pieces {
+        for piece in &self.payloads {
             if piece.start > reached {
                 break;
             }
@@ -255,7 +256,7 @@ impl PartialDatagram {
     fn into_datagram(self, key: FragmentKey) -> ReassembledDatagram {
         let length = self.length.unwrap_or_default();
         let mut bytes = Vec::with_capacity(length);
-        for piece in &self.pieces {
+        for piece in &self.payloads {
             bytes.extend_from_slice(&piece.bytes);
             if piece.bytes.len() < piece.end - piece.start {
                 break;
@@ -334,7 +335,7 @@ mod tests {
                 length: bytes.len() as u32,
             };
             let datagram = net::decode(&frame, &mut NullObserver);
-            let DatagramPayload::Fragment(fragment) = datagram.carried else { panic!("{datagram:?}") };
+            let DatagramPayload::Fragment(fragment) = datagram.payload else { panic!("{datagram:?}") };
             self.fragments.add(&frame, &datagram, &fragment)
         }
     }
@@ -368,7 +369,7 @@ mod tests {
             assert_eq!((&made.bytes, made.length, made.frames.len()), (&whole, 40, 3));
             let datagram = made.decode(&mut NullObserver);
             assert_eq!(datagram.source.to_string(), "10.9.0.1");
-            let DatagramPayload::Udp(udp) = datagram.carried else { panic!() };
+            let DatagramPayload::Udp(udp) = datagram.payload else { panic!() };
             assert_eq!((udp.destination_port, udp.payload.length, udp.payload.at), (Port(2049), 32, 8));
             assert_eq!((bench.fragments.partial_count(), bench.fragments.buffered_bytes()), (0, 0));
         }
@@ -418,7 +419,7 @@ mod tests {
         assert_eq!(bench.add_cut(&ipv4(1, 0, true, &whole[..32]), 20 + 24), None);
         let made = bench.add(&ipv4(1, 32, false, &whole[32..])).unwrap();
         assert_eq!((&made.bytes[..], made.length), (&whole[..24], 64));
-        let DatagramPayload::Udp(udp) = made.decode(&mut NullObserver).carried else { panic!() };
+        let DatagramPayload::Udp(udp) = made.decode(&mut NullObserver).payload else { panic!() };
         assert_eq!((udp.payload.length, udp.payload.bytes.len()), (56, 16));
     }
 

@@ -40,14 +40,14 @@ pub(super) struct LoneHeaders {
 
 impl LoneHeaders {
     /// Maximum number of messages kept of one frame.
-    const COUNT: usize = 16;
+    const MAX_HEADERS_PER_FRAME: usize = 16;
 
     /// Keeps a message until another frame has one.
     pub(super) fn add(&mut self, frame: FrameNumber, dialect: Dialect, message: &RdmaMessage<'_>) {
         if std::mem::replace(&mut self.frame, frame) != frame {
             self.headers.clear();
         }
-        if self.headers.len() < Self::COUNT {
+        if self.headers.len() < Self::MAX_HEADERS_PER_FRAME {
             let bytes = message.bytes.get(..LoneHeader::MAX_BYTES).unwrap_or(message.bytes).to_vec();
             self.headers.push(LoneHeader { dialect, bytes, length: message.length });
         }

@@ -29,7 +29,7 @@ impl FlowLimits {
             stream_bytes: bytes(most),
             partial_message_bytes: bytes(most),
             fragments: ip_reassembly::FragmentLimits { bytes: bytes(pool / 15 * 2), ..Default::default() },
-            early_bytes: pool / 15,
+            reorder_bytes: pool / 15,
             chunk_content_bytes: pool,
             connections: 16_384,
             open_transactions: 16_384,
@@ -37,7 +37,7 @@ impl FlowLimits {
             lingering_transactions: 4_096,
             streams: 32_768,
             set_ups: 4_096,
-            keep_data: false,
+            keep_file_data: false,
             dialect: None,
             check_icrc: false,
             record_frame_events: false,
@@ -58,12 +58,12 @@ impl Flow {
     #[inline]
     pub(super) fn pooled_bytes(&self) -> usize {
         let account = &self.stats;
-        let packets = account.chunk_content_bytes.saturating_add(account.early_bytes);
+        let packets = account.chunk_content_bytes.saturating_add(account.reorder_bytes);
         usize::try_from(packets)
             .unwrap_or(usize::MAX)
             .saturating_add(self.partial_message_bytes)
             .saturating_add(self.stream_bytes)
-            .saturating_add(self.fragments.buffered_bytes())
+            .saturating_add(self.ip_reassembler.buffered_bytes())
     }
 
     /// Keeps connections and streams within their share: evicts those idle longest from the larger of

@@ -18,10 +18,10 @@ use super::transaction::RpcMessageKind;
 use super::transport_header::RpcRdmaTransportHeader;
 
 /// Maximum number of partial messages of one connection. Beyond it, the oldest is dropped.
-const MESSAGES: usize = 8;
+const MAX_PARTIAL_MESSAGES: usize = 8;
 
 /// Maximum number of parts of one message.
-const PARTS: usize = 4096;
+const MAX_PARTS: usize = 4096;
 
 /// Maximum number of frames recorded for one part, copies included.
 const MAX_PART_FRAMES: usize = 256;
@@ -48,7 +48,7 @@ struct RpcMessagePart {
 
 impl RpcMessagePart {
     fn from_message(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> Self {
-        let at = envelope.rpc_at.unwrap_or(message.length);
+        let at = envelope.rpc_offset.unwrap_or(message.length);
         let length = message.length.saturating_sub(at) as u64;
         let bytes = message.bytes.get(at..).unwrap_or_default().to_vec();
         let inside = |gap: &Range<u64>| {
@@ -75,7 +75,7 @@ impl RpcMessagePart {
         (self.remaining_bytes, &self.bytes) == (other.remaining_bytes, &other.bytes)
     }
 
-    fn weight(&self) -> u64 {
+    fn counted_bytes(&self) -> u64 {
         self.bytes.len() as u64 + PART_OVERHEAD_BYTES
     }
 }
@@ -89,7 +89,7 @@ struct PartialRpcMessage {
     /// Parts before the last, sorted by position.
     parts: Vec<RpcMessagePart>,
     /// Header of the last part and that part, once received.
-    last: Option<(Vec<u8>, RpcMessagePart)>,
+    last_part: Option<(Vec<u8>, RpcMessagePart)>,
 }
 
 impl PartialRpcMessage {
@@ -97,13 +97,17 @@ impl PartialRpcMessage {
         (self.sender, self.xid, self.which) == (sender, xid, which)
     }
 
-    fn weight(&self) -> u64 {
-        self.parts.iter().chain(self.last.iter().map(|(_, part)| part)).map(RpcMessagePart::weight).sum()
+    fn counted_bytes(&self) -> u64 {
+        self.parts
+            .iter()
+            .chain(self.last_part.iter().map(|(_, part)| part))
+            .map(RpcMessagePart::counted_bytes)
+            .sum()
     }
 
     /// Concatenates the parts after the header of the last one. `None` before the last part arrives.
-    fn assembled(&self) -> Option<ReassembledRpcMessage> {
-        let (header, last) = self.last.as_ref()?;
+    fn assemble(&self) -> Option<ReassembledRpcMessage> {
+        let (header, last) = self.last_part.as_ref()?;
         let all = || self.parts.iter().chain([last]);
         let total = { all().map(|part| part.remaining_bytes + part.length) }.max()?;
         // `rdma_remaining` is "the number of bytes that remain to be sent", after this part.
@@ -140,7 +144,7 @@ impl PartialRpcMessage {
             time: all().map(|part| part.time).min()?,
             end_time: all().map(|part| part.end_time).max()?,
             stall: first_stall,
-            sends: u32::try_from(self.parts.len() + 1).unwrap_or(u32::MAX),
+            send_count: u32::try_from(self.parts.len() + 1).unwrap_or(u32::MAX),
         })
     }
 }
@@ -172,7 +176,7 @@ pub(super) struct ReassembledRpcMessage {
     end_time: Timestamp,
     stall: Option<Stall>,
     /// Number of Sends that carried it.
-    pub(super) sends: u32,
+    pub(super) send_count: u32,
 }
 
 impl ReassembledRpcMessage {
@@ -196,7 +200,7 @@ pub(super) struct Continuations(VecDeque<PartialRpcMessage>);
 
 impl Continuations {
     /// Adds a part that is not the last. Returns the message if its last part has arrived.
-    pub(super) fn add(
+    pub(super) fn add_part(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
         message: &RdmaMessage<'_>,
@@ -204,16 +208,16 @@ impl Continuations {
         (account, bound): (&mut FlowStats, usize),
     ) -> Option<ReassembledRpcMessage> {
         let part = RpcMessagePart::from_message(message, envelope);
-        if account.continuation_bytes + part.weight() > bound as u64 {
+        if account.continuation_bytes + part.counted_bytes() > bound as u64 {
             account.count_evicted(EvictedState::MessageParts);
-            account.undecoded(UndecodedReason::MessagePart);
+            account.count_undecoded(UndecodedReason::MessagePart);
             return None;
         }
         // The first part of a new message with the same XID ends the old one.
         let is_over = |one: &PartialRpcMessage| {
             let is_last = one.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
             let is_later = !one.parts.iter().any(|known| known.end_time >= part.time);
-            one.last.is_none()
+            one.last_part.is_none()
                 && is_last
                 && is_later
                 && !one.parts.iter().any(|known| known.has_same_content(&part))
@@ -223,7 +227,7 @@ impl Continuations {
             self.drop_at(at, account);
         }
         let known = self.0.iter().position(|one| one.matches(sender, xid, which));
-        let at = known.unwrap_or_else(|| self.begin(sender, xid, which, account));
+        let at = known.unwrap_or_else(|| self.begin_message(sender, xid, which, account));
         let one = self.0.get_mut(at)?;
         let place = one.parts.partition_point(|known| known.remaining_bytes > part.remaining_bytes);
         if let Some(known) = one.parts.get_mut(place)
@@ -235,13 +239,13 @@ impl Continuations {
             }
             return None;
         }
-        if one.parts.len() >= PARTS {
-            account.undecoded(UndecodedReason::MessagePart);
+        if one.parts.len() >= MAX_PARTS {
+            account.count_undecoded(UndecodedReason::MessagePart);
             return None;
         }
-        account.continuation_bytes += part.weight();
+        account.continuation_bytes += part.counted_bytes();
         one.parts.insert(place, part);
-        let assembled = one.assembled()?;
+        let assembled = one.assemble()?;
         if assembled.gaps.is_empty() {
             self.remove_at(at, account);
         }
@@ -249,7 +253,7 @@ impl Continuations {
     }
 
     /// Adds the last part. Returns `None` if it is a complete message by itself.
-    pub(super) fn finish(
+    pub(super) fn add_last_part(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
         message: &RdmaMessage<'_>,
@@ -257,13 +261,13 @@ impl Continuations {
         account: &mut FlowStats,
     ) -> Option<ReassembledRpcMessage> {
         let is_whole = || {
-            let at = envelope.rpc_at.unwrap_or(message.bytes.len());
+            let at = envelope.rpc_offset.unwrap_or(message.bytes.len());
             let captured = message.bytes.get(at..).unwrap_or_default();
             begins_message(captured, message.length.saturating_sub(at) as u64, xid, which)
         };
         let known = self.0.iter().position(|one| one.matches(sender, xid, which));
         // It is another copy, or another message with the same XID.
-        let is_over = known.and_then(|at| self.0.get(at)).is_some_and(|one| one.last.is_some());
+        let is_over = known.and_then(|at| self.0.get(at)).is_some_and(|one| one.last_part.is_some());
         if let Some(at) = known.filter(|_| is_over) {
             self.remove_at(at, account);
         }
@@ -271,14 +275,14 @@ impl Continuations {
             Some(at) => at,
             None if is_whole() => return None,
             // The parts before it were not captured, or not yet.
-            None => self.begin(sender, xid, which, account),
+            None => self.begin_message(sender, xid, which, account),
         };
         let one = self.0.get_mut(at)?;
-        let header = envelope.rpc_at.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
+        let header = envelope.rpc_offset.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
         let part = RpcMessagePart { remaining_bytes: 0, ..RpcMessagePart::from_message(message, envelope) };
-        account.continuation_bytes += part.weight();
-        one.last = Some((header.to_vec(), part));
-        let assembled = one.assembled()?;
+        account.continuation_bytes += part.counted_bytes();
+        one.last_part = Some((header.to_vec(), part));
+        let assembled = one.assemble()?;
         if assembled.gaps.is_empty() {
             self.remove_at(at, account);
         }
@@ -286,17 +290,17 @@ impl Continuations {
     }
 
     /// Adds an empty message and returns its index.
-    fn begin(
+    fn begin_message(
         &mut self,
         sender: ConnectionSide,
         xid: Xid,
         which: RpcMessageKind,
         account: &mut FlowStats,
     ) -> usize {
-        if self.0.len() >= MESSAGES {
+        if self.0.len() >= MAX_PARTIAL_MESSAGES {
             self.drop_at(0, account);
         }
-        self.0.push_back(PartialRpcMessage { sender, xid, which, parts: Vec::new(), last: None });
+        self.0.push_back(PartialRpcMessage { sender, xid, which, parts: Vec::new(), last_part: None });
         self.0.len() - 1
     }
 
@@ -314,7 +318,7 @@ impl Continuations {
 
     /// Drops a message and counts its parts as undecoded if its last part never arrived.
     fn drop_at(&mut self, at: usize, account: &mut FlowStats) {
-        if let Some(one) = self.0.get(at).filter(|one| one.last.is_none()) {
+        if let Some(one) = self.0.get(at).filter(|one| one.last_part.is_none()) {
             let frames = one.parts.iter().map(|part| part.frames.len() as u64).sum();
             account.count_undecoded_frames(UndecodedReason::MessagePart, frames);
         }
@@ -323,7 +327,7 @@ impl Continuations {
 
     fn remove_at(&mut self, at: usize, account: &mut FlowStats) {
         if let Some(one) = self.0.remove(at) {
-            account.continuation_bytes = account.continuation_bytes.saturating_sub(one.weight());
+            account.continuation_bytes = account.continuation_bytes.saturating_sub(one.counted_bytes());
         }
     }
 }

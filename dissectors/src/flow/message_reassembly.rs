@@ -16,9 +16,9 @@ use super::reliable_connection::ExtendedPsn;
 use super::reorder_buffer::MAX_AGE_NS;
 
 /// Maximum number of buffered packets of incomplete messages.
-const PARTS: usize = 256;
+const MAX_PACKETS: usize = 256;
 /// Maximum number of frames recorded for one buffered packet.
-const PART_FRAMES: usize = 64;
+const MAX_PACKET_FRAMES: usize = 64;
 
 /// A packet of a message that takes several.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct MessagePacket {
 
 /// A range of buffered packets that is ready to be delivered as a message.
 pub(super) struct PacketRun {
-    parts: Range<usize>,
+    packets: Range<usize>,
     /// `true` if the last of them is the Last packet of the message.
     pub(super) is_complete: bool,
 }
@@ -56,12 +56,12 @@ pub(super) struct ReassembledMessage<'a> {
 #[derive(Debug, Default)]
 pub(super) struct MessageReassembly {
     /// Sorted by `sequence`.
-    parts: Vec<MessagePacket>,
+    packets: Vec<MessagePacket>,
     /// Payload bytes of the buffered packets.
     payload_bytes: usize,
     /// Frames of buffered packets dropped because their message is unknown.
-    dropped: u64,
-    message: Vec<u8>,
+    dropped_frames: u64,
+    message_buffer: Vec<u8>,
     message_frames: Vec<FrameNumber>,
     gaps: Vec<Range<u64>>,
 }
@@ -86,11 +86,11 @@ impl MessageReassembly {
             is_refused: sight.is_refused(),
             stall: sight.stall(),
         };
-        let at = self.parts.partition_point(|other| other.sequence < sequence);
-        match self.parts.get_mut(at) {
+        let at = self.packets.partition_point(|other| other.sequence < sequence);
+        match self.packets.get_mut(at) {
             // The first copy counts; the second only adds bytes that a snap length removed from the first.
             Some(other) if other.sequence == sequence => {
-                if other.frames.len() < PART_FRAMES {
+                if other.frames.len() < MAX_PACKET_FRAMES {
                     other.frames.extend(part.frames);
                 }
                 if !sight.is_duplicate() {
@@ -105,39 +105,39 @@ impl MessageReassembly {
             }
             _ => {
                 self.payload_bytes += part.bytes.len();
-                self.parts.insert(at, part);
+                self.packets.insert(at, part);
             }
         }
     }
 
     /// Returns the contiguous run of buffered packets around one of them, starting at a First packet.
     pub(super) fn run_around(&self, sequence: ExtendedPsn) -> Option<PacketRun> {
-        let at = self.parts.partition_point(|part| part.sequence < sequence);
+        let at = self.packets.partition_point(|part| part.sequence < sequence);
         let follows = |before: &MessagePacket, part: &MessagePacket| before.sequence + 1 == part.sequence;
         let mut start = at;
-        while self.parts.get(start)?.position != PacketPosition::First {
+        while self.packets.get(start)?.position != PacketPosition::First {
             let before = start.checked_sub(1)?;
-            follows(self.parts.get(before)?, self.parts.get(start)?).then_some(())?;
+            follows(self.packets.get(before)?, self.packets.get(start)?).then_some(())?;
             start = before;
         }
         let mut end = start + 1;
-        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
+        while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
             && before.position != PacketPosition::Last
             && part.position != PacketPosition::First
             && follows(before, part)
         {
             end += 1;
         }
-        Some(self.run(start..end))
+        Some(self.packet_run(start..end))
     }
 
-    fn run(&self, parts: Range<usize>) -> PacketRun {
+    fn packet_run(&self, parts: Range<usize>) -> PacketRun {
         let ends = self
-            .parts
+            .packets
             .get(..parts.end)
             .and_then(<[_]>::last)
             .is_some_and(|part| part.position == PacketPosition::Last);
-        PacketRun { parts, is_complete: ends }
+        PacketRun { packets: parts, is_complete: ends }
     }
 
     /// Returns the buffered packets of the message whose First packet is at index `start`. A single
@@ -145,28 +145,28 @@ impl MessageReassembly {
     /// message and the start of another.
     fn partial_run(&self, start: usize) -> PacketRun {
         let mut end = start + 1;
-        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
+        while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
             && before.position != PacketPosition::Last
             && part.position != PacketPosition::First
             && part.sequence - before.sequence <= 2
         {
             end += 1;
         }
-        self.run(start..end)
+        self.packet_run(start..end)
     }
 
     /// Removes the packets of a run and concatenates them into a message.
     pub(super) fn deliver(&mut self, run: PacketRun) -> ReassembledMessage<'_> {
-        self.message.clear();
+        self.message_buffer.clear();
         self.message_frames.clear();
         self.gaps.clear();
         // Every packet but the last is as long as the first.
-        let packet = self.parts.get(run.parts.start).map_or(0, |part| u64::from(part.length));
+        let packet = self.packets.get(run.packets.start).map_or(0, |part| u64::from(part.length));
         let mut length = 0;
         let mut sequences: Option<(ExtendedPsn, ExtendedPsn)> = None;
         let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
         let (mut is_refused, mut stall) = (false, None::<Stall>);
-        for part in self.parts.drain(run.parts) {
+        for part in self.packets.drain(run.packets) {
             self.payload_bytes -= part.bytes.len();
             let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
             let lost = (part.sequence - last - 1) * packet;
@@ -178,7 +178,7 @@ impl MessageReassembly {
             stall = Stall::span(stall, part.stall);
             self.message_frames.extend(part.frames);
             if self.gaps.is_empty() {
-                self.message.extend_from_slice(&part.bytes);
+                self.message_buffer.extend_from_slice(&part.bytes);
             }
             let end = length + u64::from(part.length);
             add_gap(&mut self.gaps, length + part.bytes.len() as u64..end);
@@ -192,7 +192,7 @@ impl MessageReassembly {
         }
         self.message_frames.sort_unstable();
         let message = RdmaMessage {
-            bytes: &self.message,
+            bytes: &self.message_buffer,
             length: length as usize,
             gaps: &self.gaps,
             frames: &self.message_frames,
@@ -207,33 +207,33 @@ impl MessageReassembly {
     /// Returns the memory in bytes, without the payload of the buffered packets.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + self.parts.capacity() * size_of::<MessagePacket>()
-            + self.message.capacity()
+            + self.packets.capacity() * size_of::<MessagePacket>()
+            + self.message_buffer.capacity()
             + self.message_frames.capacity() * size_of::<FrameNumber>()
     }
 
     /// Returns `true` if no packet is buffered.
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.packets.is_empty()
     }
 
     /// Returns `true` if more packets are buffered than the limit allows.
     pub(super) fn is_full(&self) -> bool {
-        self.parts.len() > PARTS
+        self.packets.len() > MAX_PACKETS
     }
 
     /// Returns the number of payload bytes of the buffered packets.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(super) fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
     /// Returns the packets of the first message whose First packet `wanted` accepts.
     pub(super) fn find_incomplete(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<PacketRun> {
         let begins = |part: &MessagePacket| part.position == PacketPosition::First && wanted(&part.bytes);
-        let Some(first) = self.parts.iter().position(begins) else {
+        let Some(first) = self.packets.iter().position(begins) else {
             // Packets without a First packet cannot be attributed; the oldest is dropped.
             if self.is_full() {
-                self.drop_first_part();
+                self.drop_first_packet();
             }
             return None;
         };
@@ -243,7 +243,7 @@ impl MessageReassembly {
     /// Yields the sequence numbers up to `sequence` at which a message begins or after which the next
     /// one begins.
     pub(super) fn boundaries_until(&self, sequence: ExtendedPsn) -> impl Iterator<Item = ExtendedPsn> + '_ {
-        let parts = self.parts.iter().filter(move |part| part.sequence <= sequence);
+        let parts = self.packets.iter().filter(move |part| part.sequence <= sequence);
         parts.filter_map(|part| match part.position {
             PacketPosition::First => Some(part.sequence),
             PacketPosition::Last => Some(part.sequence + 1),
@@ -259,41 +259,41 @@ impl MessageReassembly {
         is_ended: bool,
         now: Timestamp,
     ) -> Option<PacketRun> {
-        while let Some(part) = self.parts.first()
+        while let Some(part) = self.packets.first()
             && part.sequence < over
         {
             let run = match part.position {
                 PacketPosition::First => self.partial_run(0),
-                _ => self.run(0..1),
+                _ => self.packet_run(0..1),
             };
-            let is_old = |part: &MessagePacket| now.apart(part.time) > MAX_AGE_NS;
-            if !is_ended && !self.parts.get(run.parts.clone())?.iter().all(is_old) {
+            let is_old = |part: &MessagePacket| now.abs_diff_ns(part.time) > MAX_AGE_NS;
+            if !is_ended && !self.packets.get(run.packets.clone())?.iter().all(is_old) {
                 return None;
             }
             if part.position == PacketPosition::First {
                 return Some(run);
             }
-            self.drop_first_part();
+            self.drop_first_packet();
         }
         None
     }
 
-    fn drop_first_part(&mut self) {
-        let part = self.parts.remove(0);
+    fn drop_first_packet(&mut self) {
+        let part = self.packets.remove(0);
         self.payload_bytes -= part.bytes.len();
-        self.dropped += part.frames.len() as u64;
+        self.dropped_frames += part.frames.len() as u64;
     }
 
     /// Drops all packets.
     pub(super) fn clear(&mut self) {
-        for part in self.parts.drain(..) {
-            self.dropped += part.frames.len() as u64;
+        for part in self.packets.drain(..) {
+            self.dropped_frames += part.frames.len() as u64;
         }
         self.payload_bytes = 0;
     }
 
     /// Returns the number of frames of dropped packets since the last call.
-    pub(super) fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.dropped)
+    pub(super) fn take_dropped_frames(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped_frames)
     }
 }

@@ -131,11 +131,11 @@ pub struct FlowLimits {
     /// Limits of IP reassembly.
     pub fragments: ip_reassembly::FragmentLimits,
     /// Bytes of packets in the reorder buffers.
-    pub early_bytes: u64,
+    pub reorder_bytes: u64,
     /// Bytes of chunk content kept at a time.
     pub chunk_content_bytes: u64,
     /// `true` to keep file data in chunks too.
-    pub keep_data: bool,
+    pub keep_file_data: bool,
     /// Dialect of RPC-over-RDMA in which messages are decoded; `None` detects it per connection.
     pub dialect: Option<Dialect>,
     /// `true` to check the ICRC of every packet.
@@ -221,7 +221,7 @@ impl<'a> PacketMeta<'a> {
         self.stall().map_or(self.time, |stall| stall.until.max(self.time))
     }
     /// Returns the last frame of the packet, which completed it.
-    fn last(&self) -> FrameNumber {
+    fn last_frame(&self) -> FrameNumber {
         self.frames.last().copied().unwrap_or_default()
     }
 }
@@ -244,10 +244,10 @@ pub struct Flow {
     connections: ConnectionTable,
     transaction_table: TransactionTable,
     set_ups: SetUps,
-    fragments: IpReassembler,
+    ip_reassembler: IpReassembler,
     retries: Retries,
     stats: FlowStats,
-    icrc: IcrcCounts,
+    icrc_counts: IcrcCounts,
     recent_frames: RecentFrames,
     /// Bytes of incomplete messages.
     partial_message_bytes: usize,
@@ -266,7 +266,7 @@ pub struct Flow {
     frames_since_check: u32,
     ready: VecDeque<(TransactionKey, Transaction)>,
     closing_connections: ClosingConnections,
-    transactions: u64,
+    emitted_transactions: u64,
     numbered_connections: u64,
 }
 
@@ -277,10 +277,10 @@ impl Flow {
             connections: ConnectionTable::new(limits.connections),
             transaction_table: TransactionTable::new(&limits),
             set_ups: SetUps::new(limits.set_ups),
-            fragments: IpReassembler::new(limits.fragments),
+            ip_reassembler: IpReassembler::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
             stats: FlowStats::default(),
-            icrc: IcrcCounts::default(),
+            icrc_counts: IcrcCounts::default(),
             recent_frames: RecentFrames::default(),
             partial_message_bytes: 0,
             streams: TcpConversationTable::new(limits.streams),
@@ -292,30 +292,30 @@ impl Flow {
             frames_since_check: 0,
             ready: VecDeque::new(),
             closing_connections: ClosingConnections::default(),
-            transactions: 0,
+            emitted_transactions: 0,
             numbered_connections: 0,
             limits,
         }
     }
 
     /// Processes the next frame and returns its meaning. [`Flow::meanings`] lists further meanings.
-    pub fn frame(&mut self, frame: &Frame<'_>) -> FrameKind {
+    pub fn process_frame(&mut self, frame: &Frame<'_>) -> FrameKind {
         let datagram = net::decode(frame, &mut NullObserver);
-        self.take(frame, &datagram)
+        self.process_datagram(frame, &datagram)
     }
 
     /// Processes the next frame like [`Flow::frame`] and reports the fields of its headers to the observer.
-    pub fn observed_frame<'a, O: Observer<'a>>(
+    pub fn process_frame_observed<'a, O: Observer<'a>>(
         &mut self,
         frame: &Frame<'a>,
         observer: &mut O,
     ) -> (Datagram<'a>, FrameKind) {
         let datagram = net::decode(frame, observer);
-        let meaning = self.take(frame, &datagram);
+        let meaning = self.process_datagram(frame, &datagram);
         (datagram, meaning)
     }
 
-    fn take(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> FrameKind {
+    fn process_datagram(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> FrameKind {
         let sight = PacketMeta {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
@@ -325,31 +325,31 @@ impl Flow {
             self.forget_previous_capture();
         }
         self.now = frame.time;
-        self.transaction_table.steps.clear();
+        self.transaction_table.frame_events.clear();
         self.skip_expired_gaps(frame.time);
         self.frame_kinds.clear();
         self.control_connection_key = None;
-        self.mpa_before_frame = self.stats.mpa;
-        let meaning = match &datagram.carried {
+        self.mpa_before_frame = self.stats.mpa_counts;
+        let meaning = match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
                 if self.limits.check_icrc {
                     self.check_icrc(frame, datagram);
                 }
-                self.packet(sight, datagram, packet)
+                self.process_packet(sight, datagram, packet)
             }
             DatagramPayload::Fragment(fragment) => {
                 self.stats.count_ignored(IgnoredTraffic::Fragment);
-                self.fragment(frame, datagram, fragment)
+                self.process_fragment(frame, datagram, fragment)
             }
             DatagramPayload::Other(UnreadFrameReason::Infiniband(error))
                 if error.kind == PacketErrorKind::Cut =>
             {
-                self.stats.undecoded(UndecodedReason::CutFrame)
+                self.stats.count_undecoded(UndecodedReason::CutFrame)
             }
             DatagramPayload::Other(
                 UnreadFrameReason::Infiniband(_) | UnreadFrameReason::Malformed { .. },
-            ) => self.stats.undecoded(UndecodedReason::Malformed),
-            DatagramPayload::Tcp(segment) => self.segment(sight, datagram, segment),
+            ) => self.stats.count_undecoded(UndecodedReason::Malformed),
+            DatagramPayload::Tcp(segment) => self.process_segment(sight, datagram, segment),
             DatagramPayload::Udp(udp) => self.handle_udp_datagram(sight, datagram, udp),
             DatagramPayload::Other(_) => self.stats.count_ignored(IgnoredTraffic::Other),
         };
@@ -381,7 +381,7 @@ impl Flow {
     /// are due.
     pub fn advance_time(&mut self, now: Timestamp) {
         self.now = now;
-        self.transaction_table.steps.clear();
+        self.transaction_table.frame_events.clear();
         self.frame_kinds.clear();
         self.skip_expired_gaps(now);
         self.emit_due_transactions(now);
@@ -443,8 +443,8 @@ impl Flow {
 
     /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
     /// unless [`FlowLimits::note_steps`] is set.
-    pub fn steps(&self) -> &[FrameEvent] {
-        &self.transaction_table.steps
+    pub fn frame_events(&self) -> &[FrameEvent] {
+        &self.transaction_table.frame_events
     }
 
     /// Returns the next finished Transaction.
@@ -502,25 +502,25 @@ impl Flow {
 
     /// Returns the counts of the state evicted at a limit, by kind.
     pub fn evicted_counts(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
-        let fragments = Some((EvictedState::Fragments, self.fragments.dropped_datagrams()))
+        let fragments = Some((EvictedState::Fragments, self.ip_reassembler.dropped_datagrams()))
             .filter(|(_, count)| *count > 0);
         self.stats.evicted_counts().chain(fragments)
     }
 
     /// Returns the counts of ICRC check results.
-    pub fn icrc(&self) -> IcrcCounts {
-        self.icrc
+    pub fn icrc_counts(&self) -> IcrcCounts {
+        self.icrc_counts
     }
 
     /// Returns the counts of MPA CRC check results and of discarded bytes.
-    pub fn mpa(&self) -> MpaCounts {
-        self.stats.mpa
+    pub fn mpa_counts(&self) -> MpaCounts {
+        self.stats.mpa_counts
     }
 
     /// Returns the MPA counts of the last frame alone: of the FPDUs it completed, its own and those that waited
     /// for it.
     pub fn frame_mpa_counts(&self) -> MpaCounts {
-        let (now, before) = (self.stats.mpa, self.mpa_before_frame);
+        let (now, before) = (self.stats.mpa_counts, self.mpa_before_frame);
         MpaCounts {
             good: now.good - before.good,
             bad: now.bad - before.bad,
@@ -532,13 +532,13 @@ impl Flow {
     }
 
     /// Adds an IP fragment and processes the datagram that it completes.
-    fn fragment(
+    fn process_fragment(
         &mut self,
         frame: &Frame<'_>,
         datagram: &Datagram<'_>,
         fragment: &IpFragment<'_>,
     ) -> FrameKind {
-        let Some(whole) = self.fragments.add(frame, datagram, fragment) else {
+        let Some(whole) = self.ip_reassembler.add(frame, datagram, fragment) else {
             return FrameKind::PartialMessage;
         };
         let datagram = whole.decode(&mut NullObserver);
@@ -546,9 +546,9 @@ impl Flow {
             identification: fragment.identification.0 as u16,
             ..PacketMeta::new(&whole.frames, frame.time)
         };
-        match &datagram.carried {
-            DatagramPayload::Infiniband(packet) => self.packet(sight, &datagram, packet),
-            DatagramPayload::Tcp(segment) => self.segment(sight, &datagram, segment),
+        match &datagram.payload {
+            DatagramPayload::Infiniband(packet) => self.process_packet(sight, &datagram, packet),
+            DatagramPayload::Tcp(segment) => self.process_segment(sight, &datagram, segment),
             DatagramPayload::Udp(udp) => self.handle_udp_datagram(sight, &datagram, udp),
             _ => FrameKind::Unrelated,
         }
@@ -556,9 +556,9 @@ impl Flow {
 
     fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
         match datagram.icrc(frame) {
-            Some(Icrc::Good) => self.icrc.good += 1,
-            Some(Icrc::Bad { .. }) => self.icrc.bad += 1,
-            Some(Icrc::Unknown) | None => self.icrc.unknown += 1,
+            Some(Icrc::Good) => self.icrc_counts.good += 1,
+            Some(Icrc::Bad { .. }) => self.icrc_counts.bad += 1,
+            Some(Icrc::Unknown) | None => self.icrc_counts.unknown += 1,
         }
     }
 
@@ -586,12 +586,13 @@ impl Flow {
         };
         let mut meanings = Vec::new();
         for (side, requests) in [(ConnectionSide::A, &mut a.requests), (ConnectionSide::B, &mut b.requests)] {
-            self.partial_message_bytes = self.partial_message_bytes.saturating_sub(requests.held_bytes());
+            self.partial_message_bytes =
+                self.partial_message_bytes.saturating_sub(requests.partial_message_bytes());
             requests.finish();
             while let Some(message) = requests.take_ended_message(sight.time) {
                 meanings.push(exchange.handle_operation(&mut desk, side, message));
             }
-            desk.stats.count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped());
+            desk.stats.count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped_frames());
         }
         for meaning in meanings {
             self.on_message(at, meaning, sight);
@@ -713,12 +714,12 @@ impl Flow {
     /// Emits a Transaction.
     fn emit_transaction(&mut self, key: TransactionKey) {
         let Some(mut entry) = self.transaction_table.remove(key) else { return };
-        self.transactions += 1;
-        entry.transaction.index = self.transactions;
+        self.emitted_transactions += 1;
+        entry.transaction.index = self.emitted_transactions;
         if let Some(repeated_by) = entry.repeated_by
             && let Some(repeat) = self.transaction_table.get_mut(repeated_by)
         {
-            repeat.transaction.retry_of = Some(self.transactions);
+            repeat.transaction.retry_of = Some(self.emitted_transactions);
         }
         if let Some(connection) = self.connections.get_mut(entry.connection) {
             connection.conversation.remove_transaction(key, &entry);

@@ -21,7 +21,7 @@ use super::{DeliveryAnomaly, EvictedState, Flow, FrameKind, PacketMeta, Undecode
 
 impl Flow {
     /// Processes a datagram of the connection manager.
-    fn management(
+    fn process_management(
         &mut self,
         sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
@@ -30,11 +30,11 @@ impl Flow {
         if self.is_management_captured_twice(sight, datagram, packet) {
             return FrameKind::Management;
         }
-        let message =
-            Mad::of(packet, &mut NullObserver).and_then(|mad| cm::CmMessage::decode(&mad, &mut NullObserver));
+        let message = Mad::from_packet(packet, &mut NullObserver)
+            .and_then(|mad| cm::CmMessage::decode(&mad, &mut NullObserver));
         let Some(message) = message else {
             let is_cut = packet.payload.bytes.len() < packet.payload.length;
-            return self.stats.undecoded(if is_cut {
+            return self.stats.count_undecoded(if is_cut {
                 UndecodedReason::CutFrame
             } else {
                 UndecodedReason::Management
@@ -43,9 +43,14 @@ impl Flow {
         let account = &mut self.stats;
         let mut gave_up = || account.count_evicted(EvictedState::SetUp);
         let (tenant, source, destination) = (datagram.tenant, datagram.source, datagram.destination);
-        if let Some(established) = self.set_ups.message(tenant, (source, destination), &message, &mut gave_up)
+        if let Some(established) =
+            self.set_ups.process_message(tenant, (source, destination), &message, &mut gave_up)
         {
-            let replaced = self.connections.establish(&established, transport(packet.wire), sight.last());
+            let replaced = self.connections.establish(
+                &established,
+                connection_transport(packet.encapsulation),
+                sight.last_frame(),
+            );
             for before in replaced {
                 self.close_connection(before, sight);
             }
@@ -78,38 +83,38 @@ impl Flow {
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
         let name = recent_frames::mix_fingerprint(
-            datagram.between(),
+            datagram.address_hash(),
             u64::from(packet.bth.psn.0) << 16 | u64::from(id),
         );
         let mark = words.fold(name, recent_frames::mix_fingerprint);
         // No sender repeats a request within seconds.
         let is_twice = self.recent_frames.contains_copy(mark, sight.time, true, None);
         self.recent_frames.record(mark, sight.time);
-        self.stats.captured_twice += u64::from(is_twice);
+        self.stats.duplicate_frames += u64::from(is_twice);
         is_twice
     }
 
     #[inline]
-    pub(super) fn packet(
+    pub(super) fn process_packet(
         &mut self,
         sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameKind {
-        match packet.form.service {
-            OpcodeService::Rc => self.reliable(sight, datagram, packet),
+        match packet.properties.service {
+            OpcodeService::Rc => self.process_reliable(sight, datagram, packet),
             OpcodeService::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
-                self.management(sight, datagram, packet)
+                self.process_management(sight, datagram, packet)
             }
             OpcodeService::Cnp => {
-                self.control_connection_key = self.connections.key_by_path(path(datagram, packet));
+                self.control_connection_key = self.connections.key_by_path(queue_pair_path(datagram, packet));
                 FrameKind::Control
             }
-            _ => self.stats.undecoded(UndecodedReason::OtherService),
+            _ => self.stats.count_undecoded(UndecodedReason::OtherService),
         }
     }
 
-    fn reliable(
+    fn process_reliable(
         &mut self,
         sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
@@ -127,7 +132,7 @@ impl Flow {
         }
         self.update_reorder_buffer(at, sender, sight, packet, meaning);
         // Only the first and the last packet of a request make a connection remember more.
-        let place = packet.form.place;
+        let place = packet.properties.position;
         if (place.begins() || place.ends()) && !is_response(packet) {
             self.connections.update_memory_bytes(at);
         }
@@ -142,14 +147,14 @@ impl Flow {
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> (usize, ConnectionSide) {
-        let path = path(datagram, packet);
+        let path = queue_pair_path(datagram, packet);
         let (at, sender, found) = {
             // Evaluated once per packet, however many connections it may belong to.
             let answered = OnceCell::new();
             let evidence = |connection: &FlowConnection, side: ConnectionSide| {
                 refers_to_side(&self.transaction_table, connection, side, packet, &answered)
             };
-            self.connections.find(path, transport(packet.wire), evidence)
+            self.connections.find(path, connection_transport(packet.encapsulation), evidence)
         };
         match found {
             PathLookup::Known | PathLookup::Paired => {}
@@ -170,7 +175,7 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
     ) -> Option<DeliveryAnomaly> {
         let FlowConnection { a, b, path_mtu, last_frame, .. } = self.connections.get_mut(at)?;
-        *last_frame = sight.last();
+        *last_frame = sight.last_frame();
         let (own, peer) = match sender {
             ConnectionSide::A => (a, b),
             ConnectionSide::B => (b, a),
@@ -182,10 +187,10 @@ impl Flow {
             | (at as u64 & 0x7fff) << 1
             | u64::from(sender == ConnectionSide::A);
         let is_response = is_response(packet);
-        let sequence = if is_response { peer.requests.extend(psn) } else { own.requests.extend(psn) };
+        let sequence = if is_response { peer.requests.extend_psn(psn) } else { own.requests.extend_psn(psn) };
         let is_known = match is_response {
             true => peer.requests.record_answer(sequence),
-            false => own.requests.is_known(sequence),
+            false => own.requests.was_sent_before(sequence),
         };
         if is_known {
             // A response is retransmitted when its request was.
@@ -196,7 +201,7 @@ impl Flow {
             let tell = own.ip_id_variation.distinguishes_packets(id);
             if self.recent_frames.contains_copy(mark, sight.time, tell, asked) {
                 self.recent_frames.record(mark, sight.time);
-                self.stats.captured_twice += 1;
+                self.stats.duplicate_frames += 1;
                 return Some(DeliveryAnomaly::CAPTURED_TWICE);
             }
         } else {
@@ -241,24 +246,24 @@ impl Flow {
         };
         let mut early = Vec::new();
         // Most connections never have a message of several packets.
-        let are_in_parts = own.has_parts() || peer.has_parts();
-        let held = if are_in_parts { own.held_bytes() + peer.held_bytes() } else { 0 };
+        let are_in_parts = own.has_partial_messages() || peer.has_partial_messages();
+        let held = if are_in_parts { own.partial_message_bytes() + peer.partial_message_bytes() } else { 0 };
         let operation = if is_response(packet) {
             if !sight.is_captured_twice() {
                 finality::handle_acknowledgement(peer, packet, sight.time, desk.transaction_table);
             }
-            peer.response(packet, path_mtu)
+            peer.process_response(packet, path_mtu)
         } else {
             while are_in_parts
-                && own.has_parts()
+                && own.has_partial_messages()
                 && let Some(message) = own.take_ended_message(sight.time)
             {
                 early.push(exchange.handle_operation(&mut desk, sender, message));
             }
-            let operation = own.request(packet, sight, path_mtu);
+            let operation = own.process_request(packet, sight, path_mtu);
             // An answer to a Call that is still incomplete shows that the other parts of the Call will not come.
             if are_in_parts
-                && peer.has_parts()
+                && peer.has_partial_messages()
                 && let Ok(operation) = &operation
             {
                 let unfinished = match operation {
@@ -289,33 +294,36 @@ impl Flow {
             Err(NoOperationReason::Control) => FrameKind::Control,
             Err(NoOperationReason::Part) => FrameKind::PartialMessage,
             Err(NoOperationReason::WriteWithoutFirst) => {
-                desk.stats.undecoded(UndecodedReason::WriteWithoutFirst)
+                desk.stats.count_undecoded(UndecodedReason::WriteWithoutFirst)
             }
             Err(NoOperationReason::ResponseWithoutRequest) => {
-                desk.stats.undecoded(UndecodedReason::ReadWithoutRequest)
+                desk.stats.count_undecoded(UndecodedReason::ReadWithoutRequest)
             }
-            Err(NoOperationReason::Cut) => desk.stats.undecoded(UndecodedReason::CutFrame),
-            Err(NoOperationReason::WriteOfCutFirst) => desk.stats.undecoded(UndecodedReason::CutWrite),
-            Err(NoOperationReason::ResponseToCutRequest) => desk.stats.undecoded(UndecodedReason::CutRead),
+            Err(NoOperationReason::Cut) => desk.stats.count_undecoded(UndecodedReason::CutFrame),
+            Err(NoOperationReason::WriteOfCutFirst) => desk.stats.count_undecoded(UndecodedReason::CutWrite),
+            Err(NoOperationReason::ResponseToCutRequest) => {
+                desk.stats.count_undecoded(UndecodedReason::CutRead)
+            }
         };
         if let FrameKind::Message { key, which } = meaning
             && own.is_acknowledged(packet.bth.psn)
         {
             self.transaction_table.record_acknowledgment(key, which);
         }
-        if are_in_parts || own.has_parts() {
+        if are_in_parts || own.has_partial_messages() {
             self.partial_message_bytes =
-                (self.partial_message_bytes + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
+                (self.partial_message_bytes + own.partial_message_bytes() + peer.partial_message_bytes())
+                    .saturating_sub(held);
             if self.partial_message_bytes > self.limits.partial_message_bytes
                 || self.transaction_table.is_pool_used_up()
             {
-                self.partial_message_bytes -= own.held_bytes();
-                own.drop_parts();
+                self.partial_message_bytes -= own.partial_message_bytes();
+                own.drop_partial_messages();
                 self.stats.count_evicted(EvictedState::MessageParts);
             }
             self.stats.count_undecoded_frames(
                 UndecodedReason::MessagePart,
-                own.take_dropped() + peer.take_dropped(),
+                own.take_dropped_frames() + peer.take_dropped_frames(),
             );
         }
         for meaning in early {
@@ -365,17 +373,17 @@ impl Flow {
                 );
                 let Some(first) = found.first().map(FoundWrite::psn) else { return };
                 found.into_iter().for_each(|found| own.add_inferred_write(found));
-                return self.retry(at, None, Some((sender, first)), sight);
+                return self.retry_early_packets(at, None, Some((sender, first)), sight);
             }
             FrameKind::ChunkData { .. } | FrameKind::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
         let begun = packet.reth.map(|_| (sender, packet.bth.psn));
-        self.retry(at, call, begun, sight);
+        self.retry_early_packets(at, call, begun, sight);
     }
 
     /// Retries buffered packets whose place may be known now.
-    fn retry(
+    fn retry_early_packets(
         &mut self,
         at: usize,
         call: Option<TransactionKey>,
@@ -383,7 +391,7 @@ impl Flow {
         sight: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let mut retries = connection.reorder_buffer.retry(call, begun, sight.time, &mut self.stats);
+        let mut retries = connection.reorder_buffer.take_retryable(call, begun, sight.time, &mut self.stats);
         // A placed packet may determine the place of others: a Read request that of its responses.
         while !retries.is_empty() {
             let before = retries.len();
@@ -410,7 +418,7 @@ impl Flow {
 /// Returns `true` if a packet uses the sequence numbers of the requests that it answers.
 fn is_response(packet: &InfinibandPacket<'_>) -> bool {
     use infiniband::PacketOperation::{Acknowledge, AtomicAcknowledge, ReadResponse};
-    matches!(packet.form.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
+    matches!(packet.properties.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
 }
 
 /// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.
@@ -430,7 +438,7 @@ fn unseen_write_ranges(transaction: &Transaction) -> Vec<UnseenWriteRange> {
         .collect()
 }
 
-fn path(datagram: &Datagram<'_>, packet: &InfinibandPacket<'_>) -> QueuePairPath {
+fn queue_pair_path(datagram: &Datagram<'_>, packet: &InfinibandPacket<'_>) -> QueuePairPath {
     QueuePairPath {
         tenant: datagram.tenant,
         source: datagram.source,
@@ -439,7 +447,7 @@ fn path(datagram: &Datagram<'_>, packet: &InfinibandPacket<'_>) -> QueuePairPath
     }
 }
 
-fn transport(wire: RdmaEncapsulation) -> ConnectionTransport {
+fn connection_transport(wire: RdmaEncapsulation) -> ConnectionTransport {
     match wire {
         RdmaEncapsulation::RoceV2 => ConnectionTransport::RoceV2,
         RdmaEncapsulation::RoceV1 => ConnectionTransport::RoceV1,
@@ -463,7 +471,7 @@ fn refers_to_side(
         ConnectionSide::A => &connection.a.requests,
         ConnectionSide::B => &connection.b.requests,
     };
-    match packet.form.operation {
+    match packet.properties.operation {
         Acknowledge | AtomicAcknowledge | ReadResponse => requests.was_sent_recently(packet.bth.psn),
         ReadRequest | Write => {
             packet.reth.is_some_and(|reth| connection.conversation.has_advertised_range(ledger, side, &reth))

@@ -77,7 +77,7 @@ impl PendingCall<'_> {
 impl Flow {
     /// Iterates over the Calls without a Reply in the order in which the flow completed them: that of their
     /// last frames.
-    pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
+    pub fn pending_calls(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.transaction_table.open_entries().filter_map(|(key, entry)| {
             let call = entry.transaction.call.as_ref()?;
             let (connection, direction) =
@@ -113,7 +113,7 @@ impl Flow {
     #[cold]
     pub(super) fn evict_calls_over_memory_limit(&mut self, now: Timestamp) {
         while self.transaction_table.must_evict_open()
-            && self.transaction_table.open() > 1
+            && self.transaction_table.open_count() > 1
             && let Some(oldest) = self.transaction_table.oldest_open()
         {
             self.stats.count_evicted(EvictedState::OpenTransaction);
@@ -130,7 +130,7 @@ impl Flow {
             let since =
                 self.transaction_table.get(key).and_then(|entry| Some(entry.transaction.call.as_ref()?.time));
             // The age is unknown if the clock went back.
-            if since.and_then(|since| now.since(since)).is_none_or(|age_ns| age_ns <= most_ns) {
+            if since.and_then(|since| now.nanoseconds_since(since)).is_none_or(|age_ns| age_ns <= most_ns) {
                 return;
             }
             self.stats.count_evicted(EvictedState::OldCall);

@@ -20,7 +20,7 @@
 use crate::frame::Timestamp;
 
 /// Number of frames remembered.
-const FRAMES: usize = 2048;
+const MAX_FRAMES: usize = 2048;
 
 /// Maximum distance in nanoseconds between copies of a frame if identifications distinguish frames: merging
 /// several mirrors by time adds their clock offsets.
@@ -68,15 +68,19 @@ impl IpIdVariation {
 /// Ring of the frames captured last.
 #[derive(Debug)]
 pub(super) struct RecentFrames {
-    fingerprints: Box<[FrameFingerprint; FRAMES]>,
-    times: Box<[Timestamp; FRAMES]>,
+    fingerprints: Box<[FrameFingerprint; MAX_FRAMES]>,
+    times: Box<[Timestamp; MAX_FRAMES]>,
     /// Index of the next frame.
-    at: usize,
+    next_index: usize,
 }
 
 impl Default for RecentFrames {
     fn default() -> Self {
-        Self { fingerprints: Box::new([0; FRAMES]), times: Box::new([Timestamp(i64::MIN); FRAMES]), at: 0 }
+        Self {
+            fingerprints: Box::new([0; MAX_FRAMES]),
+            times: Box::new([Timestamp(i64::MIN); MAX_FRAMES]),
+            next_index: 0,
+        }
     }
 }
 
@@ -84,9 +88,9 @@ impl RecentFrames {
     /// Records a frame.
     #[inline]
     pub(super) fn record(&mut self, mark: FrameFingerprint, time: Timestamp) {
-        let at = self.at % FRAMES;
+        let at = self.next_index % MAX_FRAMES;
         (self.fingerprints[at], self.times[at]) = (mark, time);
-        self.at = (at + 1) % FRAMES;
+        self.next_index = (at + 1) % MAX_FRAMES;
     }
 
     /// Forgets all frames: another capture begins, and no copies of them follow.
@@ -104,11 +108,11 @@ impl RecentFrames {
         identities_tell: bool,
         asked: Option<Timestamp>,
     ) -> bool {
-        let (new, old) = self.fingerprints.split_at(self.at % FRAMES);
+        let (new, old) = self.fingerprints.split_at(self.next_index % MAX_FRAMES);
         let found = { new.iter().rposition(|known| *known == mark) }
             .or_else(|| old.iter().rposition(|known| *known == mark).map(|at| new.len() + at));
         let Some(before) = found.and_then(|at| self.times.get(at)).copied() else { return false };
-        let apart = time.apart(before);
+        let apart = time.abs_diff_ns(before);
         match identities_tell {
             true => apart <= MAX_DISTANCE_WITH_IP_ID_NS,
             false => apart <= MAX_DISTANCE_WITHOUT_IP_ID_NS && asked.is_none_or(|asked| asked < before),
@@ -149,7 +153,7 @@ mod tests {
     fn what_lies_behind_many_frames_is_forgotten() {
         let mut recent = RecentFrames::default();
         recent.record(u64::MAX, Timestamp(0));
-        (0..FRAMES as u64 - 1).for_each(|mark| recent.record(mark, Timestamp(0)));
+        (0..MAX_FRAMES as u64 - 1).for_each(|mark| recent.record(mark, Timestamp(0)));
         assert!(recent.contains_copy(u64::MAX, Timestamp(0), true, None));
         recent.record(9, Timestamp(0));
         assert!(!recent.contains_copy(u64::MAX, Timestamp(0), true, None));

@@ -35,7 +35,7 @@ pub(super) enum NextProtocol {
 const MAX_SENT_RECORDS: usize = 128;
 
 /// Maximum number of frames recorded for one message.
-const FRAMES: usize = 1 << 16;
+const MAX_RECORD_FRAMES: usize = 1 << 16;
 
 /// Parser state of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,30 +75,30 @@ struct SentRecord {
 pub(super) struct RecordReader {
     state: RecordState,
     /// Captured bytes of an incomplete record mark.
-    mark: Vec<u8>,
+    mark_bytes: Vec<u8>,
     partial_record: Option<PartialRecord>,
     /// Sorted by stream position.
-    sent: VecDeque<SentRecord>,
+    sent_records: VecDeque<SentRecord>,
 }
 
 impl RecordReader {
     /// Expects a record at the next byte.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn expect_record(&mut self) {
         self.state = RecordState::Mark;
     }
 
     /// Returns the memory in bytes, without the incomplete message.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.sent.capacity() * size_of::<SentRecord>()
+        size_of::<Self>() + self.sent_records.capacity() * size_of::<SentRecord>()
     }
 
     /// Returns the memory of the incomplete message in bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.partial_record.as_ref().map_or(0, |unfinished| unfinished.record.weight())
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.partial_record.as_ref().map_or(0, |unfinished| unfinished.record.heap_bytes_of_message())
     }
 
     /// Parses the next bytes. Returns those that follow the last record if another protocol begins there.
-    pub(super) fn take<'p>(
+    pub(super) fn process<'p>(
         &mut self,
         mut piece: StreamBytes<'p>,
         seat: &mut StreamContext<'_>,
@@ -109,8 +109,8 @@ impl RecordReader {
                 return Some((next, piece));
             }
             piece = match self.state {
-                RecordState::Mark => self.mark(piece, seat),
-                RecordState::Fragment { left, is_last } => self.fragment(piece, left, is_last, seat),
+                RecordState::Mark => self.process_mark(piece, seat),
+                RecordState::Fragment { left, is_last } => self.process_fragment(piece, left, is_last, seat),
                 RecordState::Lost => self.search(piece, first, seat),
             };
         }
@@ -130,16 +130,16 @@ impl RecordReader {
         (self.state == RecordState::Mark && tls::begins_record(bytes)).then_some(NextProtocol::Tls)
     }
 
-    fn mark<'p>(&mut self, piece: StreamBytes<'p>, seat: &mut StreamContext<'_>) -> StreamBytes<'p> {
-        if piece.data.bytes.is_empty() && self.mark.is_empty() && self.partial_record.is_none() {
+    fn process_mark<'p>(&mut self, piece: StreamBytes<'p>, seat: &mut StreamContext<'_>) -> StreamBytes<'p> {
+        if piece.data.bytes.is_empty() && self.mark_bytes.is_empty() && self.partial_record.is_none() {
             // The record that would begin here was not captured.
             self.state = RecordState::Lost;
             return piece;
         }
-        let start = piece.at - self.mark.len() as u64;
-        let wanted = RecordMark::LENGTH - self.mark.len();
+        let start = piece.at - self.mark_bytes.len() as u64;
+        let wanted = RecordMark::LENGTH - self.mark_bytes.len();
         let there = piece.data.bytes.get(..wanted).unwrap_or(piece.data.bytes);
-        self.mark.extend_from_slice(there);
+        self.mark_bytes.extend_from_slice(there);
         let rest = piece.after(there.len() as u32);
         let unfinished =
             self.partial_record.get_or_insert_with(|| PartialRecord::new(start, piece.meta.time));
@@ -152,12 +152,12 @@ impl RecordReader {
             }
             return rest;
         }
-        let mark = RecordMark::of(&self.mark);
-        self.mark.clear();
+        let mark = RecordMark::from_bytes(&self.mark_bytes);
+        self.mark_bytes.clear();
         let longest = |mark: &RecordMark| unfinished.record.length as u64 + u64::from(mark.length);
-        let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record::LONGEST)) else {
+        let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record::MAX_RECORD_BYTES)) else {
             self.partial_record = None;
-            seat.undecoded(UndecodedReason::NotRpc, piece.meta);
+            seat.count_undecoded(UndecodedReason::NotRpc, piece.meta);
             self.lose_sync(seat);
             return rest;
         };
@@ -171,7 +171,7 @@ impl RecordReader {
         rest
     }
 
-    fn fragment<'p>(
+    fn process_fragment<'p>(
         &mut self,
         piece: StreamBytes<'p>,
         left: u32,
@@ -183,9 +183,9 @@ impl RecordReader {
         let left = left - part.data.length;
         if let Some(unfinished) = &mut self.partial_record {
             unfinished.add(&part);
-            if !unfinished.is_rpc() {
+            if !unfinished.may_be_rpc() {
                 self.partial_record = None;
-                seat.undecoded(UndecodedReason::NotRpc, piece.meta);
+                seat.count_undecoded(UndecodedReason::NotRpc, piece.meta);
                 self.lose_sync(seat);
                 return rest;
             }
@@ -222,15 +222,15 @@ impl RecordReader {
         let (exchange, mut desk) = seat.rpc_context(&sight);
         let (meaning, owner) = exchange.handle_plain_message(&mut desk, sender, record);
         seat.frame_kinds.push(meaning);
-        if self.sent.len() >= MAX_SENT_RECORDS {
-            self.sent.pop_front();
+        if self.sent_records.len() >= MAX_SENT_RECORDS {
+            self.sent_records.pop_front();
         }
-        self.sent.push_back(SentRecord { range, is_single_fragment: is_whole, attribution: owner });
+        self.sent_records.push_back(SentRecord { range, is_single_fragment: is_whole, attribution: owner });
     }
 
     /// Enters the search state: the start of the next record is unknown.
     fn lose_sync(&mut self, seat: &mut StreamContext<'_>) {
-        self.mark.clear();
+        self.mark_bytes.clear();
         let state = std::mem::take(&mut self.state);
         if let Some(unfinished) = &mut self.partial_record {
             let missing = match state {
@@ -272,7 +272,7 @@ impl RecordReader {
             let bytes = bytes.get(*at..).unwrap_or_default();
             let answers = || {
                 let found = rpc::recognize_record(bytes).filter(|found| found.mtype == MsgType::REPLY);
-                found.is_some_and(|found| seat.exchange.has_transaction(seat.sender.peer(), found.xid))
+                found.is_some_and(|found| seat.conversation.has_transaction(seat.sender.peer(), found.xid))
             };
             match at {
                 0 => rpc::recognize_record(bytes).is_some(),
@@ -301,8 +301,8 @@ impl RecordReader {
             seat.frame_kinds.push(FrameKind::PartialMessage);
             is_known = true;
         }
-        let from = self.sent.partition_point(|sent| sent.range.end <= range.start);
-        for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
+        let from = self.sent_records.partition_point(|sent| sent.range.end <= range.start);
+        for sent in self.sent_records.range(from..).take_while(|sent| sent.range.start < range.end) {
             is_known = true;
             if sent.differs_from_copy(piece, seat.transaction_table) {
                 seat.stats.count_undecoded_frames(UndecodedReason::Contradiction, 1);
@@ -313,7 +313,7 @@ impl RecordReader {
             seat.frame_kinds.push(meaning);
         }
         if !is_known {
-            seat.undecoded(UndecodedReason::LateCopy, piece.meta);
+            seat.count_undecoded(UndecodedReason::LateCopy, piece.meta);
         }
     }
 }
@@ -351,7 +351,7 @@ impl PartialRecord {
             bytes: Vec::new(),
             length: 0,
             gaps: Vec::new(),
-            rpc_at: Some(0),
+            rpc_offset: Some(0),
         };
         Self { start, fragments: 0, is_storage_stopped: false, record }
     }
@@ -370,7 +370,7 @@ impl PartialRecord {
             record.time = record.time.min(sight.time);
             record.end_time = record.end_time.max(sight.accepted_time());
         }
-        if record.frames.len() < FRAMES && record.frames.last() != sight.frames.last() {
+        if record.frames.len() < MAX_RECORD_FRAMES && record.frames.last() != sight.frames.last() {
             record.frames.extend_from_slice(sight.frames);
         }
     }
@@ -398,7 +398,7 @@ impl PartialRecord {
     }
 
     /// Returns `true` if it can be an RPC message: a Call or a Reply (RFC 5531 section 9).
-    fn is_rpc(&self) -> bool {
+    fn may_be_rpc(&self) -> bool {
         self.record.bytes.get(4..8).is_none_or(|mtype| matches!(mtype, [0, 0, 0, 0 | 1]))
     }
 }

@@ -38,7 +38,7 @@ pub(super) enum NoOperationReason {
 
 /// Number of RDMA Writes and Reads remembered to place following and retransmitted packets: more than any
 /// queue pair has outstanding. A retransmission that starts at the first packet needs no memory.
-const SPANS: usize = 128;
+const MAX_SPANS: usize = 128;
 /// Number of messages remembered to recognize their copies; a copy of an older one is recognized by its
 /// XID.
 const MAX_SENT_MESSAGES: usize = 128;
@@ -102,7 +102,7 @@ pub(super) struct Requests {
     /// Index of the span looked up last.
     last_span_index: usize,
     /// Sorted by `first`.
-    sent: VecDeque<SentRdmaMessage>,
+    sent_messages: VecDeque<SentRdmaMessage>,
     /// Packets of incomplete messages. Allocated at the first message of several packets: most messages are one
     /// packet, and there may be very many connections.
     assembly: Option<Box<MessageReassembly>>,
@@ -148,7 +148,7 @@ impl ObservedPathMtu {
     }
 
     /// Returns the number of packets that carry `bytes`, if known.
-    fn packets(self, bytes: u32) -> Option<u64> {
+    fn packet_count(self, bytes: u32) -> Option<u64> {
         Some(match self.0 {
             Some(mtu) => u64::from(bytes.div_ceil(mtu).max(1)),
             // No path MTU is smaller.
@@ -183,7 +183,7 @@ impl ObservedPathMtu {
 impl Requests {
     /// Extends a PSN relative to the highest one seen.
     #[inline]
-    pub(super) fn extend(&self, psn: Psn) -> ExtendedPsn {
+    pub(super) fn extend_psn(&self, psn: Psn) -> ExtendedPsn {
         match self.highest_sequence {
             // Leaves numbers below for packets older than the first one seen.
             None => (1 << 24) + ExtendedPsn::from(psn.0),
@@ -197,7 +197,7 @@ impl Requests {
     /// Returns `true` if a request with this PSN was sent recently: evidence that a response belongs here.
     pub(super) fn was_sent_recently(&self, psn: Psn) -> bool {
         self.highest_sequence.is_some_and(|newest| {
-            let sequence = self.extend(psn);
+            let sequence = self.extend_psn(psn);
             sequence <= newest && newest - sequence < 1024
         })
     }
@@ -206,7 +206,7 @@ impl Requests {
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<RdmaRequestSpan>()
-            + self.sent.capacity() * size_of::<SentRdmaMessage>()
+            + self.sent_messages.capacity() * size_of::<SentRdmaMessage>()
             + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
     }
 
@@ -217,7 +217,7 @@ impl Requests {
 
     /// Returns `true` if a request with this number or a later one was captured before.
     #[inline]
-    pub(super) fn is_known(&self, sequence: ExtendedPsn) -> bool {
+    pub(super) fn was_sent_before(&self, sequence: ExtendedPsn) -> bool {
         self.highest_sequence.is_some_and(|newest| sequence <= newest)
     }
 
@@ -245,8 +245,8 @@ impl Requests {
         now: Timestamp,
         path_mtu: ObservedPathMtu,
     ) -> PacketOutcome {
-        let count = match (packet.form.operation, packet.reth) {
-            (infiniband::PacketOperation::ReadRequest, Some(reth)) => path_mtu.packets(reth.dmalen),
+        let count = match (packet.properties.operation, packet.reth) {
+            (infiniband::PacketOperation::ReadRequest, Some(reth)) => path_mtu.packet_count(reth.dmalen),
             (infiniband::PacketOperation::ReadRequest, None) => None,
             _ => Some(1),
         };
@@ -265,7 +265,7 @@ impl Requests {
     }
 
     /// Adds an RDMA Write or Read, or returns the existing span if this is a copy.
-    fn span(&mut self, span: RdmaRequestSpan) -> &mut RdmaRequestSpan {
+    fn find_or_add_span(&mut self, span: RdmaRequestSpan) -> &mut RdmaRequestSpan {
         let sequence = span.first;
         let after = self.spans.partition_point(|other| other.first <= sequence);
         let known = after.checked_sub(1).filter(|before| {
@@ -275,7 +275,7 @@ impl Requests {
         });
         let mut at = known.unwrap_or(after);
         if known.is_none() {
-            at = evict_farthest(&mut self.spans, SPANS, at, sequence, |span| span.first);
+            at = evict_farthest(&mut self.spans, MAX_SPANS, at, sequence, |span| span.first);
             self.spans.insert(at, span);
         }
         &mut self.spans[at]
@@ -284,7 +284,7 @@ impl Requests {
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
     pub(super) fn add_inferred_write(&mut self, found: FoundWrite) {
         let FoundWrite { first, handle, offset, length } = found;
-        self.span(RdmaRequestSpan {
+        self.find_or_add_span(RdmaRequestSpan {
             first,
             is_read: false,
             handle,
@@ -298,14 +298,15 @@ impl Requests {
     fn ends_before(&self, sequence: ExtendedPsn, mtu: u32) -> Option<ExtendedPsn> {
         let span = self.spans.iter().rev().find(|span| span.first < sequence);
         let span = span.map(|span| span.first + u64::from(span.length.div_ceil(mtu).max(1)));
-        let sent = self.sent.iter().rev().find(|sent| sent.first < sequence).map(|sent| sent.last + 1);
+        let sent =
+            self.sent_messages.iter().rev().find(|sent| sent.first < sequence).map(|sent| sent.last + 1);
         span.max(sent).map(|end| end.min(sequence))
     }
 
     /// Returns `true` if a known message, RDMA Write or RDMA Read begins at a sequence number.
     fn begins_at(&self, sequence: ExtendedPsn) -> bool {
         self.spans.iter().rev().any(|span| span.first == sequence)
-            || self.sent.iter().rev().any(|sent| sent.first == sequence)
+            || self.sent_messages.iter().rev().any(|sent| sent.first == sequence)
     }
 
     /// Infers the place of RDMA Writes whose First packet was lost from the unseen part of the memory that a
@@ -322,7 +323,7 @@ impl Requests {
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
         let mut holes = self.subtract_spans(holes).into_iter();
         let mut orphans: Vec<_> =
-            orphans.map(|orphan| (self.extend(orphan.psn), orphan.is_last, orphan.length)).collect();
+            orphans.map(|orphan| (self.extend_psn(orphan.psn), orphan.is_last, orphan.length)).collect();
         orphans.sort_unstable();
         orphans.dedup_by_key(|(sequence, ..)| *sequence);
         let mut found = Vec::new();
@@ -388,33 +389,33 @@ impl Requests {
 
     /// Records that a snap length truncated the header with the memory of an RDMA Read or Write.
     #[cold]
-    fn cut_request(&mut self) -> NoOperationReason {
+    fn record_cut_request(&mut self) -> NoOperationReason {
         self.has_cut_request = true;
         NoOperationReason::Cut
     }
 
     /// Processes a request packet of this side.
-    pub(super) fn request<'a>(
+    pub(super) fn process_request<'a>(
         &'a mut self,
         packet: &InfinibandPacket<'a>,
         sight: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
-        let place = packet.form.place;
-        let sequence = self.extend(packet.bth.psn);
+        let place = packet.properties.position;
+        let sequence = self.extend_psn(packet.bth.psn);
         let without_first = match self.has_cut_request {
             true => NoOperationReason::WriteOfCutFirst,
             false => NoOperationReason::WriteWithoutFirst,
         };
         self.highest_sequence = self.highest_sequence.max(Some(sequence));
-        match packet.form.operation {
+        match packet.properties.operation {
             infiniband::PacketOperation::Write => {
                 path_mtu.record_packet_length(place, data.length);
                 let span = match place {
                     PacketPosition::First | PacketPosition::Only => {
-                        let reth = packet.reth.ok_or_else(|| self.cut_request())?;
-                        self.span(RdmaRequestSpan {
+                        let reth = packet.reth.ok_or_else(|| self.record_cut_request())?;
+                        self.find_or_add_span(RdmaRequestSpan {
                             first: sequence,
                             is_read: false,
                             handle: reth.r_key,
@@ -428,11 +429,16 @@ impl Requests {
                 let at =
                     path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_first)?;
                 let offset = span.offset.wrapping_add(at);
-                Ok(RdmaOperation::Write { handle: span.handle, offset, data, owner: &mut span.attribution })
+                Ok(RdmaOperation::Write {
+                    handle: span.handle,
+                    offset,
+                    data,
+                    attribution: &mut span.attribution,
+                })
             }
             infiniband::PacketOperation::ReadRequest => {
-                let reth = packet.reth.ok_or_else(|| self.cut_request())?;
-                let span = self.span(RdmaRequestSpan {
+                let reth = packet.reth.ok_or_else(|| self.record_cut_request())?;
+                let span = self.find_or_add_span(RdmaRequestSpan {
                     first: sequence,
                     is_read: true,
                     handle: reth.r_key,
@@ -444,35 +450,35 @@ impl Requests {
                     handle: span.handle,
                     offset: span.offset,
                     length: span.length,
-                    owner: &mut span.attribution,
+                    attribution: &mut span.attribution,
                 })
             }
             infiniband::PacketOperation::Send => {
                 path_mtu.record_packet_length(place, data.length);
-                self.send(sequence, place, data, sight)
+                self.process_send(sequence, place, data, sight)
             }
             _ => Err(NoOperationReason::Control),
         }
     }
 
     /// Processes a response packet of the peer to a request of this side.
-    pub(super) fn response<'a>(
+    pub(super) fn process_response<'a>(
         &mut self,
         packet: &InfinibandPacket<'a>,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
-        if packet.form.operation != infiniband::PacketOperation::ReadResponse {
-            if self.has_parts()
+        if packet.properties.operation != infiniband::PacketOperation::ReadResponse {
+            if self.has_partial_messages()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
-                self.record_acknowledgment(self.extend(packet.bth.psn));
+                self.record_acknowledgment(self.extend_psn(packet.bth.psn));
             }
             return Err(NoOperationReason::Control);
         }
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
-        let place = packet.form.place;
+        let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
-        let sequence = self.extend(packet.bth.psn);
+        let sequence = self.extend_psn(packet.bth.psn);
         let without_request = match self.has_cut_request {
             true => NoOperationReason::ResponseToCutRequest,
             false => NoOperationReason::ResponseWithoutRequest,
@@ -482,11 +488,11 @@ impl Requests {
         Ok(RdmaOperation::ReadResponse {
             offset: span.offset.wrapping_add(at),
             data,
-            owner: span.attribution,
+            attribution: span.attribution,
         })
     }
 
-    fn send<'a>(
+    fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
         place: PacketPosition,
@@ -494,20 +500,20 @@ impl Requests {
         sight: PacketMeta<'a>,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
         let ends = place.ends();
-        let after = match self.sent.back() {
-            Some(sent) if sent.first <= sequence => self.sent.len(),
-            _ => self.sent.partition_point(|sent| sent.first <= sequence),
+        let after = match self.sent_messages.back() {
+            Some(sent) if sent.first <= sequence => self.sent_messages.len(),
+            _ => self.sent_messages.partition_point(|sent| sent.first <= sequence),
         };
-        if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent.get_mut(before))
+        if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent_messages.get_mut(before))
             && sequence <= sent.last
         {
             if ends && !sight.is_duplicate() {
                 sent.is_refused = sight.is_refused();
             }
-            return Ok(RdmaOperation::SendAgain { owner: sent.attribution, ends });
+            return Ok(RdmaOperation::SendRetransmission { attribution: sent.attribution, ends });
         }
         if place == PacketPosition::Only {
-            let owner = record_sent(&mut self.sent, sequence, sequence, sight.is_refused());
+            let owner = record_sent(&mut self.sent_messages, sequence, sequence, sight.is_refused());
             let message = RdmaMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
@@ -517,7 +523,7 @@ impl Requests {
                 end_time: sight.time,
                 stall: sight.stall(),
             };
-            return Ok(RdmaOperation::Send { message, owner });
+            return Ok(RdmaOperation::Send { message, attribution: owner });
         }
         let assembly = self.assembly.get_or_insert_default();
         assembly.add(sequence, place, data, sight);
@@ -531,18 +537,19 @@ impl Requests {
     /// Concatenates the packets of a run into a message.
     fn deliver(&mut self, run: PacketRun) -> Option<RdmaOperation<'_>> {
         let delivered = self.assembly.as_mut()?.deliver(run);
-        let owner = record_sent(&mut self.sent, delivered.first, delivered.last, delivered.is_refused);
-        Some(RdmaOperation::Send { message: delivered.message, owner })
+        let owner =
+            record_sent(&mut self.sent_messages, delivered.first, delivered.last, delivered.is_refused);
+        Some(RdmaOperation::Send { message: delivered.message, attribution: owner })
     }
 
     /// Returns `true` if packets of incomplete messages are buffered.
-    pub(super) fn has_parts(&self) -> bool {
+    pub(super) fn has_partial_messages(&self) -> bool {
         self.assembly.as_ref().is_some_and(|assembly| !assembly.is_empty())
     }
 
     /// Returns the number of payload bytes of incomplete messages.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.assembly.as_ref().map_or(0, |assembly| assembly.held_bytes())
+    pub(super) fn partial_message_bytes(&self) -> usize {
+        self.assembly.as_ref().map_or(0, |assembly| assembly.payload_bytes())
     }
 
     /// Ends the wait for the rest of a message whose First packet `wanted` accepts, and returns its captured
@@ -560,8 +567,8 @@ impl Requests {
         if self.highest_sequence.is_none_or(|newest| sequence > newest) {
             return;
         }
-        let sent = self.sent.partition_point(|sent| sent.first <= sequence);
-        let sent = sent.checked_sub(1).and_then(|at| self.sent.get(at)).map(|sent| sent.first);
+        let sent = self.sent_messages.partition_point(|sent| sent.first <= sequence);
+        let sent = sent.checked_sub(1).and_then(|at| self.sent_messages.get(at)).map(|sent| sent.first);
         let span = self.spans.partition_point(|span| span.first <= sequence);
         let span = span.checked_sub(1).and_then(|at| self.spans.get(at)).map(|span| span.first);
         let parts = self.assembly.iter().flat_map(|assembly| assembly.boundaries_until(sequence));
@@ -578,7 +585,7 @@ impl Requests {
         syndrome: Syndrome,
         now: Timestamp,
     ) -> impl Iterator<Item = RdmaAttribution> + '_ {
-        let sequence = self.extend(psn);
+        let sequence = self.extend_psn(psn);
         // An RDMA Read uses the numbers of its responses.
         let end = self.highest_sequence.map_or(0, |newest| newest + 1).max(self.delivery.expected());
         let is_known = sequence < end;
@@ -598,17 +605,17 @@ impl Requests {
         let from = self.acknowledged_until;
         self.acknowledged_until = from.max(until);
         let first = match until > from {
-            true => self.sent.partition_point(|sent| sent.last < from),
-            false => self.sent.len(),
+            true => self.sent_messages.partition_point(|sent| sent.last < from),
+            false => self.sent_messages.len(),
         };
-        let news = self.sent.range(first..).take_while(move |sent| sent.last < until);
+        let news = self.sent_messages.range(first..).take_while(move |sent| sent.last < until);
         // For a refused message, the accepted copy was not captured.
         news.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.attribution)
     }
 
     /// Returns `true` if the peer has acknowledged the packet with this PSN.
     pub(super) fn is_acknowledged(&self, psn: Psn) -> bool {
-        self.extend(psn) < self.acknowledged_until
+        self.extend_psn(psn) < self.acknowledged_until
     }
 
     /// Ends all messages: nothing more will come.
@@ -625,15 +632,15 @@ impl Requests {
     }
 
     /// Drops all packets of incomplete messages.
-    pub(super) fn drop_parts(&mut self) {
+    pub(super) fn drop_partial_messages(&mut self) {
         if let Some(assembly) = &mut self.assembly {
             assembly.clear();
         }
     }
 
     /// Returns the number of frames of dropped packets since the last call.
-    pub(super) fn take_dropped(&mut self) -> u64 {
-        self.assembly.as_mut().map_or(0, |assembly| assembly.take_dropped())
+    pub(super) fn take_dropped_frames(&mut self) -> u64 {
+        self.assembly.as_mut().map_or(0, |assembly| assembly.take_dropped_frames())
     }
 }
 

@@ -13,7 +13,7 @@ use super::{FlowLimits, PacketMeta};
 
 /// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
 /// them.
-const PACKETS: usize = 64;
+const MAX_PACKETS: usize = 64;
 
 /// Maximum number of RDMA Write packets per connection without their First packet: an RDMA Write of 4 MiB
 /// in packets of 1,024 bytes.
@@ -63,7 +63,7 @@ pub(super) struct EarlyPacketRetry(EarlyPacket);
 
 impl EarlyPacket {
     /// Returns the number of bytes counted for it.
-    fn weight(&self) -> u64 {
+    fn counted_bytes(&self) -> u64 {
         self.payload.len() as u64 + PACKET_OVERHEAD_BYTES
     }
 
@@ -73,7 +73,7 @@ impl EarlyPacket {
 
     /// Returns `true` if the packet has waited too long.
     fn is_expired(&self, now: Timestamp) -> bool {
-        now.apart(self.time) > if self.is_orphan() { MAX_WRITE_AGE_NS } else { MAX_AGE_NS }
+        now.abs_diff_ns(self.time) > if self.is_orphan() { MAX_WRITE_AGE_NS } else { MAX_AGE_NS }
     }
 }
 
@@ -133,7 +133,7 @@ impl ReorderBuffer {
         if !waits_for_memory {
             return;
         }
-        if account.early_bytes + payload.len() as u64 + PACKET_OVERHEAD_BYTES > limits.early_bytes {
+        if account.reorder_bytes + payload.len() as u64 + PACKET_OVERHEAD_BYTES > limits.reorder_bytes {
             account.count_evicted(EvictedState::Early);
             return;
         }
@@ -148,14 +148,14 @@ impl ReorderBuffer {
             reason: why,
             answered_by: None,
         };
-        account.early_bytes += held.weight();
+        account.reorder_bytes += held.counted_bytes();
         let (queue, bound) = match held.is_orphan() {
             true => (&mut self.orphans, MAX_ORPHANS),
-            false => (&mut self.early_packets, PACKETS),
+            false => (&mut self.early_packets, MAX_PACKETS),
         };
         queue.push_back(held);
         if queue.len() > bound {
-            drop_first(queue, account);
+            drop_oldest(queue, account);
         }
     }
 
@@ -171,7 +171,7 @@ impl ReorderBuffer {
         let held = self.orphans.iter().filter(move |held| held.sender == sender);
         held.map(|held| OrphanWritePacket {
             psn: held.packet.bth.psn,
-            is_last: held.packet.form.place.ends(),
+            is_last: held.packet.properties.position.ends(),
             length: held.length,
         })
     }
@@ -179,7 +179,7 @@ impl ReorderBuffer {
     /// Removes the packets whose place may be known now: after the Call of `call`, or after a packet with
     /// sequence number `begun` that starts an RDMA Write or an RDMA Read and so determines the place of the
     /// packets after it.
-    pub(super) fn retry(
+    pub(super) fn take_retryable(
         &mut self,
         call: Option<TransactionKey>,
         begun: Option<(ConnectionSide, Psn)>,
@@ -188,14 +188,14 @@ impl ReorderBuffer {
     ) -> Vec<EarlyPacketRetry> {
         for queue in [&mut self.early_packets, &mut self.orphans] {
             while queue.front().is_some_and(|first| first.is_expired(now)) {
-                drop_first(queue, account);
+                drop_oldest(queue, account);
             }
         }
         let mut retries = Vec::new();
         let mut sort = |queue: &mut VecDeque<EarlyPacket>, may_belong: &dyn Fn(&EarlyPacket) -> bool| {
             for held in std::mem::take(queue) {
                 if may_belong(&held) {
-                    account.early_bytes -= held.weight();
+                    account.reorder_bytes -= held.counted_bytes();
                     retries.push(EarlyPacketRetry(held));
                 } else {
                     queue.push_back(held);
@@ -216,7 +216,7 @@ impl ReorderBuffer {
     /// Puts back the packets whose place is still unknown.
     pub(super) fn put_back(&mut self, retries: Vec<EarlyPacketRetry>, account: &mut FlowStats) {
         for EarlyPacketRetry(held) in retries.into_iter().rev() {
-            account.early_bytes += held.weight();
+            account.reorder_bytes += held.counted_bytes();
             match held.is_orphan() {
                 true => self.orphans.push_front(held),
                 false => self.early_packets.push_front(held),
@@ -238,16 +238,16 @@ impl ReorderBuffer {
     pub(super) fn drop_all(&mut self, account: &mut FlowStats) {
         for queue in [&mut self.early_packets, &mut self.orphans] {
             while !queue.is_empty() {
-                drop_first(queue, account);
+                drop_oldest(queue, account);
             }
         }
     }
 }
 
 /// Drops the oldest packet of a queue and counts it as undecoded.
-fn drop_first(queue: &mut VecDeque<EarlyPacket>, account: &mut FlowStats) {
+fn drop_oldest(queue: &mut VecDeque<EarlyPacket>, account: &mut FlowStats) {
     if let Some(held) = queue.pop_front() {
-        account.early_bytes -= held.weight();
-        account.undecoded(held.reason);
+        account.reorder_bytes -= held.counted_bytes();
+        account.count_undecoded(held.reason);
     }
 }

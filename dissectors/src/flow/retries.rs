@@ -31,21 +31,21 @@ struct SentCall {
 /// Calls that may be repeated.
 #[derive(Debug)]
 pub(super) struct Retries {
-    sent: FxHashMap<(CallRoute, Xid), SentCall>,
+    calls: FxHashMap<(CallRoute, Xid), SentCall>,
     emitted_count: usize,
-    bound: usize,
+    max_emitted: usize,
 }
 
 impl Retries {
     /// Creates a table of at most `bound` Calls that were emitted unanswered.
     pub(super) fn new(bound: usize) -> Self {
-        Self { sent: FxHashMap::default(), emitted_count: 0, bound }
+        Self { calls: FxHashMap::default(), emitted_count: 0, max_emitted: bound }
     }
 
     /// Returns the number of Calls in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        self.sent.len()
+        self.calls.len()
     }
 
     /// Records a Call. Returns the Call that it repeats, if any.
@@ -60,7 +60,7 @@ impl Retries {
         call.hash(&mut hasher);
         let sent = SentCall { previous: PreviousCall::Pending(key), hash: hasher.finish() };
         let hash = sent.hash;
-        let before = self.sent.insert((route, xid), sent)?;
+        let before = self.calls.insert((route, xid), sent)?;
         if matches!(before.previous, PreviousCall::Emitted(_)) {
             self.emitted_count -= 1;
         }
@@ -76,19 +76,19 @@ impl Retries {
         is_unanswered: bool,
         index: u64,
     ) {
-        let Some(sent) = self.sent.get_mut(&(route, xid)) else { return };
+        let Some(sent) = self.calls.get_mut(&(route, xid)) else { return };
         if sent.previous != PreviousCall::Pending(key) {
             return;
         }
         if is_unanswered {
             sent.previous = PreviousCall::Emitted(index);
             self.emitted_count += 1;
-            if self.emitted_count > self.bound {
-                self.sent.retain(|_, sent| matches!(sent.previous, PreviousCall::Pending(_)));
+            if self.emitted_count > self.max_emitted {
+                self.calls.retain(|_, sent| matches!(sent.previous, PreviousCall::Pending(_)));
                 self.emitted_count = 0;
             }
         } else {
-            self.sent.remove(&(route, xid));
+            self.calls.remove(&(route, xid));
         }
     }
 }

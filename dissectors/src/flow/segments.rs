@@ -46,7 +46,7 @@ struct StreamDispatcher<'a> {
 /// segments before.
 const MAX_STRAY_DISTANCE: u32 = 1 << 20;
 
-fn transport(protocol: &Protocol) -> ConnectionTransport {
+fn connection_transport(protocol: &Protocol) -> ConnectionTransport {
     match protocol {
         Protocol::Mpa(_) => ConnectionTransport::Iwarp,
         _ => ConnectionTransport::Tcp,
@@ -69,7 +69,7 @@ impl StreamDispatcher<'_> {
         let mut seat = StreamContext {
             connection: key.slot,
             sender: self.sender,
-            exchange,
+            conversation: exchange,
             transaction_table: self.transaction_table,
             stats: self.stats,
             limits: self.limits,
@@ -84,7 +84,7 @@ impl StreamDispatcher<'_> {
     }
 
     fn connect(&mut self) -> ConnectionKey {
-        let key = self.connections.add_port_connection(self.ports, transport(self.protocol));
+        let key = self.connections.add_port_connection(self.ports, connection_transport(self.protocol));
         if let Some(connection) = self.connections.get_mut(key.slot) {
             connection.opened_by = self.opened_by;
         }
@@ -118,25 +118,25 @@ impl StreamDispatcher<'_> {
     /// Runs `read` with the MPA parser. The start-up frames of MPA reveal who opened the connection, and its
     /// parameters.
     #[inline]
-    fn mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut StreamContext<'_>)) {
+    fn with_mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut StreamContext<'_>)) {
         let started = self.with_context(|protocol, seat| {
             let Protocol::Mpa(iwarp) = protocol else { return false };
             read(iwarp, seat);
-            seat.stats.mpa.add(iwarp.take_counts());
+            seat.stats.mpa_counts.add(iwarp.take_counts());
             iwarp.take_started()
         });
         if started == Some(true) {
-            self.start_mpa();
+            self.apply_mpa_startup();
         }
     }
 
     #[cold]
-    fn start_mpa(&mut self) {
+    fn apply_mpa_startup(&mut self) {
         let (Protocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
         let Some(connection) = self.connections.get_mut(key.slot) else { return };
         let startups = [ConnectionSide::A, ConnectionSide::B].map(|side| iwarp.startup(side));
         for (side, startup) in [ConnectionSide::A, ConnectionSide::B].into_iter().zip(startups) {
-            match startup.map(|startup| startup.role) {
+            match startup.map(|startup| startup.kind) {
                 Some(StartupFrameKind::Request) => connection.opened_by = Some(side),
                 Some(StartupFrameKind::Reply) => connection.opened_by = Some(side.peer()),
                 None => {}
@@ -175,11 +175,11 @@ impl StreamDispatcher<'_> {
             self.sender = side;
             // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
             // created.
-            if self.has_connection() || self.protocol.held_bytes() > 0 {
+            if self.has_connection() || self.protocol.buffered_bytes() > 0 {
                 self.with_context(|protocol, seat| match protocol {
                     Protocol::Mpa(iwarp) => iwarp.finish(side, seat),
                     _ => {
-                        if let Some(records) = records(protocol, side) {
+                        if let Some(records) = record_reader(protocol, side) {
                             records.finish(seat);
                         }
                     }
@@ -189,7 +189,7 @@ impl StreamDispatcher<'_> {
     }
 }
 
-fn records(protocol: &mut Protocol, sender: ConnectionSide) -> Option<&mut RecordReader> {
+fn record_reader(protocol: &mut Protocol, sender: ConnectionSide) -> Option<&mut RecordReader> {
     let Protocol::Records(records) = protocol else { return None };
     let [a, b] = &mut **records;
     Some(match sender {
@@ -199,22 +199,22 @@ fn records(protocol: &mut Protocol, sender: ConnectionSide) -> Option<&mut Recor
 }
 
 impl StreamReader for StreamDispatcher<'_> {
-    fn piece(&mut self, piece: StreamBytes<'_>) {
+    fn read_bytes(&mut self, piece: StreamBytes<'_>) {
         let mut piece = piece;
         let sender = self.sender;
         loop {
             match self.protocol {
                 Protocol::Records(_) => {
-                    let next =
-                        self.with_context(|protocol, seat| records(protocol, sender)?.take(piece, seat));
+                    let next = self
+                        .with_context(|protocol, seat| record_reader(protocol, sender)?.process(piece, seat));
                     let Some(Some((next, rest))) = next else { return };
                     self.switch_protocol(next);
                     self.sender = sender;
                     piece = rest;
                 }
-                Protocol::Mpa(_) => return self.mpa(|iwarp, seat| iwarp.piece(sender, piece, seat)),
+                Protocol::Mpa(_) => return self.with_mpa(|iwarp, seat| iwarp.process(sender, piece, seat)),
                 Protocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.meta),
-                Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => return,
+                Protocol::Opening | Protocol::MidStream { .. } | Protocol::Other => return,
             }
         }
     }
@@ -227,14 +227,15 @@ impl StreamReader for StreamDispatcher<'_> {
             }
             Protocol::Records(_) => {
                 self.with_context(|protocol, seat| {
-                    records(protocol, sender).map(|records| records.process_retransmission(&piece, seat))
+                    record_reader(protocol, sender)
+                        .map(|records| records.process_retransmission(&piece, seat))
                 });
             }
-            Protocol::Mpa(_) => {
-                self.mpa(|iwarp, seat| iwarp.process_retransmission(sender, piece.range(), piece.meta, seat))
-            }
+            Protocol::Mpa(_) => self.with_mpa(|iwarp, seat| {
+                iwarp.process_retransmission(sender, piece.range(), piece.meta, seat)
+            }),
             Protocol::Tls => self.undecoded(UndecodedReason::Tls, piece.meta),
-            Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => {}
+            Protocol::Opening | Protocol::MidStream { .. } | Protocol::Other => {}
         }
     }
 }
@@ -242,7 +243,7 @@ impl StreamReader for StreamDispatcher<'_> {
 impl StreamDispatcher<'_> {
     fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
-            let meaning = self.stats.undecoded(reason);
+            let meaning = self.stats.count_undecoded(reason);
             self.frame_kinds.push(meaning);
         }
     }
@@ -250,7 +251,7 @@ impl StreamDispatcher<'_> {
 
 impl Flow {
     /// Processes a TCP segment.
-    pub(super) fn segment(
+    pub(super) fn process_segment(
         &mut self,
         sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
@@ -271,11 +272,12 @@ impl Flow {
         {
             return match segment.payload.length {
                 0 => FrameKind::Control,
-                _ => self.stats.undecoded(UndecodedReason::LateCopy),
+                _ => self.stats.count_undecoded(UndecodedReason::LateCopy),
             };
         }
-        let remark =
-            self.captured_twice(at, sender, sight, segment).then_some(DeliveryAnomaly::CAPTURED_TWICE);
+        let remark = self
+            .detect_segment_duplicate(at, sender, sight, segment)
+            .then_some(DeliveryAnomaly::CAPTURED_TWICE);
         let sight = PacketMeta { anomaly: remark.as_ref(), ..sight };
         let sender = match remark {
             None => self.process_syn(at, sender, ports, sight, segment),
@@ -287,7 +289,7 @@ impl Flow {
         }
         let data = PacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         if data.length > 0 {
-            self.bytes(at, sender, sight, segment, data);
+            self.process_stream_bytes(at, sender, sight, segment, data);
         }
         if remark.is_none() {
             self.process_flags_and_ack(at, sender, sight, segment, data);
@@ -316,7 +318,7 @@ impl Flow {
                             stream.has_cut_messages |= stream.is_cut;
                             stream.is_cut
                         });
-                        self.stats.undecoded(protocol::unknown_stream_reason(is_cut))
+                        self.stats.count_undecoded(protocol::unknown_stream_reason(is_cut))
                     }
                 }
             }
@@ -326,7 +328,7 @@ impl Flow {
 
     /// Returns `true` if a segment is a duplicate made by the capture. Updates the detection state.
     #[inline]
-    fn captured_twice(
+    fn detect_segment_duplicate(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -366,7 +368,7 @@ impl Flow {
             own.last_request_time,
         ) {
             self.recent_frames.record(mark, sight.time);
-            self.stats.captured_twice += 1;
+            self.stats.duplicate_frames += 1;
             return true;
         }
         self.recent_frames.record(mark, sight.time);
@@ -385,15 +387,15 @@ impl Flow {
     ) -> ConnectionSide {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return sender };
-        stream.last_frame = sight.last();
+        stream.last_frame = sight.last_frame();
         if !flags.syn() || flags.rst() {
             return sender;
         }
-        let is_late = matches!(stream.protocol, Protocol::Middle { looked_at: 1.. });
+        let is_late = matches!(stream.protocol, Protocol::MidStream { looked_at: 1.. });
         let is_ending = stream.is_ending;
         let (own, _) = stream.directions_from(sender);
         let is_other = own.starts_other_stream(segment.sequence);
-        let is_again = own.is_copy(segment.sequence, sight.time);
+        let is_again = own.is_syn_copy(segment.sequence, sight.time);
         let is_over = is_ending && own.has_begun() && !is_again;
         // No SYN is retransmitted after data: another connection has the same number, as in a capture that is
         // replayed twice.
@@ -408,18 +410,18 @@ impl Flow {
             sender = ConnectionSide::A;
         }
         let Some(stream) = self.streams.get_mut(at) else { return sender };
-        stream.last_frame = sight.last();
+        stream.last_frame = sight.last_frame();
         stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
         let (own, _) = stream.directions_from(sender);
-        own.begin(segment.sequence, sight.time);
-        if let Protocol::Middle { looked_at: 0 } = stream.protocol {
+        own.record_syn(segment.sequence, sight.time);
+        if let Protocol::MidStream { looked_at: 0 } = stream.protocol {
             stream.protocol = Protocol::Opening;
         }
         sender
     }
 
     /// Passes bytes to the parser of the stream, or to protocol detection.
-    fn bytes(
+    fn process_stream_bytes(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -442,13 +444,15 @@ impl Flow {
                     true => stream.directions_from(sender).1.received(segment.acknowledgment),
                     false => 0,
                 };
-                self.read(at, sender, |half, carried| half.take(first, data, sight, received, carried));
+                self.dispatch_stream(at, sender, |half, carried| {
+                    half.process_segment(first, data, sight, received, carried)
+                });
                 return;
             }
             Protocol::Opening => {
                 let (own, _) = stream.directions_from(sender);
                 let at_once = match own.is_next(first) {
-                    true => protocol::first_bytes(data.bytes, ports),
+                    true => protocol::detect_by_first_bytes(data.bytes, ports),
                     false => ProtocolDetection::Undecided,
                 };
                 if at_once == ProtocolDetection::Undecided {
@@ -457,9 +461,10 @@ impl Flow {
                     let mut bytes = [0; protocol::MIN_DETECTION_BYTES];
                     let there = bytes.iter_mut().zip(own.first_bytes());
                     let count = there.map(|(place, byte)| *place = byte).count();
-                    let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
+                    let verdict =
+                        protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
                     if verdict == ProtocolDetection::Undecided
-                        && own.held_bytes() > protocol::MAX_BUFFERED_BYTES
+                        && own.buffered_bytes() > protocol::MAX_BUFFERED_BYTES
                     {
                         return self.skip_all_gaps(at, sight.time);
                     }
@@ -468,8 +473,9 @@ impl Flow {
                     at_once
                 }
             }
-            Protocol::Middle { looked_at } => {
-                let verdict = protocol::segment(data, ports, *looked_at < protocol::MAX_SEARCHED_BYTES);
+            Protocol::MidStream { looked_at } => {
+                let verdict =
+                    protocol::detect_by_segment(data, ports, *looked_at < protocol::MAX_SEARCHED_BYTES);
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }
@@ -484,7 +490,7 @@ impl Flow {
                 }
                 self.end_detection(at);
                 for side in [sender, sender.peer()] {
-                    self.read(at, side, |half, carried| half.deliver_buffered(carried));
+                    self.dispatch_stream(at, side, |half, carried| half.deliver_buffered(carried));
                 }
             }
             ProtocolDetection::Other => {
@@ -494,11 +500,13 @@ impl Flow {
             ProtocolDetection::Records | ProtocolDetection::Mpa | ProtocolDetection::Tls => {
                 stream.set_protocol(verdict);
                 if is_kept {
-                    self.read(at, sender, |half, carried| half.deliver_buffered(carried));
+                    self.dispatch_stream(at, sender, |half, carried| half.deliver_buffered(carried));
                 } else {
-                    self.read(at, sender, |half, carried| half.take(first, data, sight, 0, carried));
+                    self.dispatch_stream(at, sender, |half, carried| {
+                        half.process_segment(first, data, sight, 0, carried)
+                    });
                 }
-                self.read(at, sender.peer(), |half, carried| half.deliver_buffered(carried));
+                self.dispatch_stream(at, sender.peer(), |half, carried| half.deliver_buffered(carried));
             }
         }
     }
@@ -520,9 +528,9 @@ impl Flow {
         {
             self.end_stream(at, sight.time);
             self.streams.begin_incarnation(at, ports, sight.time);
-            return self.bytes(at, sender, sight, segment, data);
+            return self.process_stream_bytes(at, sender, sight, segment, data);
         }
-        let meaning = self.stats.undecoded(UndecodedReason::Stray);
+        let meaning = self.stats.count_undecoded(UndecodedReason::Stray);
         self.frame_kinds.push(meaning);
     }
 
@@ -545,12 +553,12 @@ impl Flow {
             }
         }
         let Some(stream) = self.streams.get_mut(at) else { return };
-        if matches!(stream.protocol, Protocol::Other | Protocol::Middle { .. }) {
+        if matches!(stream.protocol, Protocol::Other | Protocol::MidStream { .. }) {
             return;
         }
         let (own, peer) = stream.directions_from(sender);
         if flags.fin() {
-            own.finish_at(segment.sequence.add(data.length).add(u32::from(flags.syn())));
+            own.record_fin(segment.sequence.add(data.length).add(u32::from(flags.syn())));
         }
         if flags.ack() && !flags.rst() {
             peer.acknowledge(segment.acknowledgment, data.length > 0, sight.time);
@@ -577,7 +585,7 @@ impl Flow {
     fn count_undetected(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
         for (frame, reason) in forgotten {
-            let meaning = self.stats.undecoded(*reason);
+            let meaning = self.stats.count_undecoded(*reason);
             if Some(*frame) == present {
                 self.frame_kinds.push(meaning);
             }
@@ -589,10 +597,10 @@ impl Flow {
         self.end_detection(at);
         // Bytes that wait for the other direction follow the gaps in that direction.
         while let Some(side) = self.streams.get_mut(at).and_then(TcpConversation::side_with_gap) {
-            self.read(at, side, |half, carried| half.skip_gap(now, carried));
+            self.dispatch_stream(at, side, |half, carried| half.skip_gap(now, carried));
         }
         for side in [ConnectionSide::A, ConnectionSide::B] {
-            self.read(at, side, |half, carried| half.finish(now, carried));
+            self.dispatch_stream(at, side, |half, carried| half.finish(now, carried));
         }
     }
 
@@ -600,10 +608,10 @@ impl Flow {
     fn enforce_buffer_limits(&mut self, at: usize, now: Timestamp) {
         for _ in 0..2 {
             let Some(stream) = self.streams.get_mut(at) else { return };
-            let held = stream.held_bytes();
+            let held = stream.buffered_bytes();
             let before = std::mem::replace(&mut stream.counted_buffered_bytes, held);
             self.stream_bytes = (self.stream_bytes + held).saturating_sub(before);
-            let waits = stream.a.held_bytes() + stream.b.held_bytes();
+            let waits = stream.a.buffered_bytes() + stream.b.buffered_bytes();
             let is_full =
                 self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
             if waits > self.limits.gap_bytes || (waits > 0 && is_full) {
@@ -614,8 +622,8 @@ impl Flow {
                     Protocol::Records(records) => {
                         records.iter_mut().for_each(|records| records.stop_storing(&mut self.stats));
                     }
-                    Protocol::Mpa(iwarp) if iwarp.held_bytes() > 0 => {
-                        iwarp.drop_parts();
+                    Protocol::Mpa(iwarp) if iwarp.buffered_bytes() > 0 => {
+                        iwarp.drop_buffered();
                         self.stats.count_evicted(EvictedState::MessageParts);
                     }
                     _ => {}
@@ -629,7 +637,7 @@ impl Flow {
 
     /// Lets a direction of a stream pass bytes to the dispatcher, and applies the effects of the messages they
     /// complete.
-    fn read(
+    fn dispatch_stream(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -716,7 +724,7 @@ impl Flow {
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
             && direction::is_past(deadline, now)
         {
-            self.read(at, side, |half, carried| half.skip_gap(now, carried));
+            self.dispatch_stream(at, side, |half, carried| half.skip_gap(now, carried));
         }
         self.streams.update_deadline(at);
         self.enforce_buffer_limits(at, now);
@@ -737,7 +745,7 @@ impl Flow {
     /// Delivers everything incomplete in a stream as far as it was captured.
     fn flush_stream(&mut self, at: usize, now: Timestamp) {
         self.skip_all_gaps(at, now);
-        self.read(at, ConnectionSide::A, |_, carried| carried.finish());
+        self.dispatch_stream(at, ConnectionSide::A, |_, carried| carried.finish());
     }
 
     /// Ends all streams at the end of the input.

@@ -71,10 +71,10 @@ impl NegotiatedParameters {
     /// sender's and the receiver's value. `None` if the private data of a side is unknown.
     /// RFC 8797 section 5.2.
     pub fn inline_thresholds(&self) -> Option<(u32, u32)> {
-        let (client, server) = (self.client.in_effect()?, self.server.in_effect()?);
+        let (client, server) = (self.client.effective()?, self.server.effective()?);
         Some((
-            client.send_threshold().min(server.receive_threshold()),
-            server.send_threshold().min(client.receive_threshold()),
+            client.send_threshold_bytes().min(server.receive_threshold_bytes()),
+            server.send_threshold_bytes().min(client.receive_threshold_bytes()),
         ))
     }
 
@@ -124,7 +124,7 @@ pub(super) struct SetUps {
     /// Number of pending requests per queue pair of a client; normally one.
     requests_per_client: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
     order: VecDeque<ConnectRequestKey>,
-    bound: usize,
+    max_pending: usize,
 }
 
 impl SetUps {
@@ -133,7 +133,7 @@ impl SetUps {
             pending: FxHashMap::default(),
             requests_per_client: FxHashMap::default(),
             order: VecDeque::new(),
-            bound: bound.max(1),
+            max_pending: bound.max(1),
         }
     }
 
@@ -160,7 +160,7 @@ impl SetUps {
 
     /// Processes a message and returns the connection that it completes. Calls `gave_up` for each set-up
     /// evicted unanswered.
-    pub(super) fn message(
+    pub(super) fn process_message(
         &mut self,
         tenant: Tenant,
         (source, destination): (Address, Address),
@@ -191,7 +191,7 @@ impl SetUps {
                 if self.add_request(question, pending) {
                     self.order.push_back(question);
                 }
-                while self.order.len() > self.bound {
+                while self.order.len() > self.max_pending {
                     let oldest = self.order.pop_front();
                     let dropped = oldest.and_then(|oldest| self.remove_request(&oldest));
                     if dropped.is_some_and(|dropped| !dropped.is_answered) {

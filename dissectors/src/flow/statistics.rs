@@ -142,20 +142,20 @@ pub struct FlowStats {
     /// Bytes of chunk content currently stored.
     pub(super) chunk_content_bytes: u64,
     /// Bytes of packets currently in reorder buffers.
-    pub(super) early_bytes: u64,
+    pub(super) reorder_bytes: u64,
     /// Bytes of messages in several Sends that are incomplete.
     pub(super) continuation_bytes: u64,
     /// MPA CRC check results.
-    pub(super) mpa: super::iwarp::MpaCounts,
+    pub(super) mpa_counts: super::iwarp::MpaCounts,
     /// Frames that are duplicates made by the capture.
-    pub(super) captured_twice: u64,
+    pub(super) duplicate_frames: u64,
     /// Bytes of records whose marks were not captured.
     pub(super) skipped_bytes: u64,
 }
 
 impl FlowStats {
     /// Counts an undecoded frame.
-    pub(super) fn undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
+    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
         self.undecoded[reason as usize] += 1;
         FrameKind::Undecoded(reason)
     }
@@ -193,8 +193,8 @@ impl FlowStats {
 
     /// Returns the number of duplicate frames made by the capture, such as by mirror ports; they are no
     /// retransmissions.
-    pub fn captured_twice(&self) -> u64 {
-        self.captured_twice
+    pub fn duplicate_frames(&self) -> u64 {
+        self.duplicate_frames
     }
 
     /// Returns the number of bytes of TCP streams that were skipped because their record mark was not captured.

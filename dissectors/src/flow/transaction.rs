@@ -157,7 +157,7 @@ pub enum ChunkListState {
     /// The capture ends within the lists: more may follow.
     Cut,
     /// No list was decoded: the header has an unknown version or procedure.
-    Unread,
+    Undecodable,
 }
 
 impl ChunkListState {
@@ -166,7 +166,7 @@ impl ChunkListState {
         match self {
             Self::Complete => "whole",
             Self::Cut => "cut",
-            Self::Unread => "unread",
+            Self::Undecodable => "unread",
         }
     }
 }
@@ -226,25 +226,25 @@ pub struct MessageRecord {
     /// For a message of several packets: ranges that were not captured. The first follows `bytes`.
     pub gaps: Vec<Range<u64>>,
     /// Offset of the RPC message in `bytes`; `None` if the capture ends within the RPC-over-RDMA header.
-    pub rpc_at: Option<usize>,
+    pub rpc_offset: Option<usize>,
 }
 
 impl MessageRecord {
     /// Returns the captured bytes of the inline part of the RPC message.
     pub fn inline_bytes(&self) -> &[u8] {
-        self.rpc_at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
+        self.rpc_offset.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
     }
 
     /// Returns the length on the wire of the inline part of the RPC message; `None` if its start is unknown.
     pub fn inline_length(&self) -> Option<usize> {
-        self.rpc_at.map(|at| self.length.saturating_sub(at))
+        self.rpc_offset.map(|at| self.length.saturating_sub(at))
     }
 
     /// Returns `true` if all three chunk lists of an RDMA_MSG are empty: its header has the minimum length of
     /// seven words (RFC 8166 section 4.3).
     pub fn has_no_chunks(&self) -> bool {
         let is_msg = |words: HeaderWords| words.message_type == MessageType::Version1(RdmaProc::RDMA_MSG);
-        self.rpc_at == Some(28) && self.rpcrdma.is_some_and(is_msg)
+        self.rpc_offset == Some(28) && self.rpcrdma.is_some_and(is_msg)
     }
 
     /// Returns `true` if the header says that the whole RPC message is in a chunk.
@@ -289,8 +289,8 @@ impl MessageRecord {
     /// Returns the completeness of the chunk lists; `None` without an RPC-over-RDMA header.
     pub fn chunk_lists(&self) -> Option<ChunkListState> {
         self.rpcrdma?;
-        Some(match (self.unknown_header(), self.rpc_at) {
-            (Some(_), _) => ChunkListState::Unread,
+        Some(match (self.unknown_header(), self.rpc_offset) {
+            (Some(_), _) => ChunkListState::Undecodable,
             (None, None) => ChunkListState::Cut,
             (None, Some(_)) => ChunkListState::Complete,
         })
@@ -328,14 +328,14 @@ impl MessageRecord {
         if is_better {
             self.bytes.clone_from(&copy.bytes);
             self.gaps.clone_from(&copy.gaps);
-            (self.length, self.rpc_at, self.end_time) = (copy.length, copy.rpc_at, copy.end_time);
+            (self.length, self.rpc_offset, self.end_time) = (copy.length, copy.rpc_offset, copy.end_time);
             self.delivery_evidence = copy.delivery_evidence;
         }
         is_better
     }
 
     /// Returns the heap memory in bytes.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn heap_bytes_of_message(&self) -> usize {
         self.bytes.capacity()
             + self.frames.capacity() * size_of::<FrameNumber>()
             + self.gaps.capacity() * size_of::<Range<u64>>()
@@ -528,11 +528,11 @@ pub struct Transaction {
     pub credit_use: CreditUse,
 }
 
-fn returned(segment: &ChunkSegment) -> u64 {
+fn returned_bytes(segment: &ChunkSegment) -> u64 {
     u64::from(segment.returned_length.unwrap_or(0))
 }
 
-fn offered(segment: &ChunkSegment) -> u64 {
+fn offered_bytes(segment: &ChunkSegment) -> u64 {
     u64::from(segment.length)
 }
 
@@ -547,7 +547,7 @@ impl Transaction {
         size_of_val(stalls.as_slice())
             + places
             + chunks.map(Chunk::heap_bytes).sum::<usize>()
-            + call.iter().chain(reply).map(MessageRecord::weight).sum::<usize>()
+            + call.iter().chain(reply).map(MessageRecord::heap_bytes_of_message).sum::<usize>()
     }
 
     /// Returns the Call or the Reply.
@@ -561,7 +561,7 @@ impl Transaction {
     /// Returns the nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is
     /// missing or the clock went back.
     pub fn latency_ns(&self) -> Option<u64> {
-        self.reply.as_ref()?.end_time.since(self.call.as_ref()?.time)
+        self.reply.as_ref()?.end_time.nanoseconds_since(self.call.as_ref()?.time)
     }
 
     /// Returns the evidence that a copy of the Call was lost before the capture point, if any.
@@ -569,7 +569,8 @@ impl Transaction {
         let call = self.call.as_ref()?;
         // A message of which no packet was captured before its recovery.
         let recovered = call.stall.filter(|stall| stall.until <= call.time);
-        let behind = recovered.and_then(|stall| call.time.since(stall.since)).filter(|ns| *ns > 0);
+        let behind =
+            recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
             let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns)?;
             (timeout..=timeout.saturating_mul(LostCopy::MAX_ACK_TIMEOUTS)).contains(&ns).then_some(ns)
@@ -579,7 +580,7 @@ impl Transaction {
 
     /// Records a stall. Merges it with those that it overlaps.
     #[cold]
-    pub(super) fn stall(&mut self, stall: Stall) {
+    pub(super) fn record_stall(&mut self, stall: Stall) {
         if stall.until <= stall.since {
             return;
         }
@@ -601,13 +602,14 @@ impl Transaction {
         let latency = self.latency_ns()?;
         let (call, reply) = (self.call.as_ref()?, self.reply.as_ref()?);
         let lost = |start: Timestamp, end: Timestamp| -> u64 {
-            let common = |stall: &Stall| stall.until.min(end).since(stall.since.max(start)).unwrap_or(0);
+            let common =
+                |stall: &Stall| stall.until.min(end).nanoseconds_since(stall.since.max(start)).unwrap_or(0);
             self.stalls.iter().map(common).sum()
         };
         let mut from = call.time;
         let mut part = |start: Timestamp, end: Timestamp| {
             let (start, end) = (start.max(from), end.min(reply.end_time));
-            let length = end.since(start).unwrap_or(0);
+            let length = end.nanoseconds_since(start).unwrap_or(0);
             from = from.max(end);
             length.saturating_sub(lost(start, end))
         };
@@ -630,13 +632,13 @@ impl Transaction {
     }
 
     /// Returns the parts that are not in the capture, in protocol order.
-    pub fn missing(&self) -> Vec<MissingPart> {
+    pub fn missing_parts(&self) -> Vec<MissingPart> {
         let mut missing = Vec::new();
         if self.call.is_none() {
             missing.push(MissingPart::Message(RpcMessageKind::Call));
         }
         let mut inline = |which, message: &MessageRecord| {
-            let Some(rpc_at) = message.rpc_at else {
+            let Some(rpc_at) = message.rpc_offset else {
                 missing.push(MissingPart::Header(which));
                 return;
             };
@@ -661,17 +663,17 @@ impl Transaction {
         let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
         for (index, read) in self.read_chunks.iter().enumerate() {
             if answered || read.moved_bytes() > 0 {
-                chunk(ChunkKind::Read, index, read, offered);
+                chunk(ChunkKind::Read, index, read, offered_bytes);
             }
         }
         for (index, write) in self.write_chunks.iter().enumerate() {
-            chunk(ChunkKind::Write, index, write, returned);
+            chunk(ChunkKind::Write, index, write, returned_bytes);
         }
         if let Some(reply_chunk) = &self.reply_chunk {
-            chunk(ChunkKind::Reply, 0, reply_chunk, returned);
+            chunk(ChunkKind::Reply, 0, reply_chunk, returned_bytes);
         }
         for (index, read) in self.reply_read_chunks.iter().enumerate() {
-            let ranges = read.missing(offered).into_iter();
+            let ranges = read.missing(offered_bytes).into_iter();
             missing.extend(ranges.map(|bytes| MissingPart::ReplyRead(index, bytes)));
         }
         if self.reply.is_none() {

@@ -111,7 +111,7 @@ pub(super) struct TransactionEntry {
     /// Key of the entry that repeats this one on another connection.
     pub(super) repeated_by: Option<TransactionKey>,
     /// Memory counted for the entry, in bytes.
-    pub(super) weight: usize,
+    pub(super) counted_bytes: usize,
     /// `true` if its Reply was acknowledged.
     pub(super) is_reply_acknowledged: bool,
     /// `true` if the last captured copy of its Reply was refused.
@@ -224,14 +224,14 @@ pub(super) struct TransactionTable {
     /// In order of opening; keys of removed entries remain until they reach the front.
     open_queue: VecDeque<TransactionKey>,
     max_lingering: usize,
-    open: usize,
-    closed: usize,
+    open_count: usize,
+    closed_count: usize,
     /// Number of closed entries per connection.
     closed_on: Vec<usize>,
     /// Number of open entries of each side per connection.
     open_on: Vec<[u32; 2]>,
     /// Memory of all entries in bytes.
-    weight: usize,
+    counted_bytes: usize,
     /// Limit of `weight`.
     max_bytes: usize,
     /// Bytes of the pool used by other state.
@@ -239,13 +239,13 @@ pub(super) struct TransactionTable {
     /// Limit of `weight` and `pooled` together.
     max_pool_bytes: usize,
     /// `true` to emit acknowledged Transactions at once.
-    is_prompt: bool,
+    emits_on_acknowledgment: bool,
     /// `true` if open entries expire.
     expires_open_entries: bool,
     /// Time in nanoseconds before which nothing is due unless an entry changes.
     nothing_due_until: i64,
     /// Events of Transactions since the last frame, if recorded.
-    pub(super) steps: Vec<FrameEvent>,
+    pub(super) frame_events: Vec<FrameEvent>,
     /// Header-only messages.
     pub(super) lone_headers: LoneHeaders,
 }
@@ -265,18 +265,18 @@ impl TransactionTable {
             closing_count: 0,
             open_queue: VecDeque::new(),
             max_lingering: limits.lingering_transactions,
-            open: 0,
-            closed: 0,
+            open_count: 0,
+            closed_count: 0,
             closed_on: Vec::new(),
             open_on: Vec::new(),
-            weight: 0,
+            counted_bytes: 0,
             max_bytes: limits.message_bytes,
             pooled_bytes: 0,
             max_pool_bytes: limits.pool_bytes,
-            is_prompt: limits.emit_on_acknowledgment,
+            emits_on_acknowledgment: limits.emit_on_acknowledgment,
             expires_open_entries: limits.call_age_ns.is_some(),
             nothing_due_until: i64::MIN,
-            steps: Vec::new(),
+            frame_events: Vec::new(),
             lone_headers: LoneHeaders::default(),
         }
     }
@@ -284,7 +284,11 @@ impl TransactionTable {
     /// Records an event of a Transaction for each frame of a packet.
     #[cold]
     pub(super) fn record_event(&mut self, key: TransactionKey, deed: FrameAction, sight: PacketMeta<'_>) {
-        self.steps.extend(sight.frames.iter().map(|frame| FrameEvent { frame: *frame, key, action: deed }));
+        self.frame_events.extend(sight.frames.iter().map(|frame| FrameEvent {
+            frame: *frame,
+            key,
+            action: deed,
+        }));
     }
 
     /// Returns `true` if an entry changed, or some may be due, since [`TransactionTable::settle_until`].
@@ -299,7 +303,7 @@ impl TransactionTable {
             .closing_queue
             .front()
             .map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER_NS as i64));
-        let is_timed = self.is_prompt || self.expires_open_entries;
+        let is_timed = self.emits_on_acknowledgment || self.expires_open_entries;
         self.nothing_due_until = if is_timed { i64::MIN } else { first.max(now.0.saturating_add(1)) };
     }
 
@@ -312,15 +316,15 @@ impl TransactionTable {
     /// Returns `true` if the pool is used up.
     #[inline]
     pub(super) fn is_pool_used_up(&self) -> bool {
-        self.weight.saturating_add(self.pooled_bytes) > self.max_pool_bytes
+        self.counted_bytes.saturating_add(self.pooled_bytes) > self.max_pool_bytes
     }
 
     /// Returns `true` if Transactions exceed their memory limit or the pool is nearly used up: closed
     /// Transactions are emitted before other state must be dropped.
     #[inline]
     pub(super) fn is_memory_short(&self) -> bool {
-        let used = self.weight.saturating_add(self.pooled_bytes);
-        self.weight > self.max_bytes || used > self.max_pool_bytes - self.max_pool_bytes / 16
+        let used = self.counted_bytes.saturating_add(self.pooled_bytes);
+        self.counted_bytes > self.max_bytes || used > self.max_pool_bytes - self.max_pool_bytes / 16
     }
 
     /// Returns `true` if open Transactions alone exceed their limit, or use more of an exhausted pool than all
@@ -328,23 +332,23 @@ impl TransactionTable {
     #[inline]
     pub(super) fn must_evict_open(&self) -> bool {
         self.is_memory_short()
-            && self.closed == 0
-            && (self.weight > self.max_bytes || self.weight > self.pooled_bytes)
+            && self.closed_count == 0
+            && (self.counted_bytes > self.max_bytes || self.counted_bytes > self.pooled_bytes)
     }
 
     /// Updates the memory counted for an entry.
     fn update_counted_bytes(&mut self, key: TransactionKey) {
         let Some(entry) = self.get_mut(key) else { return };
         let now = entry.memory_bytes();
-        let before = std::mem::replace(&mut entry.weight, now);
-        self.weight = (self.weight + now).saturating_sub(before);
+        let before = std::mem::replace(&mut entry.counted_bytes, now);
+        self.counted_bytes = (self.counted_bytes + now).saturating_sub(before);
     }
 
     /// Records that the memory of an entry changed from `before` to `after` bytes.
     pub(super) fn apply_size_change(&mut self, key: TransactionKey, before: usize, after: usize) {
         let Some(entry) = self.get_mut(key) else { return };
-        entry.weight = (entry.weight + after).saturating_sub(before);
-        self.weight = (self.weight + after).saturating_sub(before);
+        entry.counted_bytes = (entry.counted_bytes + after).saturating_sub(before);
+        self.counted_bytes = (self.counted_bytes + after).saturating_sub(before);
     }
 
     pub(super) fn get(&self, key: TransactionKey) -> Option<&TransactionEntry> {
@@ -359,8 +363,8 @@ impl TransactionTable {
     }
 
     /// Returns the number of entries that wait for their Reply.
-    pub(super) fn open(&self) -> usize {
-        self.open
+    pub(super) fn open_count(&self) -> usize {
+        self.open_count
     }
 
     /// Returns the number of Calls of a side that wait for their Reply on a connection.
@@ -396,7 +400,7 @@ impl TransactionTable {
         place.entry = Some(entry);
         let key = TransactionKey(u64::from(place.generation) << 32 | u64::from(slot));
         self.open_queue.push_back(key);
-        self.open += 1;
+        self.open_count += 1;
         self.update_counted_bytes(key);
         key
     }
@@ -410,18 +414,18 @@ impl TransactionTable {
         let Some(entry) = self.get_mut(key) else { return };
         let (connection, requester) = (entry.connection, entry.requester);
         if std::mem::replace(&mut entry.state, TransactionState::Closed(number)) == TransactionState::Open {
-            self.open -= 1;
+            self.open_count -= 1;
             self.discount_open(connection, requester);
             self.count_closed(connection);
         }
         self.closing_queue.push_back(ClosedTransaction { key, number, time: sight.time });
-        if self.closing_queue.len() > 2 * self.closed + MIN_STALE_ENTRIES {
+        if self.closing_queue.len() > 2 * self.closed_count + MIN_STALE_ENTRIES {
             let mut closings = std::mem::take(&mut self.closing_queue);
             closings.retain(|closing| self.is_current(closing));
             self.closing_queue = closings;
         }
         // Stale keys would pile up behind one Transaction that stays open.
-        if self.open_queue.len() > 2 * (self.open + self.closed) + MIN_STALE_ENTRIES {
+        if self.open_queue.len() > 2 * (self.open_count + self.closed_count) + MIN_STALE_ENTRIES {
             let mut opened = std::mem::take(&mut self.open_queue);
             opened.retain(|key| self.get(*key).is_some());
             self.open_queue = opened;
@@ -434,7 +438,7 @@ impl TransactionTable {
     }
 
     fn count_closed(&mut self, connection: usize) {
-        self.closed += 1;
+        self.closed_count += 1;
         if self.closed_on.len() <= connection {
             self.closed_on.resize(connection + 1, 0);
         }
@@ -442,7 +446,7 @@ impl TransactionTable {
     }
 
     fn discount_closed(&mut self, connection: usize) {
-        self.closed -= 1;
+        self.closed_count -= 1;
         self.closed_on[connection] -= 1;
     }
 
@@ -453,7 +457,7 @@ impl TransactionTable {
         if let Some(reply) = reply {
             let envelope = reply
                 .rpcrdma
-                .and_then(|words| RpcRdmaTransportHeader::open(words.dialect, &reply.bytes, reply.length));
+                .and_then(|words| RpcRdmaTransportHeader::decode(words.dialect, &reply.bytes, reply.length));
             match envelope {
                 Some(envelope) => envelope.set_reply(&mut entry.transaction, reply),
                 None => entry.transaction.reply = Some(reply),
@@ -480,7 +484,7 @@ impl TransactionTable {
         let (connection, requester) = (entry.connection, entry.requester);
         let with_call = std::mem::replace(&mut entry.transaction, answer);
         if std::mem::replace(&mut entry.state, TransactionState::Closed(number)) == TransactionState::Open {
-            self.open -= 1;
+            self.open_count -= 1;
             self.discount_open(connection, requester);
             self.count_closed(connection);
         }
@@ -543,12 +547,12 @@ impl TransactionTable {
     pub(super) fn next_due(&mut self, now: Timestamp) -> Option<TransactionKey> {
         while let Some(closing) = self.closing_queue.front() {
             // If the clock went back, the deadline may never come.
-            let waited =
-                now.apart(closing.time) > LINGER_NS && now.apart(closing.time) > self.linger_ns(closing);
+            let waited = now.abs_diff_ns(closing.time) > LINGER_NS
+                && now.abs_diff_ns(closing.time) > self.linger_ns(closing);
             let may_leave = waited
-                || self.closed > self.max_lingering
+                || self.closed_count > self.max_lingering
                 || self.is_memory_short()
-                || (self.is_prompt && self.expects_nothing_more(closing, now));
+                || (self.emits_on_acknowledgment && self.expects_nothing_more(closing, now));
             if !may_leave {
                 return None;
             }
@@ -574,7 +578,7 @@ impl TransactionTable {
         self.get(closing.key).is_none_or(|entry| {
             entry.state != TransactionState::Closed(closing.number)
                 || (entry.is_reply_acknowledged
-                    && finality::is_final(&entry.transaction, now.apart(closing.time)))
+                    && finality::is_final(&entry.transaction, now.abs_diff_ns(closing.time)))
         })
     }
 
@@ -635,10 +639,10 @@ impl TransactionTable {
             return None;
         }
         let entry = slot.entry.take()?;
-        self.weight = self.weight.saturating_sub(entry.weight);
+        self.counted_bytes = self.counted_bytes.saturating_sub(entry.counted_bytes);
         match entry.state {
             TransactionState::Open => {
-                self.open -= 1;
+                self.open_count -= 1;
                 self.discount_open(entry.connection, entry.requester);
             }
             TransactionState::Closed(_) => self.discount_closed(entry.connection),

@@ -21,7 +21,7 @@ pub(super) struct RpcRdmaTransportHeader {
     pub(super) write_chunks: Vec<Chunk>,
     pub(super) reply_chunk: Option<Chunk>,
     /// Offset of the RPC message; `None` if the capture ends within the header.
-    pub(super) rpc_at: Option<usize>,
+    pub(super) rpc_offset: Option<usize>,
     /// `true` if the capture ends within the header.
     pub(super) is_cut: bool,
     /// Bytes that remain to be sent after this part of a message; 0 otherwise.
@@ -48,7 +48,7 @@ struct TransportHeaderCollector {
     read_chunks: Vec<Chunk>,
     write_chunks: Vec<Chunk>,
     reply_chunk: Option<Chunk>,
-    list: ChunkListKind,
+    current_list: ChunkListKind,
     position: u32,
     segment: ChunkSegment,
     /// Current nesting depth of groups.
@@ -59,9 +59,9 @@ struct TransportHeaderCollector {
 
 impl TransportHeaderCollector {
     /// Adds a completed segment to its chunk.
-    fn add(&mut self) {
+    fn finish_segment(&mut self) {
         let segment = std::mem::take(&mut self.segment);
-        match self.list {
+        match self.current_list {
             ChunkListKind::Write => {
                 if let Some(chunk) = self.write_chunks.last_mut() {
                     chunk.segments.push(segment);
@@ -87,7 +87,7 @@ impl TransportHeaderCollector {
     /// Marks the last chunk of a truncated header as incomplete, and removes it if it has no segment.
     fn mark_truncated(&mut self) {
         let is_inside = self.chunk_depth.is_some();
-        let last = match self.list {
+        let last = match self.current_list {
             ChunkListKind::Read => self.read_chunks.last_mut(),
             ChunkListKind::Write => self.write_chunks.last_mut().filter(|_| is_inside),
             ChunkListKind::Reply => self.reply_chunk.as_mut(),
@@ -107,7 +107,7 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
         match field.name {
             "rpcordma.writes" => self.write_chunks.push(Chunk::default()),
             "rpcordma.reply" => {
-                self.list = ChunkListKind::Reply;
+                self.current_list = ChunkListKind::Reply;
                 self.reply_chunk = Some(Chunk::default());
             }
             _ => return,
@@ -122,7 +122,7 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
 
     fn list(&mut self, field: &'static Field, _: usize) {
         if field.name == "rpcordma.writes" {
-            self.list = ChunkListKind::Write;
+            self.current_list = ChunkListKind::Write;
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
             "rpcordma.rdma_length" => self.segment.length = word,
             "rpcordma.rdma_offset" => {
                 self.segment.offset = number;
-                self.add();
+                self.finish_segment();
             }
             _ => {}
         }
@@ -151,7 +151,7 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
 
 impl RpcRdmaTransportHeader {
     /// Decodes the header of a message of `length` bytes; `None` if it is no header of the dialect.
-    pub(super) fn open(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
+    pub(super) fn decode(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
         let mut heard = TransportHeaderCollector::default();
         let header = MessageHeader::decode(dialect, &mut cursor, &mut heard);
@@ -160,7 +160,7 @@ impl RpcRdmaTransportHeader {
             Err(error) if error.is_cut() => true,
             Err(_) => return None,
         };
-        let message_type = MessageType::of(dialect, heard.message_type?);
+        let message_type = MessageType::from_number(dialect, heard.message_type?);
         let is_long = heard.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
         let carriage = message_type.carriage(heard.version, is_long);
         let words =
@@ -176,7 +176,7 @@ impl RpcRdmaTransportHeader {
             read_chunks: heard.read_chunks,
             write_chunks: heard.write_chunks,
             reply_chunk: heard.reply_chunk,
-            rpc_at,
+            rpc_offset: rpc_at,
             is_cut,
             remaining_bytes: heard.remaining_bytes,
         })
@@ -195,10 +195,10 @@ impl RpcRdmaTransportHeader {
     /// Sets `reply`, which has this header, as the Reply of a Transaction.
     pub(super) fn set_reply(self, transaction: &mut Transaction, reply: MessageRecord) {
         for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
-            note_returned(chunk, returned);
+            record_returned_lengths(chunk, returned);
         }
         if let (Some(chunk), Some(returned)) = (&mut transaction.reply_chunk, &self.reply_chunk) {
-            note_returned(chunk, returned);
+            record_returned_lengths(chunk, returned);
         }
         transaction.reply_read_chunks = self.read_chunks;
         let whole_replies = transaction.reply_read_chunks.iter_mut();
@@ -207,7 +207,7 @@ impl RpcRdmaTransportHeader {
     }
 }
 
-fn note_returned(chunk: &mut Chunk, returned: &Chunk) {
+fn record_returned_lengths(chunk: &mut Chunk, returned: &Chunk) {
     for (segment, returned) in chunk.segments.iter_mut().zip(&returned.segments) {
         segment.returned_length = Some(returned.length);
     }

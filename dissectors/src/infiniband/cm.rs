@@ -371,13 +371,13 @@ pub enum CmMessage<'a> {
 }
 
 /// Length of the additional information of REJ, APR and SIDR_REP in bytes.
-const INFORMATION_LENGTH: usize = 72;
+const ADDITIONAL_INFO_BYTES: usize = 72;
 
 /// Length of the IP addresses in front of the private data in bytes. Annex A11.
-const IP_LENGTH: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
+const IP_ADDRESSES_BYTES: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
 
 /// Offset of the service ID in a REQ.
-const SERVICE_ID_AT: usize = 8;
+const SERVICE_ID_OFFSET: usize = 8;
 
 const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> Field {
     Field { name, label, kind: FieldKind::Bytes, doc }
@@ -424,12 +424,12 @@ pub(super) fn describe(registry: &mut Registry) {
 }
 
 /// Reports opaque bytes and returns them.
-fn bytes<'a, O: Observer<'a>>(
+fn report_bytes<'a, O: Observer<'a>>(
     field: &'static Field,
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> CapturedSlice<'a> {
-    if O::WATCHES && !part.bytes.is_empty() {
+    if O::ENABLED && !part.bytes.is_empty() {
         observer.value(field, part.range(), FieldValue::Bytes(part.bytes));
     }
     part
@@ -443,10 +443,10 @@ impl<'a> CmMessage<'a> {
         }
         let AttributeId(number) = mad.header.attributeid;
         let attribute = Attribute(number);
-        Some(Self::of_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute)))
+        Some(Self::decode_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute)))
     }
 
-    fn of_attribute<O: Observer<'a>>(
+    fn decode_attribute<O: Observer<'a>>(
         attribute: Attribute,
         data: CapturedSlice<'a>,
         observer: &mut O,
@@ -455,24 +455,25 @@ impl<'a> CmMessage<'a> {
         macro_rules! plain {
             ($message:ident, $private:ident) => {{
                 let (header, _) = $message::decode(data.bytes, data.at, observer)?;
-                Self::$message(header, bytes(&$private, data.after($message::LENGTH), observer))
+                Self::$message(header, report_bytes(&$private, data.skip_bytes($message::LENGTH), observer))
             }};
         }
         /// Decodes a message with additional information between the fixed part and the private data.
         macro_rules! informed {
             ($message:ident, $information:ident, $private:ident) => {{
                 let (header, _) = $message::decode(data.bytes, data.at, observer)?;
-                let rest = data.after($message::LENGTH);
-                let information = bytes(&$information, rest.sized(INFORMATION_LENGTH), observer);
+                let rest = data.skip_bytes($message::LENGTH);
+                let information =
+                    report_bytes(&$information, rest.with_length(ADDITIONAL_INFO_BYTES), observer);
                 Self::$message(
                     header,
                     information,
-                    bytes(&$private, rest.after(INFORMATION_LENGTH), observer),
+                    report_bytes(&$private, rest.skip_bytes(ADDITIONAL_INFO_BYTES), observer),
                 )
             }};
         }
         Some(match attribute {
-            Attribute::REQ => return request(data, observer),
+            Attribute::REQ => return decode_request(data, observer),
             Attribute::MRA => plain!(ReceiptAck, MRA_PRIVATE),
             Attribute::REJ => informed!(Reject, REJ_INFORMATION, REJ_PRIVATE),
             Attribute::REP => plain!(Reply, REP_PRIVATE),
@@ -488,7 +489,7 @@ impl<'a> CmMessage<'a> {
     }
 
     /// Returns the private data, or `None` if the message is truncated or unknown.
-    pub fn private(&self) -> Option<CapturedSlice<'a>> {
+    pub fn private_data(&self) -> Option<CapturedSlice<'a>> {
         match *self {
             Self::Request(_, _, private)
             | Self::ReceiptAck(_, private)
@@ -506,18 +507,17 @@ impl<'a> CmMessage<'a> {
     }
 }
 
-fn request<'a, O: Observer<'a>>(data: CapturedSlice<'a>, observer: &mut O) -> Option<CmMessage<'a>> {
+fn decode_request<'a, O: Observer<'a>>(data: CapturedSlice<'a>, observer: &mut O) -> Option<CmMessage<'a>> {
     let (request, _) = Request::decode(data.bytes, data.at, observer)?;
-    let private = data.after(Request::LENGTH);
-    let ends = request
-        .service_id
-        .ip_port()
-        .and_then(|(space, port)| ip_ends(space, port, data.after(SERVICE_ID_AT), private, observer));
+    let private = data.skip_bytes(Request::LENGTH);
+    let ends = request.service_id.ip_port().and_then(|(space, port)| {
+        decode_ip_ends(space, port, data.skip_bytes(SERVICE_ID_OFFSET), private, observer)
+    });
     let (field, private) = match ends {
-        Some(_) => (&IP_PRIVATE, private.after(IP_LENGTH)),
+        Some(_) => (&IP_PRIVATE, private.skip_bytes(IP_ADDRESSES_BYTES)),
         None => (&REQ_PRIVATE, private),
     };
-    Some(CmMessage::Request(request, ends, bytes(field, private, observer)))
+    Some(CmMessage::Request(request, ends, report_bytes(field, private, observer)))
 }
 
 impl ServiceId {
@@ -530,7 +530,7 @@ impl ServiceId {
 }
 
 /// Decodes the IP addresses in front of the private data. Returns `None` if there are none, according to the versions.
-fn ip_ends<'a, O: Observer<'a>>(
+fn decode_ip_ends<'a, O: Observer<'a>>(
     space: PortSpace,
     destination_port: Port,
     service_id: CapturedSlice<'a>,
@@ -538,14 +538,14 @@ fn ip_ends<'a, O: Observer<'a>>(
     observer: &mut O,
 ) -> Option<IpEnds> {
     let (versions, _) = IpVersions::decode(private.bytes, 0, &mut NullObserver)?;
-    if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_LENGTH {
+    if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }
-    if O::WATCHES {
+    if O::ENABLED {
         IpServiceId::decode(service_id.bytes, service_id.at, observer);
         IpVersions::decode(private.bytes, private.at, observer);
     }
-    let rest = private.after(IpVersions::LENGTH);
+    let rest = private.skip_bytes(IpVersions::LENGTH);
     let (source, destination) = if versions.ip == 4 {
         let (ends, _) = Ip4Addresses::decode(rest.bytes, rest.at, observer)?;
         (IpAddr::V4(ends.source), IpAddr::V4(ends.destination))

@@ -22,13 +22,13 @@ pub enum Icrc {
 }
 
 /// Masked Local Route Header, all ones, for RoCE packets and packets that a router may forward.
-const NO_LOCAL_ROUTE: [u8; Lrh::LENGTH] = [0xff; Lrh::LENGTH];
+const MASKED_LRH: [u8; Lrh::LENGTH] = [0xff; Lrh::LENGTH];
 
 /// Offset of the BTH byte that holds the congestion bits.
-const CONGESTION_AT: usize = 4;
+const CONGESTION_OFFSET: usize = 4;
 
 /// Length of a UDP header in bytes; its last two are the checksum.
-const UDP_LENGTH: usize = 8;
+const UDP_HEADER_BYTES: usize = 8;
 
 /// Checks the ICRC of a packet. InfiniBand Architecture Specification volume 1, section 7.8.1; RoCE: annex A16; RoCEv2:
 /// annex A17.
@@ -38,12 +38,12 @@ const UDP_LENGTH: usize = 8;
 pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
     let mut hasher = Hasher::new();
     let known = match wire {
-        RdmaEncapsulation::RoceV2 => roce_v2(routes, &mut hasher),
+        RdmaEncapsulation::RoceV2 => hash_roce_v2_route(routes, &mut hasher),
         RdmaEncapsulation::RoceV1 => {
-            hasher.update(&NO_LOCAL_ROUTE);
-            global_route(routes, &mut hasher)
+            hasher.update(&MASKED_LRH);
+            hash_global_route(routes, &mut hasher)
         }
-        RdmaEncapsulation::InfiniBand => native(routes, &mut hasher),
+        RdmaEncapsulation::InfiniBand => hash_native_route(routes, &mut hasher),
     };
     let (Some(()), Some((covered, icrc)), Some((bth, _))) =
         (known, packet.split_last_chunk::<ICRC_LENGTH>(), packet.split_first_chunk::<{ Bth::LENGTH }>())
@@ -52,7 +52,7 @@ pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
     };
     let Some(behind_bth) = covered.get(Bth::LENGTH..) else { return Icrc::Unknown };
     let mut bth = *bth;
-    bth[CONGESTION_AT] = 0xff;
+    bth[CONGESTION_OFFSET] = 0xff;
     hasher.update(&bth);
     hasher.update(behind_bth);
     // The CRC is sent least significant byte first.
@@ -61,9 +61,9 @@ pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
     if expected == found { Icrc::Good } else { Icrc::Bad { expected, found } }
 }
 
-fn roce_v2(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
-    hasher.update(&NO_LOCAL_ROUTE);
-    let (ip, udp) = routes.split_at_checked(routes.len().checked_sub(UDP_LENGTH)?)?;
+fn hash_roce_v2_route(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
+    hasher.update(&MASKED_LRH);
+    let (ip, udp) = routes.split_at_checked(routes.len().checked_sub(UDP_HEADER_BYTES)?)?;
     match ip.first()? >> 4 {
         4 => {
             let (header, options) = ip.split_first_chunk::<20>()?;
@@ -75,7 +75,7 @@ fn roce_v2(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
             hasher.update(&header);
             hasher.update(options);
         }
-        6 => ipv6_like(ip, hasher)?,
+        6 => hash_ipv6_header(ip, hasher)?,
         _ => return None,
     }
     let (udp, _) = udp.split_first_chunk::<6>()?;
@@ -84,7 +84,7 @@ fn roce_v2(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
     Some(())
 }
 
-fn native(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
+fn hash_native_route(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
     let (lrh, global) = routes.split_first_chunk::<{ Lrh::LENGTH }>()?;
     if global.is_empty() {
         let mut lrh = *lrh;
@@ -94,16 +94,16 @@ fn native(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
         return Some(());
     }
     // Routers replace the Local Route Header, so none of it is invariant.
-    hasher.update(&NO_LOCAL_ROUTE);
-    global_route(global, hasher)
+    hasher.update(&MASKED_LRH);
+    hash_global_route(global, hasher)
 }
 
-fn global_route(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
-    if routes.len() == Grh::LENGTH { ipv6_like(routes, hasher) } else { None }
+fn hash_global_route(routes: &[u8], hasher: &mut Hasher) -> Option<()> {
+    if routes.len() == Grh::LENGTH { hash_ipv6_header(routes, hasher) } else { None }
 }
 
 /// Hashes an IPv6 header or Global Route Header: traffic class, flow label and hop limit vary.
-fn ipv6_like(header: &[u8], hasher: &mut Hasher) -> Option<()> {
+fn hash_ipv6_header(header: &[u8], hasher: &mut Hasher) -> Option<()> {
     let (fixed, extensions) = header.split_first_chunk::<{ Grh::LENGTH }>()?;
     let mut fixed = *fixed;
     fixed[0] |= 0x0f;

@@ -63,17 +63,20 @@ pub struct Mad<'a> {
 }
 
 /// Length of a management datagram in bytes. Section 13.4.
-const LENGTH: usize = 256;
+const MAD_BYTES: usize = 256;
 
 impl<'a> Mad<'a> {
     /// Decodes the management datagram in a packet: an Unreliable Datagram to queue pair 0 or 1. Returns `None` for any
     /// other packet, and if the capture ends within the header.
-    pub fn of<O: Observer<'a>>(packet: &InfinibandPacket<'a>, observer: &mut O) -> Option<Self> {
+    pub fn from_packet<O: Observer<'a>>(packet: &InfinibandPacket<'a>, observer: &mut O) -> Option<Self> {
         let to_management = matches!(packet.bth.destqp, Qpn::SUBNET_MANAGEMENT | Qpn::GENERAL_SERVICES);
-        if packet.form.service != OpcodeService::Ud || !to_management || packet.payload.length != LENGTH {
+        if packet.properties.service != OpcodeService::Ud
+            || !to_management
+            || packet.payload.length != MAD_BYTES
+        {
             return None;
         }
         let (header, _) = MadHeader::decode(packet.payload.bytes, packet.payload.at, observer)?;
-        Some(Self { header, data: packet.payload.after(MadHeader::LENGTH) })
+        Some(Self { header, data: packet.payload.skip_bytes(MadHeader::LENGTH) })
     }
 }

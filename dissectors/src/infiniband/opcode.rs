@@ -181,7 +181,7 @@ pub struct OpcodeProperties {
     /// Operation.
     pub operation: PacketOperation,
     /// Position in the message.
-    pub place: PacketPosition,
+    pub position: PacketPosition,
     /// Extension headers after the Base Transport Header.
     pub headers: ExtensionHeaders,
     /// Length of the extension headers in bytes.
@@ -226,7 +226,7 @@ macro_rules! opcodes {
                 forms[$code] = Some(OpcodeProperties {
                     service: OpcodeService::$service,
                     operation: PacketOperation::$operation,
-                    place: PacketPosition::$place,
+                    position: PacketPosition::$place,
                     headers,
                     headers_length: headers.length() as u8,
                 });
@@ -330,7 +330,7 @@ opcodes! {
 impl BthOpcode {
     /// Returns the properties of the opcode, or `None` if it is reserved or manufacturer-specific.
     #[inline(always)]
-    pub fn form(self) -> Option<&'static OpcodeProperties> {
+    pub fn properties(self) -> Option<&'static OpcodeProperties> {
         FORMS[usize::from(self.0)].as_ref()
     }
 }
@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     fn headers(opcode: BthOpcode) -> Vec<ExtensionHeader> {
-        let headers = opcode.form().unwrap().headers;
+        let headers = opcode.properties().unwrap().headers;
         ExtensionHeader::ALL.into_iter().filter(|header| headers.contains(*header)).collect()
     }
 
@@ -384,18 +384,19 @@ mod tests {
                 4 => OpcodeService::Cnp,
                 _ => OpcodeService::Xrc,
             };
-            assert_eq!(opcode.form().unwrap().service, service, "{opcode}");
+            assert_eq!(opcode.properties().unwrap().service, service, "{opcode}");
         }
     }
 
     #[test]
     fn connected_services_share_the_lower_five_bits() {
         for opcode in BthOpcode::ALL.iter().filter(|opcode| opcode.0 < 0x60 || opcode.0 >= 0xa0) {
-            let (Some(form), Some(rc)) = (opcode.form(), BthOpcode(opcode.0 & 0x1f).form()) else {
+            let (Some(form), Some(rc)) = (opcode.properties(), BthOpcode(opcode.0 & 0x1f).properties())
+            else {
                 assert_eq!(*opcode, BthOpcode::RD_RESYNC);
                 continue;
             };
-            assert_eq!((form.operation, form.place), (rc.operation, rc.place), "{opcode}");
+            assert_eq!((form.operation, form.position), (rc.operation, rc.position), "{opcode}");
             let request = !matches!(
                 form.operation,
                 PacketOperation::ReadResponse
@@ -443,7 +444,7 @@ mod tests {
             (BthOpcode::RC_ATOMIC_WRITE, &[Reth], 16),
         ] {
             assert_eq!(headers(opcode), expected, "{opcode}");
-            assert_eq!(opcode.form().unwrap().headers_length, length, "{opcode}");
+            assert_eq!(opcode.properties().unwrap().headers_length, length, "{opcode}");
         }
     }
 
@@ -463,7 +464,7 @@ mod tests {
     #[test]
     fn reserved_opcodes_have_no_form() {
         for code in [0x15, 0x18, 0x1f, 0x2c, 0x66, 0x80, 0x9f, 0xb8, 0xc0, 0xff] {
-            assert_eq!(BthOpcode(code).form(), None, "{code:#x}");
+            assert_eq!(BthOpcode(code).properties(), None, "{code:#x}");
             assert_eq!(BthOpcode(code).to_string(), format!("opcode {code:#04x}"));
         }
     }

@@ -28,7 +28,7 @@ pub enum RdmaEncapsulation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InfinibandPacket<'a> {
     /// Encapsulation.
-    pub wire: RdmaEncapsulation,
+    pub encapsulation: RdmaEncapsulation,
     /// Offset of the Base Transport Header in the frame.
     pub at: usize,
     /// Length on the wire in bytes, from the Base Transport Header through the ICRC.
@@ -36,7 +36,7 @@ pub struct InfinibandPacket<'a> {
     /// Base Transport Header.
     pub bth: Bth,
     /// Properties of the opcode.
-    pub form: &'static OpcodeProperties,
+    pub properties: &'static OpcodeProperties,
     /// Datagram header, with the source queue pair.
     pub deth: Option<Deth>,
     /// Memory of an RDMA Write or Read.
@@ -124,9 +124,33 @@ static ERROR_CODE: Field =
 impl<'a> InfinibandPacket<'a> {
     /// Returns the same packet with the captured payload in another buffer.
     pub fn with_payload<'b>(&self, bytes: &'b [u8]) -> InfinibandPacket<'b> {
-        let Self { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload } = *self;
+        let Self {
+            encapsulation: wire,
+            at,
+            length,
+            bth,
+            properties: form,
+            deth,
+            reth,
+            aeth,
+            immediate,
+            invalidate,
+            payload,
+        } = *self;
         let payload = CapturedSlice { bytes, length: payload.length, at: payload.at };
-        InfinibandPacket { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload }
+        InfinibandPacket {
+            encapsulation: wire,
+            at,
+            length,
+            bth,
+            properties: form,
+            deth,
+            reth,
+            aeth,
+            immediate,
+            invalidate,
+            payload,
+        }
     }
 
     /// Decodes the packet in `part`, whose length on the wire includes the ICRC.
@@ -140,13 +164,13 @@ impl<'a> InfinibandPacket<'a> {
         observer: &mut O,
     ) -> Result<Self, PacketError> {
         observer.enter(&INFINIBAND, part.at);
-        let packet = Self::decode_inside(part, wire, observer);
+        let packet = Self::decode_headers(part, wire, observer);
         observer.leave(part.at + part.bytes.len());
         packet
     }
 
     #[inline(always)]
-    fn decode_inside<O: Observer<'a>>(
+    fn decode_headers<O: Observer<'a>>(
         part: CapturedSlice<'a>,
         wire: RdmaEncapsulation,
         observer: &mut O,
@@ -161,7 +185,7 @@ impl<'a> InfinibandPacket<'a> {
         if bth.tver != 0 {
             return Err(error(PacketErrorKind::Version(bth.tver), 1));
         }
-        let Some(form) = bth.opcode.form() else {
+        let Some(form) = bth.opcode.properties() else {
             return Err(error(PacketErrorKind::Opcode(bth.opcode), 0));
         };
         let headers_end = Bth::LENGTH + usize::from(form.headers_length);
@@ -172,12 +196,12 @@ impl<'a> InfinibandPacket<'a> {
             return Err(error(PacketErrorKind::Pad, 1));
         };
 
-        let mut rest = part.after(Bth::LENGTH);
+        let mut rest = part.skip_bytes(Bth::LENGTH);
         macro_rules! follows {
             ($header:ident) => {
                 if form.headers.contains(ExtensionHeader::$header) {
                     let header = $header::decode(rest.bytes, rest.at, observer).map(|(header, _)| header);
-                    rest = rest.after($header::LENGTH);
+                    rest = rest.skip_bytes($header::LENGTH);
                     header
                 } else {
                     None
@@ -185,11 +209,11 @@ impl<'a> InfinibandPacket<'a> {
             };
         }
         let mut packet = Self {
-            wire,
+            encapsulation: wire,
             at: part.at,
             length: part.length,
             bth,
-            form,
+            properties: form,
             deth: None,
             reth: None,
             aeth: None,
@@ -205,18 +229,18 @@ impl<'a> InfinibandPacket<'a> {
             packet.reth = follows!(Reth);
             follows!(AtomicEth);
             packet.aeth = follows!(Aeth);
-            if O::WATCHES
+            if O::ENABLED
                 && let Some(aeth) = packet.aeth
             {
-                tell_syndrome(aeth.syndrome, rest.at - Aeth::LENGTH, observer);
+                report_syndrome(aeth.syndrome, rest.at - Aeth::LENGTH, observer);
             }
             follows!(AtomicAckEth);
             packet.immediate = follows!(ImmDt).map(|header| header.immediate);
             packet.invalidate = follows!(Ieth).map(|header| header.r_key);
         }
-        packet.payload = rest.sized(payload_length);
-        if O::WATCHES {
-            let icrc = part.after(part.length - ICRC_LENGTH);
+        packet.payload = rest.with_length(payload_length);
+        if O::ENABLED {
+            let icrc = part.skip_bytes(part.length - ICRC_LENGTH);
             if let Some((bytes, _)) = icrc.bytes.split_first_chunk::<ICRC_LENGTH>() {
                 let value = FieldValue::Unsigned(u64::from(u32::from_be_bytes(*bytes)));
                 observer.value(&ICRC, icrc.at..icrc.at + ICRC_LENGTH, value);
@@ -226,7 +250,7 @@ impl<'a> InfinibandPacket<'a> {
     }
 }
 
-fn tell_syndrome<'a, O: Observer<'a>>(syndrome: Syndrome, at: usize, observer: &mut O) {
+fn report_syndrome<'a, O: Observer<'a>>(syndrome: Syndrome, at: usize, observer: &mut O) {
     let (field, value) = match syndrome {
         Syndrome::Ack { credits } => (&CREDIT_COUNT, FieldValue::Unsigned(u64::from(credits))),
         Syndrome::RnrNak { timer } => (&TIMER, FieldValue::Unsigned(u64::from(timer))),
@@ -275,7 +299,10 @@ mod tests {
         assert_eq!(packet.invalidate, Some(Handle(0xaf3)));
         assert_eq!(packet.payload, CapturedSlice { bytes: b"hello", length: 5, at: 42 + 16 });
         assert_eq!((packet.at, packet.length), (42, bytes.len()));
-        assert_eq!((packet.form.service, packet.form.operation), (OpcodeService::Rc, PacketOperation::Send));
+        assert_eq!(
+            (packet.properties.service, packet.properties.operation),
+            (OpcodeService::Rc, PacketOperation::Send)
+        );
     }
 
     #[test]
@@ -291,7 +318,7 @@ mod tests {
     #[test]
     fn each_opcode_takes_exactly_its_headers() {
         for opcode in BthOpcode::ALL {
-            let headers = usize::from(opcode.form().unwrap().headers_length);
+            let headers = usize::from(opcode.properties().unwrap().headers_length);
             let bytes = packet(*opcode, 0, &vec![0; headers + 8]);
             let packet = decode(&bytes, bytes.len()).unwrap();
             assert_eq!(packet.payload.at, 42 + 12 + headers, "{opcode}");

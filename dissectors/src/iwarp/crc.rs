@@ -10,20 +10,20 @@ impl Crc {
 
     /// Returns the CRC of `bytes`.
     #[inline]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(crc32c::crc32c(bytes))
     }
 
     /// Returns the CRC extended by `bytes`.
     #[inline]
     #[must_use]
-    pub fn then(self, bytes: &[u8]) -> Self {
+    pub fn append(self, bytes: &[u8]) -> Self {
         Self(crc32c::crc32c_append(self.0, bytes))
     }
 
     /// Returns the field as sent: least significant byte first, as in iSCSI.
     #[inline]
-    pub fn field(self) -> [u8; Self::LENGTH] {
+    pub fn to_wire_bytes(self) -> [u8; Self::LENGTH] {
         self.0.to_le_bytes()
     }
 }
@@ -34,14 +34,14 @@ mod tests {
 
     #[test]
     fn rfc3720_appendix_b_4_examples() {
-        assert_eq!(Crc::of(&[0; 32]).field(), [0xaa, 0x36, 0x91, 0x8a]);
-        assert_eq!(Crc::of(&[0xff; 32]).field(), [0x43, 0xab, 0xa8, 0x62]);
+        assert_eq!(Crc::compute(&[0; 32]).to_wire_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(Crc::compute(&[0xff; 32]).to_wire_bytes(), [0x43, 0xab, 0xa8, 0x62]);
     }
 
     #[test]
     fn pieces_give_what_the_whole_gives() {
         let bytes: Vec<u8> = (0..100).collect();
-        assert_eq!(Crc::of(&bytes[..33]).then(&bytes[33..]), Crc::of(&bytes));
-        assert_eq!(Crc::default().then(&bytes), Crc::of(&bytes));
+        assert_eq!(Crc::compute(&bytes[..33]).append(&bytes[33..]), Crc::compute(&bytes));
+        assert_eq!(Crc::default().append(&bytes), Crc::compute(&bytes));
     }
 }

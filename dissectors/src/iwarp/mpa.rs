@@ -14,7 +14,7 @@ pub const REQUEST_KEY: [u8; 16] = *b"MPA ID Req Frame";
 pub const REPLY_KEY: [u8; 16] = *b"MPA ID Rep Frame";
 
 /// Maximum length of the private data in bytes. RFC 5044 section 7.1.1.
-pub const LONGEST_PRIVATE_DATA: usize = 512;
+pub const MAX_PRIVATE_DATA_BYTES: usize = 512;
 
 /// Distance of markers in the stream in bytes. RFC 5044 section 4.3.
 pub const MARKER_INTERVAL: u64 = 512;
@@ -38,7 +38,7 @@ pub enum StartupFrameKind {
 
 impl StartupFrameKind {
     /// Returns the kind of frame with this key.
-    pub fn of(key: &[u8]) -> Option<Self> {
+    pub fn from_key(key: &[u8]) -> Option<Self> {
         match key {
             key if key == REQUEST_KEY => Some(Self::Request),
             key if key == REPLY_KEY => Some(Self::Reply),
@@ -177,7 +177,7 @@ pub fn observe_trailer<'a, O: Observer<'a>>(
     {
         observer.value(&PAD, trailer.at..trailer.at + pad, FieldValue::Bytes(bytes));
     }
-    let crc = trailer.after(pad);
+    let crc = trailer.skip_bytes(pad);
     if let Some((field, _)) = crc.bytes.split_first_chunk::<{ Crc::LENGTH }>() {
         observer.value(&CRC, crc.at..crc.at + Crc::LENGTH, CrcField(u32::from_be_bytes(*field)).value());
     }
@@ -187,7 +187,7 @@ pub fn observe_trailer<'a, O: Observer<'a>>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Startup {
     /// Request or Reply.
-    pub role: StartupFrameKind,
+    pub kind: StartupFrameKind,
     /// M: the sender requires markers in what it receives.
     pub markers: bool,
     /// C: the sender requests CRCs.
@@ -206,12 +206,12 @@ pub struct Startup {
 
 impl Startup {
     /// Length of the frame without its private data in bytes.
-    pub const FIXED: usize = RequestFrame::LENGTH;
+    pub const FIXED_LENGTH: usize = RequestFrame::LENGTH;
 
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`LONGEST_PRIVATE_DATA`] bytes.
     pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
-        let role = StartupFrameKind::of(part.bytes.get(..REQUEST_KEY.len())?)?;
+        let role = StartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {
             StartupFrameKind::Request => {
                 let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
@@ -224,21 +224,30 @@ impl Startup {
         };
         let (markers, crc, rejected, is_enhanced, revision) = frame;
         let length = usize::from(length);
-        if length > LONGEST_PRIVATE_DATA {
+        if length > MAX_PRIVATE_DATA_BYTES {
             return None;
         }
-        let private = part.sized(Self::FIXED + length).after(Self::FIXED);
-        if O::WATCHES && length > 0 {
+        let private = part.with_length(Self::FIXED_LENGTH + length).skip_bytes(Self::FIXED_LENGTH);
+        if O::ENABLED && length > 0 {
             observer.value(&PRIVATE_DATA, private.range(), FieldValue::Bytes(private.bytes));
         }
         let mut own = private;
         let mut enhanced = None;
         if is_enhanced && length >= Enhanced::LENGTH {
             enhanced = Enhanced::decode(private.bytes, private.at, observer).map(|(enhanced, _)| enhanced);
-            own = private.after(Enhanced::LENGTH);
+            own = private.skip_bytes(Enhanced::LENGTH);
         }
         let rpcrdma = SidePrivateData::find(own, observer);
-        Some(Self { role, markers, crc, rejected, revision, enhanced, rpcrdma, length: Self::FIXED + length })
+        Some(Self {
+            kind: role,
+            markers,
+            crc,
+            rejected,
+            revision,
+            enhanced,
+            rpcrdma,
+            length: Self::FIXED_LENGTH + length,
+        })
     }
 }
 
@@ -259,7 +268,7 @@ mod tests {
     fn rfc6581_section_6_a_request_with_enhanced_data_and_the_private_data_of_rfc8797() {
         let startup = decode(REQUEST).unwrap();
         assert_eq!(
-            (startup.role, startup.revision, startup.length),
+            (startup.kind, startup.revision, startup.length),
             (StartupFrameKind::Request, 2, REQUEST.len())
         );
         assert_eq!((startup.markers, startup.crc, startup.rejected), (false, true, false));
@@ -269,7 +278,7 @@ mod tests {
             (ReadDepth(128), ReadDepth(0), false)
         );
         assert_eq!(enhanced.encode(), REQUEST[20..24]);
-        assert_eq!(startup.rpcrdma.present().unwrap().receive_threshold(), 4096);
+        assert_eq!(startup.rpcrdma.present().unwrap().receive_threshold_bytes(), 4096);
     }
 
     #[test]
@@ -282,7 +291,7 @@ mod tests {
     #[test]
     fn rfc5044_section_7_1_1_a_reply_may_reject() {
         let startup = decode(b"MPA ID Rep Frame\xa0\x01\x00\x00").unwrap();
-        assert_eq!((startup.role, startup.rejected, startup.markers), (StartupFrameKind::Reply, true, true));
+        assert_eq!((startup.kind, startup.rejected, startup.markers), (StartupFrameKind::Reply, true, true));
         assert_eq!((startup.enhanced, startup.rpcrdma, startup.length), (None, SidePrivateData::Absent, 20));
     }
 

@@ -286,7 +286,7 @@ impl Terminate {
     /// Decodes the Terminate Header at the start of `part`, and reports the included headers of the message at fault.
     pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullObserver)?;
-        if O::WATCHES {
+        if O::ENABLED {
             let (bytes, at) = (part.bytes, part.at);
             match (control.layer, DdpErrorType(control.error_type)) {
                 (TerminateLayer::RDMA, _) => RdmaTerminate::decode(bytes, at, observer).map(drop),
@@ -298,9 +298,9 @@ impl Terminate {
                 _ => OtherTerminate::decode(bytes, at, observer).map(drop),
             };
             if control.has_ddp {
-                let fault = part.after(OtherTerminate::LENGTH);
+                let fault = part.skip_bytes(OtherTerminate::LENGTH);
                 TerminatedLength::decode(fault.bytes, fault.at, observer);
-                let segment = DdpSegment::decode(fault.after(TerminatedLength::LENGTH), observer);
+                let segment = DdpSegment::decode(fault.skip_bytes(TerminatedLength::LENGTH), observer);
                 if let Some((_, request)) = segment
                     && control.has_rdma
                 {

@@ -39,20 +39,20 @@ pub struct DdpSegment {
     /// Message type.
     pub opcode: RdmapOpcode,
     /// `true` for the last segment of its message.
-    pub last: bool,
+    pub is_last: bool,
     /// Destination of its bytes.
     pub target: DdpTarget,
     /// Memory to invalidate, in the two Sends with Invalidate.
     pub invalidate: Option<Handle>,
     /// `true` if versions, reserved bits, opcode and queue conform to the specifications.
-    is_regular: bool,
+    is_conformant: bool,
 }
 
 impl DdpSegment {
     /// Length of the headers of a tagged segment in bytes. RFC 5041 section 4.1.
-    pub const TAGGED: usize = DdpControl::LENGTH + RdmapControl::LENGTH + Tagged::LENGTH;
+    pub const TAGGED_HEADER_LENGTH: usize = DdpControl::LENGTH + RdmapControl::LENGTH + Tagged::LENGTH;
     /// Length of the headers of an untagged segment in bytes. RFC 5041 section 4.2.
-    pub const UNTAGGED: usize =
+    pub const UNTAGGED_HEADER_LENGTH: usize =
         DdpControl::LENGTH + RdmapControl::LENGTH + Invalidate::LENGTH + Untagged::LENGTH;
 
     /// Decodes the headers of a ULPDU. Returns them with the payload, or `None` if there are too few bytes.
@@ -67,7 +67,7 @@ impl DdpSegment {
         let at = at + RdmapControl::LENGTH;
         let (target, invalidate, length) = if ddp.tagged {
             let (tagged, _) = Tagged::decode(rest, at, observer)?;
-            (DdpTarget::Tagged { stag: tagged.stag, offset: tagged.offset }, None, Self::TAGGED)
+            (DdpTarget::Tagged { stag: tagged.stag, offset: tagged.offset }, None, Self::TAGGED_HEADER_LENGTH)
         } else {
             let (invalidate, rest) = if rdmap.opcode.invalidates() {
                 let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
@@ -78,7 +78,7 @@ impl DdpSegment {
             };
             let (untagged, _) = Untagged::decode(rest, at + Invalidate::LENGTH, observer)?;
             let Untagged { queue, number, offset } = untagged;
-            (DdpTarget::Untagged { queue, number, offset }, invalidate, Self::UNTAGGED)
+            (DdpTarget::Untagged { queue, number, offset }, invalidate, Self::UNTAGGED_HEADER_LENGTH)
         };
         let queue = match target {
             DdpTarget::Tagged { .. } => None,
@@ -90,15 +90,16 @@ impl DdpSegment {
             && rdmap.reserved == 0
             && rdmap.opcode.queue() == Some(queue)
             && ulpdu.length >= length;
-        let segment = Self { opcode: rdmap.opcode, last: ddp.last, target, invalidate, is_regular };
-        Some((segment, ulpdu.after(length)))
+        let segment =
+            Self { opcode: rdmap.opcode, is_last: ddp.last, target, invalidate, is_conformant: is_regular };
+        Some((segment, ulpdu.skip_bytes(length)))
     }
 
     /// Returns the length of the DDP and RDMAP headers in bytes.
     pub const fn header_length(&self) -> usize {
         match self.target {
-            DdpTarget::Tagged { .. } => Self::TAGGED,
-            DdpTarget::Untagged { .. } => Self::UNTAGGED,
+            DdpTarget::Tagged { .. } => Self::TAGGED_HEADER_LENGTH,
+            DdpTarget::Untagged { .. } => Self::UNTAGGED_HEADER_LENGTH,
         }
     }
 
@@ -116,7 +117,7 @@ impl DdpSegment {
             DdpTarget::Tagged { .. } => true,
             DdpTarget::Untagged { offset, .. } => offset == 0 || self.opcode.is_send(),
         };
-        self.is_regular && length_fits && offset_fits
+        self.is_conformant && length_fits && offset_fits
     }
 
     /// Reports everything in the FPDU at the start of `part`, as far as it was captured contiguously and without
@@ -127,7 +128,7 @@ impl DdpSegment {
     ) -> Option<(FpduHeader, Self)> {
         let (header, _) = FpduHeader::decode(part.bytes, part.at, observer)?;
         let ulpdu_length = usize::from(header.ulpdu_length);
-        let ulpdu = part.after(FpduHeader::LENGTH).sized(ulpdu_length);
+        let ulpdu = part.skip_bytes(FpduHeader::LENGTH).with_length(ulpdu_length);
         let (segment, payload) = Self::decode(ulpdu, observer)?;
         match segment.opcode {
             RdmapOpcode::READ_REQUEST => ReadRequest::decode(payload.bytes, payload.at, observer).map(drop),
@@ -143,7 +144,8 @@ impl DdpSegment {
             }
             _ => None,
         };
-        let trailer = part.after(FpduHeader::LENGTH + ulpdu_length).sized(header.pad() + Crc::LENGTH);
+        let trailer =
+            part.skip_bytes(FpduHeader::LENGTH + ulpdu_length).with_length(header.pad() + Crc::LENGTH);
         mpa::observe_trailer(header, trailer, observer);
         Some((header, segment))
     }
@@ -163,7 +165,7 @@ mod tests {
     #[test]
     fn rfc5041_section_4_1_a_tagged_segment() {
         let segment = decode(&[0xc1, 0x40, 0, 0, 0x0a, 0xf3, 0, 0, 0, 0, 0, 0, 0x10, 0]).unwrap();
-        assert_eq!((segment.opcode, segment.last), (RdmapOpcode::WRITE, true));
+        assert_eq!((segment.opcode, segment.is_last), (RdmapOpcode::WRITE, true));
         assert_eq!(segment.target, DdpTarget::Tagged { stag: Handle(0xaf3), offset: 0x1000 });
         assert!(segment.is_plausible(14) && !segment.is_plausible(13));
     }

@@ -1,6 +1,6 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
-use super::tunnel::{FrameDecodeContext, TunnelPayload, enter, lacking};
+use super::tunnel::{FrameDecodeContext, TunnelPayload, decode_inner, incomplete_header};
 use super::{Datagram, HeaderDefect, UnreadFrameReason};
 use crate::field::Observer;
 use crate::frame::CapturedSlice;
@@ -65,47 +65,55 @@ crate::named! {
 }
 
 /// Version number in the header of type II.
-const VERSION_2: u8 = 1;
+const TYPE_2_VERSION: u8 = 1;
 /// Version number in the header of type III.
-const VERSION_3: u8 = 2;
+const TYPE_3_VERSION: u8 = 2;
 
 /// Decodes a mirrored frame after a header of type II.
-pub(super) fn type_2<'a, O: Observer<'a>>(
+pub(super) fn decode_type_2<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     match Erspan2::decode(part.bytes, part.at, observer) {
-        None => way.ends(lacking(part, Erspan2::LENGTH, HeaderDefect::ErspanHeader)),
-        Some((header, _)) if header.version != VERSION_2 => {
-            way.ends(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at })
+        None => way.into_unread(incomplete_header(part, Erspan2::LENGTH, HeaderDefect::ErspanHeader)),
+        Some((header, _)) if header.version != TYPE_2_VERSION => {
+            way.into_unread(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at })
         }
-        Some(_) => enter(TunnelPayload::Ethernet, part.after(Erspan2::LENGTH), way, observer),
+        Some(_) => decode_inner(TunnelPayload::Ethernet, part.skip_bytes(Erspan2::LENGTH), way, observer),
     }
 }
 
 /// Decodes a mirrored frame after a header of type III.
-pub(super) fn type_3<'a, O: Observer<'a>>(
+pub(super) fn decode_type_3<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     let Some((header, _)) = Erspan3::decode(part.bytes, part.at, observer) else {
-        return way.ends(lacking(part, Erspan3::LENGTH, HeaderDefect::ErspanHeader));
+        return way.into_unread(incomplete_header(part, Erspan3::LENGTH, HeaderDefect::ErspanHeader));
     };
-    if header.version != VERSION_3 {
-        return way.ends(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at });
+    if header.version != TYPE_3_VERSION {
+        return way
+            .into_unread(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at });
     }
-    let mut rest = part.after(Erspan3::LENGTH);
+    let mut rest = part.skip_bytes(Erspan3::LENGTH);
     if header.o {
         if ErspanPlatform::decode(rest.bytes, rest.at, observer).is_none() {
-            return way.ends(lacking(rest, ErspanPlatform::LENGTH, HeaderDefect::ErspanHeader));
+            return way.into_unread(incomplete_header(
+                rest,
+                ErspanPlatform::LENGTH,
+                HeaderDefect::ErspanHeader,
+            ));
         }
-        rest = rest.after(ErspanPlatform::LENGTH);
+        rest = rest.skip_bytes(ErspanPlatform::LENGTH);
     }
     match header.ft {
-        FrameType::ETHERNET => enter(TunnelPayload::Ethernet, rest, way, observer),
-        FrameType::IP => enter(TunnelPayload::Ip, rest, way, observer),
-        _ => way.ends(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanFrameType, at: part.at + 10 }),
+        FrameType::ETHERNET => decode_inner(TunnelPayload::Ethernet, rest, way, observer),
+        FrameType::IP => decode_inner(TunnelPayload::Ip, rest, way, observer),
+        _ => way.into_unread(UnreadFrameReason::Malformed {
+            what: HeaderDefect::ErspanFrameType,
+            at: part.at + 10,
+        }),
     }
 }

@@ -1,7 +1,9 @@
 //! Generic Routing Encapsulation: IP protocol 47, with a payload of any EtherType. RFC 2784, RFC 2890, RFC 1701.
 
 use super::link::EtherType;
-use super::tunnel::{FrameDecodeContext, TunnelPayload, enter, enter_network, lacking};
+use super::tunnel::{
+    FrameDecodeContext, TunnelPayload, decode_inner, decode_inner_network, incomplete_header,
+};
 use super::{Datagram, HeaderDefect, UnreadFrameReason, erspan};
 use crate::address::Tenant;
 use crate::field::registry::{Registry, describe_headers};
@@ -65,73 +67,75 @@ const ENHANCED_GRE: u8 = 1;
 
 /// Decodes a GRE packet and its payload.
 #[inline(never)]
-pub(super) fn packet<'a, O: Observer<'a>>(
+pub(super) fn decode_packet<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if part.bytes.is_empty() {
-        return way.ends(lacking(part, Flags::LENGTH, HeaderDefect::GreHeader));
+        return way.into_unread(incomplete_header(part, Flags::LENGTH, HeaderDefect::GreHeader));
     }
     observer.enter(&GRE, part.at);
-    let decoded = header(part, observer);
+    let decoded = decode_header(part, observer);
     // A source route may extend beyond the captured bytes.
     let captured_end = part.at + part.bytes.len();
     let end = decoded.as_ref().map_or(captured_end, |(.., rest)| rest.at.min(captured_end));
     observer.leave(end);
     let (flags, key, rest) = match decoded {
         Ok(found) => found,
-        Err(reason) => return way.ends(reason),
+        Err(reason) => return way.into_unread(reason),
     };
     match flags.proto {
         EtherType::TRANSPARENT_ETHERNET => {
             // The upper 24 bits are the Virtual Subnet ID of NVGRE: RFC 7637 section 3.2.
             let tenant = key.map_or(Tenant::NONE, |key| Tenant::network(key.0 >> 8));
-            enter_network(TunnelPayload::Ethernet, rest, way, tenant, observer)
+            decode_inner_network(TunnelPayload::Ethernet, rest, way, tenant, observer)
         }
         // Type I has no ERSPAN header and no sequence number.
-        EtherType::ERSPAN if !flags.sequence_number => enter(TunnelPayload::Ethernet, rest, way, observer),
-        EtherType::ERSPAN => erspan::type_2(rest, way, observer),
-        EtherType::ERSPAN_3 => erspan::type_3(rest, way, observer),
-        other => enter(TunnelPayload::Network(other), rest, way, observer),
+        EtherType::ERSPAN if !flags.sequence_number => {
+            decode_inner(TunnelPayload::Ethernet, rest, way, observer)
+        }
+        EtherType::ERSPAN => erspan::decode_type_2(rest, way, observer),
+        EtherType::ERSPAN_3 => erspan::decode_type_3(rest, way, observer),
+        other => decode_inner(TunnelPayload::Network(other), rest, way, observer),
     }
 }
 
 /// Decodes the GRE header with its optional fields. Returns the key and the payload, or the reason to stop.
-fn header<'a, O: Observer<'a>>(
+fn decode_header<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Result<(Flags, Option<KeyValue>, CapturedSlice<'a>), UnreadFrameReason> {
-    let lacks = |part| lacking(part, Flags::LENGTH, HeaderDefect::GreHeader);
+    let lacks = |part| incomplete_header(part, Flags::LENGTH, HeaderDefect::GreHeader);
     let (flags, _) = Flags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UnreadFrameReason::EtherType(flags.proto)),
         _ => return Err(UnreadFrameReason::Malformed { what: HeaderDefect::GreVersion, at: part.at + 1 }),
     }
-    let mut rest = part.after(Flags::LENGTH);
+    let mut rest = part.skip_bytes(Flags::LENGTH);
     if flags.checksum || flags.routing {
         Checksum::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.after(Checksum::LENGTH);
+        rest = rest.skip_bytes(Checksum::LENGTH);
     }
     let mut key = None;
     if flags.key {
         key = Some(Key::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?.0.key);
-        rest = rest.after(Key::LENGTH);
+        rest = rest.skip_bytes(Key::LENGTH);
     }
     if flags.sequence_number {
         Sequence::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.after(Sequence::LENGTH);
+        rest = rest.skip_bytes(Sequence::LENGTH);
     }
     let mut more = flags.routing;
     while more {
         let (route, _) = Route::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
         let length = Route::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
-            return Err(lacking(rest, length, HeaderDefect::GreHeader));
+            return Err(incomplete_header(rest, length, HeaderDefect::GreHeader));
         }
-        rest = rest.after(length);
+        rest = rest.skip_bytes(length);
         more = route.address_family != 0 || route.src_length != 0;
     }
     Ok((flags, key, rest))

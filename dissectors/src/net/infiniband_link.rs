@@ -35,7 +35,7 @@ pub(super) fn describe(registry: &mut Registry) {
 const VARIANT_CRC_LENGTH: usize = 2;
 
 /// Decodes a native packet, starting with the Local Route Header.
-pub(super) fn local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     let Some((lrh, _)) = Lrh::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
@@ -46,30 +46,33 @@ pub(super) fn local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut
     if length < Lrh::LENGTH {
         return Datagram::malformed(HeaderDefect::LrhLength, part.at + 4);
     }
-    let rest = part.sized(length).after(Lrh::LENGTH);
+    let rest = part.with_length(length).skip_bytes(Lrh::LENGTH);
     let mut datagram = match lrh.lnh {
-        LinkNextHeader::GLOBAL => routed(rest, RdmaEncapsulation::InfiniBand, observer),
+        LinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
         LinkNextHeader::LOCAL => Datagram {
             source: Address::Lid(lrh.slid),
             destination: Address::Lid(lrh.dlid),
-            network: part.at,
+            network_offset: part.at,
             identification: 0,
             tenant: Tenant::NONE,
-            carried: packet(rest, RdmaEncapsulation::InfiniBand, observer),
+            payload: decode_packet(rest, RdmaEncapsulation::InfiniBand, observer),
         },
-        LinkNextHeader::IPV6 => return ip::version6(rest, TunnelNesting::NONE, observer),
+        LinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
             return match RawHeader::decode(rest.bytes, rest.at, observer) {
-                Some((header, _)) => {
-                    link::network(header.etype, rest.after(RawHeader::LENGTH), TunnelNesting::NONE, observer)
-                }
+                Some((header, _)) => link::decode_network(
+                    header.etype,
+                    rest.skip_bytes(RawHeader::LENGTH),
+                    TunnelNesting::NONE,
+                    observer,
+                ),
                 None => Datagram::cut(rest.at),
             };
         }
     };
-    datagram.network = part.at;
-    if O::WATCHES {
-        let crc = part.after(length);
+    datagram.network_offset = part.at;
+    if O::ENABLED {
+        let crc = part.skip_bytes(length);
         if let Some((bytes, _)) = crc.bytes.split_first_chunk::<VARIANT_CRC_LENGTH>() {
             let value = FieldValue::Unsigned(u64::from(u16::from_be_bytes(*bytes)));
             observer.value(&VARIANT_CRC, crc.at..crc.at + VARIANT_CRC_LENGTH, value);
@@ -79,15 +82,15 @@ pub(super) fn local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut
 }
 
 /// Decodes a RoCEv1 packet, starting with the Global Route Header.
-pub(super) fn global<'a, O: Observer<'a>>(
+pub(super) fn decode_global<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     tenant: Tenant,
     observer: &mut O,
 ) -> Datagram<'a> {
-    Datagram { tenant, ..routed(part, RdmaEncapsulation::RoceV1, observer) }
+    Datagram { tenant, ..decode_routed(part, RdmaEncapsulation::RoceV1, observer) }
 }
 
-fn routed<'a, O: Observer<'a>>(
+fn decode_routed<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     wire: RdmaEncapsulation,
     observer: &mut O,
@@ -98,25 +101,25 @@ fn routed<'a, O: Observer<'a>>(
     if grh.ipver != 6 {
         return Datagram::malformed(HeaderDefect::GrhVersion, part.at);
     }
-    let rest = part.after(Grh::LENGTH).sized(usize::from(grh.paylen));
+    let rest = part.skip_bytes(Grh::LENGTH).with_length(usize::from(grh.paylen));
     let carried = if grh.nxthdr == Grh::NEXT_BTH {
-        packet(rest, wire, observer)
+        decode_packet(rest, wire, observer)
     } else {
         DatagramPayload::malformed(HeaderDefect::GrhNextHeader, part.at + 6)
     };
     Datagram {
         source: Address::from_gid(grh.sgid),
         destination: Address::from_gid(grh.dgid),
-        network: part.at,
+        network_offset: part.at,
         identification: 0,
         tenant: Tenant::NONE,
-        carried,
+        payload: carried,
     }
 }
 
 /// Decodes a packet of the InfiniBand transport.
 #[inline(always)]
-pub(super) fn packet<'a, O: Observer<'a>>(
+pub(super) fn decode_packet<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     wire: RdmaEncapsulation,
     observer: &mut O,

@@ -126,27 +126,27 @@ pub struct IpFragment<'a> {
     /// Offset in the payload of the datagram in bytes, 0 to 65,528.
     pub offset: u32,
     /// `true` if more fragments follow.
-    pub more: bool,
+    pub has_more_fragments: bool,
     /// Payload of this fragment.
     pub payload: CapturedSlice<'a>,
 }
 
 /// Decodes an IP datagram of the version in its first four bits.
-pub(super) fn either<'a, O: Observer<'a>>(
+pub(super) fn decode_ip<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> Datagram<'a> {
     match part.bytes.first().map(|first| first >> 4) {
-        Some(4) => version4(part, depth, observer),
-        Some(6) => version6(part, depth, observer),
+        Some(4) => decode_ipv4(part, depth, observer),
+        Some(6) => decode_ipv6(part, depth, observer),
         Some(_) => Datagram::malformed(HeaderDefect::IpVersion, part.at),
         None => Datagram::cut(part.at),
     }
 }
 
 #[inline(always)]
-pub(super) fn version4<'a, O: Observer<'a>>(
+pub(super) fn decode_ipv4<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
@@ -162,32 +162,32 @@ pub(super) fn version4<'a, O: Observer<'a>>(
     let way = FrameDecodeContext {
         source: Address::Ip(IpAddr::V4(header.src)),
         destination: Address::Ip(IpAddr::V4(header.dst)),
-        network: part.at,
+        network_offset: part.at,
         identification: header.id.0 as u16,
-        depth,
+        nesting: depth,
     };
     if header_length < Ipv4::LENGTH || header_length > length {
-        return way.carries(DatagramPayload::malformed(HeaderDefect::IpHeaderLength, part.at));
+        return way.into_datagram(DatagramPayload::malformed(HeaderDefect::IpHeaderLength, part.at));
     }
-    let payload = part.sized(length).after(header_length);
+    let payload = part.with_length(length).skip_bytes(header_length);
     if header.mf || header.frag_offset.0 != 0 {
-        return way.carries(DatagramPayload::Fragment(IpFragment {
+        return way.into_datagram(DatagramPayload::Fragment(IpFragment {
             protocol: header.proto,
             identification: header.id,
             offset: header.frag_offset.bytes(),
-            more: header.mf,
+            has_more_fragments: header.mf,
             payload,
         }));
     }
     if header.proto == IpProtocol::AUTHENTICATION {
-        extensions(header.proto, payload, way, observer)
+        decode_extensions(header.proto, payload, way, observer)
     } else {
         transport::decode(header.proto, payload, way, observer)
     }
 }
 
 #[inline]
-pub(super) fn version6<'a, O: Observer<'a>>(
+pub(super) fn decode_ipv6<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
@@ -198,23 +198,23 @@ pub(super) fn version6<'a, O: Observer<'a>>(
     if header.version != 6 {
         return Datagram::malformed(HeaderDefect::IpVersion, part.at);
     }
-    let rest = part.after(Ipv6::LENGTH);
-    let payload = if header.plen == 0 { rest } else { rest.sized(usize::from(header.plen)) };
+    let rest = part.skip_bytes(Ipv6::LENGTH);
+    let payload = if header.plen == 0 { rest } else { rest.with_length(usize::from(header.plen)) };
     let way = FrameDecodeContext {
         source: Address::Ip(IpAddr::V6(header.src)),
         destination: Address::Ip(IpAddr::V6(header.dst)),
-        network: part.at,
+        network_offset: part.at,
         identification: 0,
-        depth,
+        nesting: depth,
     };
     match header.nxt {
         IpProtocol::UDP | IpProtocol::TCP => transport::decode(header.nxt, payload, way, observer),
-        _ => extensions(header.nxt, payload, way, observer),
+        _ => decode_extensions(header.nxt, payload, way, observer),
     }
 }
 
 /// Skips extension headers up to the transport header, or up to a fragment header that marks a fragment.
-fn extensions<'a, O: Observer<'a>>(
+fn decode_extensions<'a, O: Observer<'a>>(
     mut protocol: IpProtocol,
     mut part: CapturedSlice<'a>,
     way: FrameDecodeContext,
@@ -225,34 +225,39 @@ fn extensions<'a, O: Observer<'a>>(
             IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {
                 match Ipv6RawExtHeaderSlice::from_slice(part.bytes) {
                     Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                    Err(_) if part.is_cut() => return way.carries(DatagramPayload::cut(part.at)),
+                    Err(_) if part.is_cut() => return way.into_datagram(DatagramPayload::cut(part.at)),
                     Err(_) => {
-                        return way.carries(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
+                        return way
+                            .into_datagram(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
                     }
                 }
             }
             IpProtocol::AUTHENTICATION => match IpAuthHeaderSlice::from_slice(part.bytes) {
                 Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                Err(_) if part.is_cut() => return way.carries(DatagramPayload::cut(part.at)),
-                Err(_) => return way.carries(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at)),
+                Err(_) if part.is_cut() => return way.into_datagram(DatagramPayload::cut(part.at)),
+                Err(_) => {
+                    return way.into_datagram(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
+                }
             },
             IpProtocol::FRAGMENT => match Ipv6Fragment::decode(part.bytes, part.at, observer) {
                 Some((header, _)) if header.more || header.offset.0 != 0 => {
-                    return way.carries(DatagramPayload::Fragment(IpFragment {
+                    return way.into_datagram(DatagramPayload::Fragment(IpFragment {
                         protocol: header.nxt,
                         identification: header.ident,
                         offset: header.offset.bytes(),
-                        more: header.more,
-                        payload: part.after(Ipv6Fragment::LENGTH),
+                        has_more_fragments: header.more,
+                        payload: part.skip_bytes(Ipv6Fragment::LENGTH),
                     }));
                 }
                 Some((header, _)) => (header.nxt, Ipv6Fragment::LENGTH),
-                None if part.is_cut() => return way.carries(DatagramPayload::cut(part.at)),
-                None => return way.carries(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at)),
+                None if part.is_cut() => return way.into_datagram(DatagramPayload::cut(part.at)),
+                None => {
+                    return way.into_datagram(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
+                }
             },
             _ => return transport::decode(protocol, part, way, observer),
         };
         protocol = next;
-        part = part.after(length);
+        part = part.skip_bytes(length);
     }
 }

@@ -128,20 +128,22 @@ crate::header! {
 }
 
 #[inline(always)]
-pub(super) fn ethernet<'a, O: Observer<'a>>(
+pub(super) fn decode_ethernet<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> Datagram<'a> {
     match Ethernet::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.ethertype, part.after(Ethernet::LENGTH), depth, observer),
+        Some((header, _)) => {
+            decode_network(header.ethertype, part.skip_bytes(Ethernet::LENGTH), depth, observer)
+        }
         None => Datagram::cut(part.at),
     }
 }
 
 /// Decodes the protocol of an EtherType, after any VLAN tags.
 #[inline(always)]
-pub(super) fn network<'a, O: Observer<'a>>(
+pub(super) fn decode_network<'a, O: Observer<'a>>(
     mut ether_type: EtherType,
     mut part: CapturedSlice<'a>,
     mut depth: TunnelNesting,
@@ -149,78 +151,85 @@ pub(super) fn network<'a, O: Observer<'a>>(
 ) -> Datagram<'a> {
     loop {
         return match ether_type {
-            EtherType::IPV4 => ip::version4(part, depth, observer),
-            EtherType::IPV6 => ip::version6(part, depth, observer),
-            EtherType::ROCE => infiniband_link::global(part, depth.tenant, observer),
+            EtherType::IPV4 => ip::decode_ipv4(part, depth, observer),
+            EtherType::IPV6 => ip::decode_ipv6(part, depth, observer),
+            EtherType::ROCE => infiniband_link::decode_global(part, depth.tenant, observer),
             EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
                 let Some((tag, _)) = Vlan::decode(part.bytes, part.at, observer) else {
                     return Datagram::cut(part.at);
                 };
                 depth.tenant = depth.tenant.with_vlan(tag.id);
                 ether_type = tag.etype;
-                part = part.after(Vlan::LENGTH);
+                part = part.skip_bytes(Vlan::LENGTH);
                 continue;
             }
-            EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::labels(part, depth, observer),
-            other => Datagram::other(UnreadFrameReason::EtherType(other)),
+            EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::decode_label_stack(part, depth, observer),
+            other => Datagram::from_unread_reason(UnreadFrameReason::EtherType(other)),
         };
     }
 }
 
-pub(super) fn sll<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_sll<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     match Sll::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.etype, part.after(Sll::LENGTH), TunnelNesting::NONE, observer),
+        Some((header, _)) => {
+            decode_network(header.etype, part.skip_bytes(Sll::LENGTH), TunnelNesting::NONE, observer)
+        }
         None => Datagram::cut(part.at),
     }
 }
 
-pub(super) fn sll2<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_sll2<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     match Sll2::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.etype, part.after(Sll2::LENGTH), TunnelNesting::NONE, observer),
+        Some((header, _)) => {
+            decode_network(header.etype, part.skip_bytes(Sll2::LENGTH), TunnelNesting::NONE, observer)
+        }
         None => Datagram::cut(part.at),
     }
 }
 
 /// Decodes a loopback frame. The first byte reveals the byte order, because every family number fits one byte.
-pub(super) fn null<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_loopback<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> Datagram<'a> {
     let family = if part.bytes.first().is_some_and(|first| *first != 0) {
         SwappedLoopback::decode(part.bytes, part.at, observer)
             .map(|(header, _)| Family(u32::from(header.family)))
     } else {
         Loopback::decode(part.bytes, part.at, observer).map(|(header, _)| header.family)
     };
-    let rest = part.after(Loopback::LENGTH);
+    let rest = part.skip_bytes(Loopback::LENGTH);
     match family {
         None => Datagram::cut(part.at),
-        Some(Family::INET) => ip::version4(rest, TunnelNesting::NONE, observer),
+        Some(Family::INET) => ip::decode_ipv4(rest, TunnelNesting::NONE, observer),
         Some(Family::INET6_LINUX | Family::INET6_OPENBSD | Family::INET6_FREEBSD | Family::INET6_MACOS) => {
-            ip::version6(rest, TunnelNesting::NONE, observer)
+            ip::decode_ipv6(rest, TunnelNesting::NONE, observer)
         }
-        Some(other) => Datagram::other(UnreadFrameReason::Family(other)),
+        Some(other) => Datagram::from_unread_reason(UnreadFrameReason::Family(other)),
     }
 }
 
 /// Length of the padding before the Ethernet frame of an ERF record, in bytes.
-const ERF_ETHERNET_PAD: usize = 2;
+const ERF_ETHERNET_PADDING_BYTES: usize = 2;
 
-pub(super) fn erf<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_erf<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     let Some((header, _)) = Erf::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
-    let mut rest = part.after(Erf::LENGTH);
+    let mut rest = part.skip_bytes(Erf::LENGTH);
     let mut more = header.ext_header;
     while more {
         let Some((extension, _)) = ErfExtension::decode(rest.bytes, rest.at, observer) else {
             return Datagram::cut(rest.at);
         };
         more = extension.more;
-        rest = rest.after(ErfExtension::LENGTH);
+        rest = rest.skip_bytes(ErfExtension::LENGTH);
     }
     match header.record_type {
         ErfType::ETHERNET | ErfType::COLOR_ETHERNET | ErfType::DSM_ETHERNET => {
-            ethernet(rest.after(ERF_ETHERNET_PAD), TunnelNesting::NONE, observer)
+            decode_ethernet(rest.skip_bytes(ERF_ETHERNET_PADDING_BYTES), TunnelNesting::NONE, observer)
         }
-        ErfType::INFINIBAND => infiniband_link::local(rest, observer),
-        other => Datagram::other(UnreadFrameReason::ErfRecord(other)),
+        ErfType::INFINIBAND => infiniband_link::decode_local(rest, observer),
+        other => Datagram::from_unread_reason(UnreadFrameReason::ErfRecord(other)),
     }
 }

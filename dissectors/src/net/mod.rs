@@ -53,13 +53,13 @@ pub struct Datagram<'a> {
     /// Destination address.
     pub destination: Address,
     /// Offset of the header with these addresses: IP, or the first route header of InfiniBand.
-    pub network: usize,
+    pub network_offset: usize,
     /// Identification of the IPv4 datagram (RFC 791 section 3.1); 0 if there is none.
     pub identification: u16,
     /// Virtual network.
     pub tenant: Tenant,
     /// Payload.
-    pub carried: DatagramPayload<'a>,
+    pub payload: DatagramPayload<'a>,
 }
 
 /// Payload of a datagram.
@@ -182,27 +182,27 @@ impl fmt::Display for UnreadFrameReason {
 }
 
 impl<'a> Datagram<'a> {
-    fn other(reason: UnreadFrameReason) -> Self {
+    fn from_unread_reason(reason: UnreadFrameReason) -> Self {
         Self {
             source: Address::Unknown,
             destination: Address::Unknown,
-            network: 0,
+            network_offset: 0,
             identification: 0,
             tenant: Tenant::NONE,
-            carried: DatagramPayload::Other(reason),
+            payload: DatagramPayload::Other(reason),
         }
     }
 
     fn cut(at: usize) -> Self {
-        Self::other(UnreadFrameReason::Cut { at })
+        Self::from_unread_reason(UnreadFrameReason::Cut { at })
     }
 
     fn malformed(what: HeaderDefect, at: usize) -> Self {
-        Self::other(UnreadFrameReason::Malformed { what, at })
+        Self::from_unread_reason(UnreadFrameReason::Malformed { what, at })
     }
 
     /// Returns a hash of virtual network, source and destination. It depends on the direction.
-    pub(crate) fn between(&self) -> u64 {
+    pub(crate) fn address_hash(&self) -> u64 {
         let mut hasher = rustc_hash::FxHasher::default();
         (self.tenant, self.source, self.destination).hash(&mut hasher);
         hasher.finish()
@@ -211,11 +211,11 @@ impl<'a> Datagram<'a> {
     /// Checks the ICRC of the packet in this frame. Returns `None` if there is no packet. Packets reassembled from IP
     /// fragments are not checked.
     pub fn icrc(&self, frame: &Frame<'a>) -> Option<Icrc> {
-        let DatagramPayload::Infiniband(packet) = &self.carried else { return None };
-        let routes = frame.bytes.get(self.network..packet.at);
+        let DatagramPayload::Infiniband(packet) = &self.payload else { return None };
+        let routes = frame.bytes.get(self.network_offset..packet.at);
         let bytes = frame.bytes.get(packet.at..packet.at + packet.length);
         Some(match (routes, bytes) {
-            (Some(routes), Some(bytes)) => icrc::check(packet.wire, routes, bytes),
+            (Some(routes), Some(bytes)) => icrc::check(packet.encapsulation, routes, bytes),
             _ => Icrc::Unknown,
         })
     }
@@ -224,7 +224,7 @@ impl<'a> Datagram<'a> {
 impl DatagramPayload<'_> {
     /// Returns the end of the payload in the frame, before any padding of the link layer, or `None` if nothing was
     /// decoded.
-    pub fn end(&self) -> Option<usize> {
+    pub fn end_offset(&self) -> Option<usize> {
         let part = |part: &CapturedSlice<'_>| part.at + part.bytes.len();
         match self {
             Self::Infiniband(packet) => Some(packet.at + packet.length),
@@ -247,18 +247,18 @@ impl DatagramPayload<'_> {
 /// Decodes the addresses and the payload of a frame.
 #[inline]
 pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
-    let part = frame.part();
+    let part = frame.as_slice();
     match frame.link {
-        LinkType::ETHERNET => link::ethernet(part, TunnelNesting::NONE, observer),
-        LinkType::LINUX_SLL => link::sll(part, observer),
-        LinkType::LINUX_SLL2 => link::sll2(part, observer),
-        LinkType::NULL | LinkType::LOOP => link::null(part, observer),
+        LinkType::ETHERNET => link::decode_ethernet(part, TunnelNesting::NONE, observer),
+        LinkType::LINUX_SLL => link::decode_sll(part, observer),
+        LinkType::LINUX_SLL2 => link::decode_sll2(part, observer),
+        LinkType::NULL | LinkType::LOOP => link::decode_loopback(part, observer),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
-            ip::either(part, TunnelNesting::NONE, observer)
+            ip::decode_ip(part, TunnelNesting::NONE, observer)
         }
-        LinkType::ERF => link::erf(part, observer),
-        LinkType::INFINIBAND => infiniband_link::local(part, observer),
-        other => Datagram::other(UnreadFrameReason::LinkType(other)),
+        LinkType::ERF => link::decode_erf(part, observer),
+        LinkType::INFINIBAND => infiniband_link::decode_local(part, observer),
+        other => Datagram::from_unread_reason(UnreadFrameReason::LinkType(other)),
     }
 }
 
@@ -274,9 +274,9 @@ pub fn decode_payload<'a, O: Observer<'a>>(
     let way = FrameDecodeContext {
         source,
         destination,
-        network: payload.at,
+        network_offset: payload.at,
         identification: 0,
-        depth: TunnelNesting::within(tenant),
+        nesting: TunnelNesting::in_tenant(tenant),
     };
     transport::decode(protocol, payload, way, observer)
 }

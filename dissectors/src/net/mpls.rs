@@ -6,7 +6,7 @@
 
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
-use super::tunnel::{FrameDecodeContext, TunnelNesting, TunnelPayload, enter, lacking};
+use super::tunnel::{FrameDecodeContext, TunnelNesting, TunnelPayload, decode_inner, incomplete_header};
 use super::{Datagram, HeaderDefect, UnreadFrameReason};
 use crate::field::{NullObserver, Observer};
 use crate::frame::CapturedSlice;
@@ -41,7 +41,7 @@ const IPV6_EXPLICIT_NULL: u32 = 2;
 
 /// Decodes a label stack and its payload.
 #[inline(never)]
-pub(super) fn labels<'a, O: Observer<'a>>(
+pub(super) fn decode_label_stack<'a, O: Observer<'a>>(
     mut part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
@@ -49,30 +49,30 @@ pub(super) fn labels<'a, O: Observer<'a>>(
     let way = FrameDecodeContext::without_network(depth);
     let last = loop {
         let Some((entry, _)) = Mpls::decode(part.bytes, part.at, observer) else {
-            return way.ends(lacking(part, Mpls::LENGTH, HeaderDefect::MplsStack));
+            return way.into_unread(incomplete_header(part, Mpls::LENGTH, HeaderDefect::MplsStack));
         };
-        part = part.after(Mpls::LENGTH);
+        part = part.skip_bytes(Mpls::LENGTH);
         if entry.bottom {
             break entry.label;
         }
     };
     match (last, part.bytes.first().map(|first| first >> 4)) {
-        (IPV4_EXPLICIT_NULL, _) => enter(TunnelPayload::Network(EtherType::IPV4), part, way, observer),
-        (IPV6_EXPLICIT_NULL, _) => enter(TunnelPayload::Network(EtherType::IPV6), part, way, observer),
+        (IPV4_EXPLICIT_NULL, _) => decode_inner(TunnelPayload::Network(EtherType::IPV4), part, way, observer),
+        (IPV6_EXPLICIT_NULL, _) => decode_inner(TunnelPayload::Network(EtherType::IPV6), part, way, observer),
         (_, Some(4 | 6)) if may_be_ip(part) || !is_ethernet(part) => {
-            enter(TunnelPayload::Ip, part, way, observer)
+            decode_inner(TunnelPayload::Ip, part, way, observer)
         }
         (_, Some(0)) if has_control_word(part) => {
             PseudowireControl::decode(part.bytes, part.at, observer);
-            enter(TunnelPayload::Ethernet, part.after(PseudowireControl::LENGTH), way, observer)
+            decode_inner(TunnelPayload::Ethernet, part.skip_bytes(PseudowireControl::LENGTH), way, observer)
         }
-        (_, Some(0)) => enter(TunnelPayload::Ethernet, part, way, observer),
-        (_, Some(_)) if is_ethernet(part) => enter(TunnelPayload::Ethernet, part, way, observer),
+        (_, Some(0)) => decode_inner(TunnelPayload::Ethernet, part, way, observer),
+        (_, Some(_)) if is_ethernet(part) => decode_inner(TunnelPayload::Ethernet, part, way, observer),
         (_, first) => {
             if first == Some(1) {
                 PseudowireChannel::decode(part.bytes, part.at, observer);
             }
-            way.ends(match first {
+            way.into_unread(match first {
                 None if part.length > 0 => UnreadFrameReason::Cut { at: part.at },
                 _ => UnreadFrameReason::EtherType(EtherType::MPLS),
             })
@@ -89,14 +89,16 @@ fn may_be_ip(part: CapturedSlice<'_>) -> bool {
         Ipv6::decode(part.bytes, part.at, &mut NullObserver)
             .map(|(header, _)| Ipv6::LENGTH + usize::from(header.plen))
     };
-    let is_padded = part.length <= PADDED;
-    length.is_none_or(|length| length <= part.length && (is_padded || part.length - length <= TRAILER))
+    let is_padded = part.length <= MAX_PADDED_PAYLOAD_BYTES;
+    length.is_none_or(|length| {
+        length <= part.length && (is_padded || part.length - length <= MAX_TRAILER_BYTES)
+    })
 }
 
 /// Maximum payload after one label in an Ethernet frame of minimum length, in bytes.
-const PADDED: usize = 60 - Ethernet::LENGTH - Mpls::LENGTH;
+const MAX_PADDED_PAYLOAD_BYTES: usize = 60 - Ethernet::LENGTH - Mpls::LENGTH;
 /// Maximum number of bytes that a mirror appends to a frame, such as a timestamp.
-const TRAILER: usize = 16;
+const MAX_TRAILER_BYTES: usize = 16;
 
 /// Returns `true` if an Ethernet header with a named EtherType begins here.
 fn is_ethernet(part: CapturedSlice<'_>) -> bool {
@@ -107,7 +109,7 @@ fn is_ethernet(part: CapturedSlice<'_>) -> bool {
 /// Returns `true` if four zero bits begin a control word instead of an Ethernet address. The upper half of a control
 /// word is zero (RFC 4448 section 4.6), but many addresses begin with zeros, too.
 fn has_control_word(part: CapturedSlice<'_>) -> bool {
-    match (is_ethernet(part), is_ethernet(part.after(PseudowireControl::LENGTH))) {
+    match (is_ethernet(part), is_ethernet(part.skip_bytes(PseudowireControl::LENGTH))) {
         (true, false) => false,
         (false, true) => true,
         _ => part.bytes.starts_with(&[0, 0]),

@@ -38,7 +38,7 @@ fn read(link: LinkType, bytes: &[u8]) -> Datagram<'_> {
 }
 
 fn packet(datagram: Datagram<'_>) -> InfinibandPacket<'_> {
-    match datagram.carried {
+    match datagram.payload {
         DatagramPayload::Infiniband(packet) => packet,
         other => panic!("no packet but {other:?}"),
     }
@@ -54,9 +54,9 @@ fn leads_to_the_acknowledgement(link: LinkType, header: &[u8]) {
     let bytes = [header, ip()].concat();
     let datagram = read(link, &bytes);
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
-    assert_eq!(datagram.network, header.len());
+    assert_eq!(datagram.network_offset, header.len());
     let packet = packet(datagram);
-    assert_eq!(packet.wire, RdmaEncapsulation::RoceV2);
+    assert_eq!(packet.encapsulation, RdmaEncapsulation::RoceV2);
     assert_eq!((packet.at, packet.length), (header.len() + 28, 20));
     assert_eq!((packet.bth.destqp, packet.bth.psn), (Qpn(0x11), Psn(0xc7_3bf3)));
 }
@@ -121,9 +121,12 @@ fn native_infiniband_goes_by_local_identifiers() {
         let datagram = read(link, bytes);
         assert_eq!(datagram.source, Address::Lid(Lid(2)));
         assert_eq!(datagram.destination, Address::Lid(Lid(9)));
-        assert_eq!(datagram.network, at);
+        assert_eq!(datagram.network_offset, at);
         let packet = packet(datagram);
-        assert_eq!((packet.wire, packet.at, packet.length), (RdmaEncapsulation::InfiniBand, at + 8, 20));
+        assert_eq!(
+            (packet.encapsulation, packet.at, packet.length),
+            (RdmaEncapsulation::InfiniBand, at + 8, 20)
+        );
         assert_eq!(packet.bth.destqp, Qpn(0x123));
         assert_eq!(packet.payload.length, 0);
     }
@@ -149,9 +152,9 @@ fn roce_v1_has_a_global_route_header_behind_its_ether_type() {
     bytes.extend([0; 9]);
     let datagram = read(LinkType::ETHERNET, &bytes);
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
-    assert_eq!(datagram.network, 14);
+    assert_eq!(datagram.network_offset, 14);
     let packet = packet(datagram);
-    assert_eq!((packet.wire, packet.at, packet.length), (RdmaEncapsulation::RoceV1, 54, 20));
+    assert_eq!((packet.encapsulation, packet.at, packet.length), (RdmaEncapsulation::RoceV1, 54, 20));
 }
 
 #[test]
@@ -162,8 +165,8 @@ fn a_native_packet_with_a_global_route_header_goes_by_gids() {
     bytes.extend(grh(20));
     bytes.extend(&NATIVE[8..]);
     let datagram = read(LinkType::INFINIBAND, &bytes);
-    assert_eq!((datagram.source, datagram.network), (address("10.9.0.1"), 0));
-    assert_eq!((packet(datagram).wire, packet(datagram).at), (RdmaEncapsulation::InfiniBand, 48));
+    assert_eq!((datagram.source, datagram.network_offset), (address("10.9.0.1"), 0));
+    assert_eq!((packet(datagram).encapsulation, packet(datagram).at), (RdmaEncapsulation::InfiniBand, 48));
 }
 
 /// Returns the datagram of [`ACK`] with an IPv6 header, and `extensions` before UDP.
@@ -234,7 +237,7 @@ fn a_snap_length_changes_no_length() {
     for (captured, at) in [(13, 0), (33, 14), (41, 34)] {
         let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
         assert_eq!(
-            decode(&frame, &mut NullObserver).carried,
+            decode(&frame, &mut NullObserver).payload,
             DatagramPayload::Other(UnreadFrameReason::Cut { at })
         );
     }
@@ -242,7 +245,7 @@ fn a_snap_length_changes_no_length() {
 
 #[test]
 fn what_is_not_read_tells_why() {
-    let reason = |link, bytes: &[u8]| match read(link, bytes).carried {
+    let reason = |link, bytes: &[u8]| match read(link, bytes).payload {
         DatagramPayload::Other(reason) => reason,
         other => panic!("{other:?}"),
     };
@@ -275,7 +278,7 @@ fn a_tcp_segment_has_what_its_stream_needs() {
     bytes.extend(*b"abcdef");
     bytes.extend([0; 4]);
     let datagram = read(LinkType::RAW, &bytes);
-    let DatagramPayload::Tcp(segment) = datagram.carried else { panic!("{datagram:?}") };
+    let DatagramPayload::Tcp(segment) = datagram.payload else { panic!("{datagram:?}") };
     assert_eq!((segment.source_port, segment.destination_port), (Port(42296), Port(2049)));
     assert_eq!(segment.sequence, TcpSequence(0x82d6_ee10));
     assert_eq!(segment.acknowledgment, TcpSequence(0xde7f_2e18));
@@ -291,7 +294,7 @@ fn a_datagram_length_of_zero_was_left_open_by_an_offload() {
     bytes.extend([0x50, 0x10, 0, 0, 0, 0, 0, 0]);
     bytes.extend([7; 100]);
     let frame = cut_frame(LinkType::RAW, &bytes, 70_040);
-    let DatagramPayload::Tcp(segment) = decode(&frame, &mut NullObserver).carried else { panic!() };
+    let DatagramPayload::Tcp(segment) = decode(&frame, &mut NullObserver).payload else { panic!() };
     assert_eq!((segment.payload.length, segment.payload.bytes.len()), (70_000, 100));
 }
 
@@ -299,16 +302,16 @@ fn a_datagram_length_of_zero_was_left_open_by_an_offload() {
 fn fragments_are_handed_on() {
     let mut bytes = ip().to_vec();
     bytes[6..8].copy_from_slice(&0x2003u16.to_be_bytes());
-    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
+    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
     assert_eq!(fragment.protocol, IpProtocol::UDP);
     assert_eq!(fragment.identification, Identification(0x4dba));
-    assert_eq!((fragment.offset, fragment.more), (24, true));
+    assert_eq!((fragment.offset, fragment.has_more_fragments), (24, true));
     assert_eq!(fragment.payload, CapturedSlice { bytes: &ip()[20..], length: 28, at: 20 });
 
     let bytes = ip6(44, &[17, 0, 0x00, 0x18, 0xde, 0xad, 0xbe, 0xef]);
-    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
+    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
     assert_eq!(fragment.identification, Identification(0xdead_beef));
-    assert_eq!((fragment.offset, fragment.more, fragment.payload.at), (24, false, 48));
+    assert_eq!((fragment.offset, fragment.has_more_fragments, fragment.payload.at), (24, false, 48));
 
     let whole = &ip()[20..];
     let datagram = decode_payload(
@@ -380,7 +383,7 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
 fn the_link_types_that_are_known_are_those_that_are_read() {
     for link in (0..1 << 16).map(LinkType) {
         let is_read =
-            !matches!(read(link, &[]).carried, DatagramPayload::Other(UnreadFrameReason::LinkType(_)));
+            !matches!(read(link, &[]).payload, DatagramPayload::Other(UnreadFrameReason::LinkType(_)));
         assert_eq!(link.is_known(), is_read, "{}", link.0);
     }
 }
@@ -427,9 +430,9 @@ fn holds_for(link: LinkType, bytes: &[u8], length: usize) {
     let mut within = Within(bytes.len(), 0);
     assert_eq!(decode(&frame, &mut within), datagram);
     assert_eq!(within.1, 0);
-    let payload = match datagram.carried {
+    let payload = match datagram.payload {
         DatagramPayload::Infiniband(packet) => {
-            let mad = infiniband::mad::Mad::of(&packet, &mut within);
+            let mad = infiniband::mad::Mad::from_packet(&packet, &mut within);
             mad.and_then(|mad| infiniband::cm::CmMessage::decode(&mad, &mut within));
             packet.payload
         }
@@ -518,7 +521,7 @@ proptest::proptest! {
         let length = bytes.len();
         bytes.truncate(captured);
 
-        let ours = match decode(&cut_frame(LinkType::ETHERNET, &bytes, length), &mut NullObserver).carried {
+        let ours = match decode(&cut_frame(LinkType::ETHERNET, &bytes, length), &mut NullObserver).payload {
             DatagramPayload::Tcp(segment) => Some((segment.source_port.0, segment.destination_port.0, segment.payload.bytes)),
             DatagramPayload::Udp(datagram) => {
                 Some((datagram.source_port.0, datagram.destination_port.0, datagram.payload.bytes))

@@ -131,7 +131,7 @@ pub(super) static TCP_OPTIONS: Field = Field {
 };
 
 /// Offset of the control bits in a TCP header.
-const TCP_FLAGS_AT: usize = 13;
+const TCP_FLAGS_OFFSET: usize = 13;
 
 /// A TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,25 +177,25 @@ pub(super) fn decode<'a, O: Observer<'a>>(
 ) -> Datagram<'a> {
     let ether_type = match protocol {
         IpProtocol::UDP => {
-            return match udp(payload, observer) {
+            return match decode_udp(payload, observer) {
                 DatagramPayload::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
-                    vxlan::datagram(datagram, way, observer)
+                    vxlan::decode_datagram(datagram, way, observer)
                 }
-                carried => way.carries(carried),
+                carried => way.into_datagram(carried),
             };
         }
-        IpProtocol::TCP => return way.carries(tcp(payload, observer)),
-        IpProtocol::GRE => return gre::packet(payload, way, observer),
+        IpProtocol::TCP => return way.into_datagram(decode_tcp(payload, observer)),
+        IpProtocol::GRE => return gre::decode_packet(payload, way, observer),
         IpProtocol::IPV4 => EtherType::IPV4,
         IpProtocol::IPV6 => EtherType::IPV6,
         IpProtocol::MPLS => EtherType::MPLS,
-        other => return way.carries(DatagramPayload::Other(UnreadFrameReason::IpProtocol(other))),
+        other => return way.into_datagram(DatagramPayload::Other(UnreadFrameReason::IpProtocol(other))),
     };
-    tunnel::enter(TunnelPayload::Network(ether_type), payload, way, observer)
+    tunnel::decode_inner(TunnelPayload::Network(ether_type), payload, way, observer)
 }
 
 #[inline(always)]
-fn udp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
+fn decode_udp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
     if part.length < Udp::LENGTH {
         return DatagramPayload::malformed(HeaderDefect::UdpLength, part.at);
     }
@@ -206,9 +206,9 @@ fn udp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagr
     if length < Udp::LENGTH || length > part.length {
         return DatagramPayload::malformed(HeaderDefect::UdpLength, part.at + 4);
     }
-    let payload = part.sized(length).after(Udp::LENGTH);
+    let payload = part.with_length(length).skip_bytes(Udp::LENGTH);
     if header.dstport == ROCE_V2_PORT {
-        return infiniband_link::packet(payload, RdmaEncapsulation::RoceV2, observer);
+        return infiniband_link::decode_packet(payload, RdmaEncapsulation::RoceV2, observer);
     }
     DatagramPayload::Udp(UdpDatagram {
         source_port: header.srcport,
@@ -218,22 +218,22 @@ fn udp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagr
 }
 
 #[inline]
-fn tcp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
+fn decode_tcp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
     if part.length < Tcp::LENGTH {
         return DatagramPayload::malformed(HeaderDefect::TcpHeaderLength, part.at);
     }
     let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
         return DatagramPayload::cut(part.at);
     };
-    if O::WATCHES {
-        TcpFlagBits::decode(part.after(TCP_FLAGS_AT).bytes, part.at + TCP_FLAGS_AT, observer);
+    if O::ENABLED {
+        TcpFlagBits::decode(part.skip_bytes(TCP_FLAGS_OFFSET).bytes, part.at + TCP_FLAGS_OFFSET, observer);
     }
     let header_length = header.hdr_len.bytes() as usize;
     if header_length < Tcp::LENGTH || header_length > part.length {
         return DatagramPayload::malformed(HeaderDefect::TcpHeaderLength, part.at + 12);
     }
     let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
-    if O::WATCHES && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
+    if O::ENABLED && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
         let at = part.at + Tcp::LENGTH;
         observer.value(&TCP_OPTIONS, at..at + options.len(), FieldValue::Bytes(options));
     }
@@ -245,6 +245,6 @@ fn tcp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagr
         flags: header.flags,
         window: header.window,
         options,
-        payload: part.after(header_length),
+        payload: part.skip_bytes(header_length),
     })
 }

@@ -21,15 +21,15 @@ impl TunnelNesting {
     /// No tunnel: directly in the link layer of the capture.
     pub(super) const NONE: Self = Self { tunnels: 0, tenant: Tenant::NONE };
     /// Maximum number of nested tunnels. A mirrored overlay network has two or three.
-    const MOST: u8 = 8;
+    const MAX_TUNNELS: u8 = 8;
 
     /// Returns a nesting without tunnels in this virtual network.
-    pub(super) fn within(tenant: Tenant) -> Self {
+    pub(super) fn in_tenant(tenant: Tenant) -> Self {
         Self { tenant, ..Self::NONE }
     }
 
-    fn deeper(self, tenant: Tenant) -> Option<Self> {
-        (self.tunnels < Self::MOST).then_some(Self { tunnels: self.tunnels + 1, tenant })
+    fn nested(self, tenant: Tenant) -> Option<Self> {
+        (self.tunnels < Self::MAX_TUNNELS).then_some(Self { tunnels: self.tunnels + 1, tenant })
     }
 }
 
@@ -41,35 +41,52 @@ pub(super) struct FrameDecodeContext {
     /// Destination address.
     pub(super) destination: Address,
     /// Offset of the header with these addresses.
-    pub(super) network: usize,
+    pub(super) network_offset: usize,
     /// Identification of the IPv4 datagram; 0 if there is none.
     pub(super) identification: u16,
     /// Tunnels around that header.
-    pub(super) depth: TunnelNesting,
+    pub(super) nesting: TunnelNesting,
 }
 
 impl FrameDecodeContext {
     /// Returns a state before any network header.
     pub(super) fn without_network(depth: TunnelNesting) -> Self {
-        Self { source: Address::Unknown, destination: Address::Unknown, network: 0, identification: 0, depth }
+        Self {
+            source: Address::Unknown,
+            destination: Address::Unknown,
+            network_offset: 0,
+            identification: 0,
+            nesting: depth,
+        }
     }
 
     /// Returns the datagram with this payload.
     #[inline(always)]
-    pub(super) fn carries(self, carried: DatagramPayload<'_>) -> Datagram<'_> {
-        let Self { source, destination, network, identification, depth } = self;
-        Datagram { source, destination, network, identification, tenant: depth.tenant, carried }
+    pub(super) fn into_datagram(self, carried: DatagramPayload<'_>) -> Datagram<'_> {
+        let Self { source, destination, network_offset: network, identification, nesting: depth } = self;
+        Datagram {
+            source,
+            destination,
+            network_offset: network,
+            identification,
+            tenant: depth.tenant,
+            payload: carried,
+        }
     }
 
     /// Returns the datagram with the reason that it has no decodable payload.
-    pub(super) fn ends<'a>(self, reason: UnreadFrameReason) -> Datagram<'a> {
-        self.carries(DatagramPayload::Other(reason))
+    pub(super) fn into_unread<'a>(self, reason: UnreadFrameReason) -> Datagram<'a> {
+        self.into_datagram(DatagramPayload::Other(reason))
     }
 }
 
 /// Returns the defect of an incomplete header: malformed if the enclosing length is below `length` bytes, otherwise
 /// cut.
-pub(super) fn lacking(part: CapturedSlice<'_>, length: usize, what: HeaderDefect) -> UnreadFrameReason {
+pub(super) fn incomplete_header(
+    part: CapturedSlice<'_>,
+    length: usize,
+    what: HeaderDefect,
+) -> UnreadFrameReason {
     if part.length < length {
         UnreadFrameReason::Malformed { what, at: part.at }
     } else {
@@ -89,36 +106,37 @@ pub(super) enum TunnelPayload {
 }
 
 /// Decodes the payload of a tunnel. Kept out of line, because frames without tunnel do not need it.
-pub(super) fn enter<'a, O: Observer<'a>>(
+pub(super) fn decode_inner<'a, O: Observer<'a>>(
     inside: TunnelPayload,
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
-    enter_network(inside, part, way, Tenant::NONE, observer)
+    decode_inner_network(inside, part, way, Tenant::NONE, observer)
 }
 
 /// Same as [`enter`] for a tunnel with a virtual network.
 #[inline(never)]
-pub(super) fn enter_network<'a, O: Observer<'a>>(
+pub(super) fn decode_inner_network<'a, O: Observer<'a>>(
     inside: TunnelPayload,
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
     tenant: Tenant,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let Some(depth) = way.depth.deeper(tenant) else {
-        return way.ends(UnreadFrameReason::Malformed { what: HeaderDefect::TunnelDepth, at: part.at });
+    let Some(depth) = way.nesting.nested(tenant) else {
+        return way
+            .into_unread(UnreadFrameReason::Malformed { what: HeaderDefect::TunnelDepth, at: part.at });
     };
     let datagram = match inside {
-        TunnelPayload::Ethernet => link::ethernet(part, depth, observer),
-        TunnelPayload::Network(ether_type) => link::network(ether_type, part, depth, observer),
-        TunnelPayload::Ip => ip::either(part, depth, observer),
+        TunnelPayload::Ethernet => link::decode_ethernet(part, depth, observer),
+        TunnelPayload::Network(ether_type) => link::decode_network(ether_type, part, depth, observer),
+        TunnelPayload::Ip => ip::decode_ip(part, depth, observer),
     };
     match (datagram.source, datagram.destination) {
         // A tunneled Ethernet frame never takes the outer addresses, even if it has no network address.
         (Address::Unknown, Address::Unknown) if inside != TunnelPayload::Ethernet => {
-            way.carries(datagram.carried)
+            way.into_datagram(datagram.payload)
         }
         _ => datagram,
     }

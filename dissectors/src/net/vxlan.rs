@@ -1,7 +1,7 @@
 //! VXLAN: Ethernet frames in UDP. RFC 7348.
 
 use super::transport::UdpDatagram;
-use super::tunnel::{FrameDecodeContext, TunnelPayload, enter_network};
+use super::tunnel::{FrameDecodeContext, TunnelPayload, decode_inner_network};
 use super::{Datagram, DatagramPayload};
 use crate::address::{Port, Tenant};
 use crate::field::Observer;
@@ -25,24 +25,30 @@ pub(super) const PORT: Port = Port(4789);
 
 /// Decodes a UDP datagram to the VXLAN port. Without a valid network identifier it is plain UDP.
 #[inline(never)]
-pub(super) fn datagram<'a, O: Observer<'a>>(
+pub(super) fn decode_datagram<'a, O: Observer<'a>>(
     datagram: UdpDatagram<'a>,
     way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     let part = datagram.payload;
-    let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI != 0);
+    let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0);
     if part.length < Vxlan::LENGTH || !is_vxlan {
-        return way.carries(DatagramPayload::Udp(datagram));
+        return way.into_datagram(DatagramPayload::Udp(datagram));
     }
     match Vxlan::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
             let tenant = Tenant::network(header.vni);
-            enter_network(TunnelPayload::Ethernet, part.after(Vxlan::LENGTH), way, tenant, observer)
+            decode_inner_network(
+                TunnelPayload::Ethernet,
+                part.skip_bytes(Vxlan::LENGTH),
+                way,
+                tenant,
+                observer,
+            )
         }
-        None => way.carries(DatagramPayload::cut(part.at)),
+        None => way.into_datagram(DatagramPayload::cut(part.at)),
     }
 }
 
 /// Bit of the first VXLAN byte that marks a valid network identifier.
-const VALID_VNI: u8 = 0x08;
+const VALID_VNI_FLAG: u8 = 0x08;

@@ -81,8 +81,8 @@ macro_rules! programs {
                     $(Self::$variant(procedure) => {
                         $($room)::+::Args::decode(procedure, cursor, observer).map(|_| ())
                     })*
-                    Self::Compound => compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer),
-                    Self::CbCompound => compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
+                    Self::Compound => decode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer),
+                    Self::CbCompound => decode_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
                     Self::Null => Ok(()),
                 }
             }
@@ -100,8 +100,8 @@ macro_rules! programs {
                     $(Self::$variant(procedure) => {
                         $($room)::+::Results::decode(procedure, cursor, observer).map(|_| ())
                     })*
-                    Self::Compound => compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
-                    Self::CbCompound => compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
+                    Self::Compound => decode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
+                    Self::CbCompound => decode_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
                     Self::Null => Ok(()),
                 }
             }
@@ -110,7 +110,7 @@ macro_rules! programs {
             ///
             /// # Errors
             /// Returns an error if decoding fails; the appended bytes are then invalid.
-            pub fn encode_arguments_again(
+            pub fn reencode_arguments(
                 self,
                 cursor: &mut Cursor<'_>,
                 encoder: &mut Encoder,
@@ -120,8 +120,8 @@ macro_rules! programs {
                         $($room)::+::Args::decode(procedure, cursor, &mut NullObserver)
                             .map(|arguments| arguments.encode(encoder))
                     })*
-                    Self::Compound => compound_again::<v4::CompoundCallHead<'_>, v4::Args<'_>>(cursor, encoder),
-                    Self::CbCompound => compound_again::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
+                    Self::Compound => reencode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>>(cursor, encoder),
+                    Self::CbCompound => reencode_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
                     Self::Null => Ok(()),
                 }
             }
@@ -130,7 +130,7 @@ macro_rules! programs {
             ///
             /// # Errors
             /// Returns an error if decoding fails; the appended bytes are then invalid.
-            pub fn encode_results_again(
+            pub fn reencode_results(
                 self,
                 cursor: &mut Cursor<'_>,
                 encoder: &mut Encoder,
@@ -140,8 +140,8 @@ macro_rules! programs {
                         $($room)::+::Results::decode(procedure, cursor, &mut NullObserver)
                             .map(|results| results.encode(encoder))
                     })*
-                    Self::Compound => compound_again::<v4::CompoundReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
-                    Self::CbCompound => compound_again::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
+                    Self::Compound => reencode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
+                    Self::CbCompound => reencode_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
                     Self::Null => Ok(()),
                 }
             }
@@ -186,7 +186,7 @@ programs! {
 
 impl Procedure {
     /// Returns the procedure with these numbers, if it is known.
-    pub fn of(program: Program, version: u32, number: u32) -> Option<Self> {
+    pub fn from_numbers(program: Program, version: u32, number: u32) -> Option<Self> {
         match (program, version, number) {
             (Program::NFS, 4, 1) => Some(Self::Compound),
             // A client chooses the number of its callback program, and all minor versions use version 1.
@@ -199,7 +199,7 @@ impl Procedure {
 
     /// Returns `true` if the procedures of this version are known. Excludes callback programs, because their
     /// client-chosen numbers do not distinguish them from unknown programs.
-    pub fn describes(program: Program, version: u32) -> bool {
+    pub fn is_known(program: Program, version: u32) -> bool {
         (program, version) == (Program::NFS, 4) || Self::PROGRAMS.contains(&(program, version))
     }
 
@@ -210,7 +210,7 @@ impl Procedure {
 
     /// Returns the number of operations in a Call of COMPOUND or CB_COMPOUND. `None` for other procedures, and if the
     /// message ends before the number.
-    pub fn operations(self, mut arguments: Cursor<'_>) -> Option<u32> {
+    pub fn operation_count(self, mut arguments: Cursor<'_>) -> Option<u32> {
         let (cursor, observer) = (&mut arguments, &mut NullObserver);
         match self {
             Self::Compound => v4::CompoundCall::decode(cursor, observer).map(|call| call.count()).ok(),
@@ -221,7 +221,7 @@ impl Procedure {
 
     /// Returns the number of results in a Reply of COMPOUND or CB_COMPOUND, if its status says that all operations
     /// succeeded.
-    pub fn successful_results(self, mut results: Cursor<'_>) -> Option<u32> {
+    pub fn successful_result_count(self, mut results: Cursor<'_>) -> Option<u32> {
         let (cursor, observer) = (&mut results, &mut NullObserver);
         let (status, count) =
             match self {
@@ -238,7 +238,7 @@ impl Procedure {
 
 /// Decodes a COMPOUND to its end and appends its encoding. An undecodable operation is an error; its bytes would
 /// otherwise be copied verbatim.
-fn compound_again<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
+fn reencode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
     cursor: &mut Cursor<'a>,
     encoder: &mut Encoder,
 ) -> Result<(), XdrError> {
@@ -255,7 +255,7 @@ fn compound_again<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
 }
 
 /// Decodes a COMPOUND, and moves the cursor to its end.
-fn compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a>>(
+fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
 ) -> Result<(), XdrError> {
@@ -272,7 +272,7 @@ fn compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a>>(
 
 /// Returns the name of a procedure, even if its arguments are not decoded.
 pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'static str> {
-    match Procedure::of(program, version, number) {
+    match Procedure::from_numbers(program, version, number) {
         Some(procedure) => Some(procedure.name()),
         None if number == 0 && program.name().is_some() => Some("NULL"),
         None => None,

@@ -102,7 +102,7 @@ fn every_procedure_that_the_specifications_list_has_a_name_a_call_and_a_reply() 
         let names: Vec<_> = names.split_whitespace().collect();
         for number in 0..100 {
             let name = names.get(number as usize).copied().filter(|name| *name != "-");
-            let procedure = Procedure::of(program, version, number);
+            let procedure = Procedure::from_numbers(program, version, number);
             assert_eq!(procedure.map(Procedure::name), name, "{program} {version} {number}");
             assert_eq!(procedure_name(program, version, number), name);
             for list in [&examples.calls, &examples.replies] {
@@ -117,19 +117,19 @@ fn every_procedure_that_the_specifications_list_has_a_name_a_call_and_a_reply() 
 fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_program() {
     for (program, version, _, examples) in listed() {
         for (number, bytes) in &examples.calls {
-            let procedure = Procedure::of(program, version, *number).unwrap();
+            let procedure = Procedure::from_numbers(program, version, *number).unwrap();
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
             procedure.arguments(&mut cursor, &mut NullObserver).unwrap();
-            procedure.encode_arguments_again(&mut again, &mut encoder).unwrap();
+            procedure.reencode_arguments(&mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
         }
         for (number, bytes) in &examples.replies {
-            let procedure = Procedure::of(program, version, *number).unwrap();
+            let procedure = Procedure::from_numbers(program, version, *number).unwrap();
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
             procedure.results(&mut cursor, &mut NullObserver).unwrap();
-            procedure.encode_results_again(&mut again, &mut encoder).unwrap();
+            procedure.reencode_results(&mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
             // The status of a result has a name.
             let status = procedure.status(Cursor::new(bytes)).unwrap();
@@ -151,11 +151,11 @@ fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static
     let mut cursor = Cursor::new(&call);
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     let header = message.call().unwrap();
-    let procedure = Procedure::of(header.prog, header.vers, header.proc).unwrap();
+    let procedure = Procedure::from_numbers(header.prog, header.vers, header.proc).unwrap();
     let about = format!("{} {} {}", header.prog, header.vers, procedure.name());
     let (mut arguments, mut encoder) = (Told::default(), Encoder::new());
     message.encode(&mut encoder);
-    procedure.encode_arguments_again(&mut { cursor }, &mut encoder).unwrap();
+    procedure.reencode_arguments(&mut { cursor }, &mut encoder).unwrap();
     procedure.arguments(&mut cursor, &mut arguments).unwrap();
     assert_eq!((cursor.remaining(), encoder.bytes()), (0, &call[..]));
 
@@ -164,7 +164,7 @@ fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static
     assert_eq!(answer.xid, message.xid);
     let (mut results, mut encoder) = (Told::default(), Encoder::new());
     answer.encode(&mut encoder);
-    procedure.encode_results_again(&mut { cursor }, &mut encoder).unwrap();
+    procedure.reencode_results(&mut { cursor }, &mut encoder).unwrap();
     let status = procedure.status(cursor).unwrap();
     procedure.results(&mut cursor, &mut results).unwrap();
     assert_eq!((cursor.remaining(), encoder.bytes()), (0, &reply[..]));

@@ -6,7 +6,7 @@ use crate::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text, Xdr, Xd
 use super::gss::{GssCredential, GssPayload, VerifierBody};
 
 /// Maximum length of the body of a credential or verifier in bytes. RFC 5531 section 8.2.
-pub const MAX_BODY: u32 = 400;
+pub const MAX_BODY_BYTES: u32 = 400;
 
 crate::xdr! { "rpc.auth";
     /// auth_flavor. RFC 5531 sections 8.2 and 14.4.1; AUTH_TLS: RFC 9289 section 4.1. A pseudo flavor combines a
@@ -90,7 +90,7 @@ impl<'a> Credential<'a> {
 
 /// The body of a verifier of flavor AUTH_NONE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StartTls<'a>(pub Opaque<'a, MAX_BODY>);
+pub struct StartTls<'a>(pub Opaque<'a, MAX_BODY_BYTES>);
 
 impl StartTls<'_> {
     /// Token of a server that supports TLS on this connection. RFC 9289 section 4.1.
@@ -125,7 +125,7 @@ impl<'a> Xdr<'a> for StartTls<'a> {
 }
 
 /// An opaque body that contains a structure of its flavor.
-pub type EnclosedAuthBody<'a, T> = EnclosedStructure<'a, T, MAX_BODY>;
+pub type EnclosedAuthBody<'a, T> = EnclosedStructure<'a, T, MAX_BODY_BYTES>;
 
 #[cfg(test)]
 mod tests {

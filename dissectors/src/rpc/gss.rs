@@ -139,7 +139,7 @@ impl<'a> IntegrityBody<'a> {
         let at = cursor.position();
         let length = cursor.word()?;
         observer.value(&DATABODY_INTEG, at..at + 4, FieldValue::Unsigned(u64::from(length)));
-        let mut body = cursor.enclosed(length)?;
+        let mut body = cursor.take_enclosed(length)?;
         let seq_num = u32::decode(&mut body, &SEQ_NUM, observer)?;
         Ok(Self { seq_num, body })
     }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn an_item_reduced_out_of_protected_data_is_found_at_its_position() {
         let mut encoder = Encoder::new();
-        encoder.nested(|encoder| {
+        encoder.append_nested(|encoder| {
             encoder.word(9);
             Ddp::Chunk { length: 5, bytes: None }.encode(encoder);
         });

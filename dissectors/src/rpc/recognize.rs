@@ -5,10 +5,10 @@ use crate::xdr::Cursor;
 
 use super::header::{MsgType, RpcMsg, RpcMsgBody, VERSION, Xid};
 use super::program::Program;
-use super::record::{LONGEST, RecordMark, SHORTEST};
+use super::record::{MAX_RECORD_BYTES, MIN_MESSAGE_BYTES, RecordMark};
 
 /// Number of bytes of a Call through its procedure, and of a Reply through its status. RFC 5531 section 9.
-const ENOUGH: usize = 24;
+const MIN_RECOGNIZABLE_BYTES: usize = 24;
 
 /// XID and type of a recognized RPC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
         MsgType::REPLY if next <= 1 => {}
         _ => return None,
     }
-    if bytes.len() < ENOUGH.min(length) || length < SHORTEST as usize {
+    if bytes.len() < MIN_RECOGNIZABLE_BYTES.min(length) || length < MIN_MESSAGE_BYTES as usize {
         return None;
     }
     let mut cursor = Cursor::new(bytes).with_length(length);
@@ -51,14 +51,14 @@ pub fn recognize_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     if bytes.first()? & 0x7e != 0 {
         return None;
     }
-    let mark = RecordMark::of(bytes)?;
-    if !(SHORTEST..=LONGEST).contains(&mark.length) {
+    let mark = RecordMark::from_bytes(bytes)?;
+    if !(MIN_MESSAGE_BYTES..=MAX_RECORD_BYTES).contains(&mark.length) {
         return None;
     }
     let length = mark.length as usize;
     let message = bytes.get(4..)?;
     // A record of several fragments continues after this one.
-    let more = if mark.is_last { 0 } else { ENOUGH };
+    let more = if mark.is_last { 0 } else { MIN_RECOGNIZABLE_BYTES };
     recognize(message.get(..length).unwrap_or(message), length + more)
 }
 

@@ -1,13 +1,13 @@
 //! Recognition of RPC-over-TLS, which is not decrypted. RFC 9289.
 
 /// Maximum length of a protected record in bytes. RFC 8446 section 5.2.
-const LONGEST: u16 = (1 << 14) + 2048;
+const MAX_RECORD_BYTES: u16 = (1 << 14) + 2048;
 
 /// Returns `true` if a TLS record begins here, by type, version and length. RFC 8446 section 5.1.
 pub fn begins_record(bytes: &[u8]) -> bool {
     let [kind, 3, minor, high, low, ..] = bytes else { return false };
     let length = u16::from_be_bytes([*high, *low]);
-    matches!(kind, 20..=23) && (1..=4).contains(minor) && (1..=LONGEST).contains(&length)
+    matches!(kind, 20..=23) && (1..=4).contains(minor) && (1..=MAX_RECORD_BYTES).contains(&length)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub fn parse(text: &[u8]) -> Option<SocketAddr> {
     let (rest, low) = std::str::from_utf8(text).ok()?.rsplit_once('.')?;
     let (address, high) = rest.rsplit_once('.')?;
     let address: IpAddr = address.parse().ok()?;
-    Some(SocketAddr::new(address, u16::from_be_bytes([byte(high)?, byte(low)?])))
+    Some(SocketAddr::new(address, u16::from_be_bytes([parse_byte(high)?, parse_byte(low)?])))
 }
 
 /// Formats a universal address. An IPv6 scope is dropped.
@@ -33,7 +33,7 @@ pub fn parse(text: &[u8]) -> Option<SocketAddr> {
 /// assert_eq!(universal_address::text("192.0.2.1:20049".parse().unwrap()), "192.0.2.1.78.81");
 /// assert_eq!(universal_address::text("[::1]:2049".parse().unwrap()), "::1.8.1");
 /// ```
-pub fn text(address: SocketAddr) -> String {
+pub fn format_address(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
     format!("{}.{high}.{low}", address.ip())
 }
@@ -45,7 +45,7 @@ pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
 }
 
 /// Parses a byte in decimal digits, without a sign.
-fn byte(digits: &str) -> Option<u8> {
+fn parse_byte(digits: &str) -> Option<u8> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
@@ -69,7 +69,7 @@ static PORT: Field = Field {
 };
 
 /// Reports the address and port of the text in `bytes`.
-fn tell<'a, O: Observer<'a>>(
+fn report_address<'a, O: Observer<'a>>(
     observer: &mut O,
     bytes: Range<usize>,
     address: Option<IpAddr>,
@@ -114,9 +114,9 @@ macro_rules! address_text {
             ) -> Result<Self, XdrError> {
                 let at = cursor.position();
                 let this = Self(Text::decode(cursor, field, observer)?);
-                if O::WATCHES {
+                if O::ENABLED {
                     let (address, port) = this.said();
-                    tell(observer, at..at + 4 + this.0.0.len(), address, port);
+                    report_address(observer, at..at + 4 + this.0.0.len(), address, port);
                 }
                 Ok(this)
             }
@@ -188,7 +188,7 @@ mod tests {
         fn what_is_written_is_read(high: u128, low: u32, port: u16) {
             for address in [IpAddr::from(Ipv6Addr::from(high)), IpAddr::from(Ipv4Addr::from(low))] {
                 let address = SocketAddr::new(address, port);
-                proptest::prop_assert_eq!(parse(text(address).as_bytes()), Some(address));
+                proptest::prop_assert_eq!(parse(format_address(address).as_bytes()), Some(address));
             }
         }
 

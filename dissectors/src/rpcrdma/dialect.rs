@@ -35,7 +35,7 @@ impl Dialect {
     }
 
     /// Returns the dialect of a message with this version in its header, on a connection of the dialect `known`.
-    pub fn of_version(version: u32, known: Option<Self>) -> Self {
+    pub fn from_version(version: u32, known: Option<Self>) -> Self {
         match (known, version) {
             // The paper does not number its version.
             (Some(Self::Prototype), _) => Self::Prototype,

@@ -24,7 +24,7 @@ pub enum MessageType {
 
 impl MessageType {
     /// Returns the message type of the dialect with the number `word`.
-    pub fn of(dialect: Dialect, word: u32) -> Self {
+    pub fn from_number(dialect: Dialect, word: u32) -> Self {
         match dialect {
             Dialect::Prototype => Self::Prototype(prototype::Proc(word)),
             Dialect::Rfc5666 | Dialect::Rfc8166 => Self::Version1(RdmaProc(word)),

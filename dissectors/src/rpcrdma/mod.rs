@@ -20,7 +20,9 @@ pub use header::{
 };
 pub use message::{Carriage, ErrorCode, MessageHeader, MessageType};
 pub use private_data::{PrivateData, SidePrivateData};
-pub use recognize::{MIN_HEADER, RpcRdmaEvidence, is_cut_short, recognize, recognize_dialect};
+pub use recognize::{
+    MIN_HEADER_BYTES, RpcRdmaEvidence, may_be_truncated_rpcrdma, recognize, recognize_dialect,
+};
 
 /// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.
 pub(crate) fn describe(registry: &mut Registry) {

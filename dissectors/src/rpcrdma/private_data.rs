@@ -38,7 +38,7 @@ static FLAGS: Field = Field {
     doc: "All flags: R, which says that remote invalidation is supported, and seven reserved bits. RFC 8797 section 4.",
 };
 /// Offset of the flags in the private data.
-const FLAGS_AT: usize = 5;
+const FLAGS_OFFSET: usize = 5;
 
 /// Adds the private data fields to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
@@ -64,21 +64,21 @@ impl PrivateData {
             .windows(Self::LENGTH)
             .position(|window| window.starts_with(&identifier) && window.get(4) == Some(&1))?;
         let (found, _) = Self::decode(private_data.get(start..)?, at + start, observer)?;
-        if let Some(flags) = private_data.get(start + FLAGS_AT) {
-            let at = at + start + FLAGS_AT;
+        if let Some(flags) = private_data.get(start + FLAGS_OFFSET) {
+            let at = at + start + FLAGS_OFFSET;
             observer.value(&FLAGS, at..at + 1, FieldValue::Unsigned(u64::from(*flags)));
         }
         Some(found)
     }
 
     /// Returns the maximum length of a Send of this side in bytes. RFC 8797 section 4.2.
-    pub fn send_threshold(&self) -> u32 {
-        threshold(self.send_size)
+    pub fn send_threshold_bytes(&self) -> u32 {
+        inline_threshold_bytes(self.send_size)
     }
 
     /// Returns the maximum length of a Receive of this side in bytes. RFC 8797 section 4.2.
-    pub fn receive_threshold(&self) -> u32 {
-        threshold(self.receive_size)
+    pub fn receive_threshold_bytes(&self) -> u32 {
+        inline_threshold_bytes(self.receive_size)
     }
 }
 
@@ -112,7 +112,7 @@ impl SidePrivateData {
     }
 
     /// Returns the effective parameters of the side, or `None` if unknown.
-    pub fn in_effect(self) -> Option<PrivateData> {
+    pub fn effective(self) -> Option<PrivateData> {
         match self {
             Self::Present(data) => Some(data),
             Self::Absent => Some(PrivateData::DEFAULT),
@@ -131,7 +131,7 @@ impl SidePrivateData {
 }
 
 /// Returns the inline threshold in bytes of an encoded size. RFC 8797 section 4.2.
-fn threshold(size: u8) -> u32 {
+fn inline_threshold_bytes(size: u8) -> u32 {
     (u32::from(size) + 1) * 1024
 }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn rfc8797_section_4_sizes_count_kilobytes_beyond_the_first() {
         let found = find(&BYTES).unwrap();
-        assert_eq!((found.send_threshold(), found.receive_threshold()), (4096, 262_144));
+        assert_eq!((found.send_threshold_bytes(), found.receive_threshold_bytes()), (4096, 262_144));
         assert!(found.remote_invalidation);
         assert_eq!(found.encode(), BYTES);
     }
@@ -208,14 +208,14 @@ mod tests {
             assert_eq!(side(&padded[..captured], padded.len()), expected, "{captured}");
         }
         assert_eq!(side(&[0; 56], 56), SidePrivateData::Absent);
-        assert_eq!(side(&[], 0).in_effect(), Some(PrivateData::DEFAULT));
-        assert_eq!(side(&[0; 30], 56).in_effect(), None);
+        assert_eq!(side(&[], 0).effective(), Some(PrivateData::DEFAULT));
+        assert_eq!(side(&[0; 30], 56).effective(), None);
     }
 
     #[test]
     fn rfc8797_section_5_1_the_default_threshold_is_1024_bytes() {
-        assert_eq!(PrivateData::DEFAULT.send_threshold(), 1024);
-        assert_eq!(PrivateData::DEFAULT.receive_threshold(), 1024);
+        assert_eq!(PrivateData::DEFAULT.send_threshold_bytes(), 1024);
+        assert_eq!(PrivateData::DEFAULT.receive_threshold_bytes(), 1024);
     }
 
     proptest::proptest! {

@@ -21,7 +21,7 @@ pub enum RpcRdmaEvidence {
 }
 
 /// Length in bytes of a header with three empty lists. RFC 8166 section 4.5.
-pub const MIN_HEADER: usize = 28;
+pub const MIN_HEADER_BYTES: usize = 28;
 
 /// Evaluates the payload of a Send like [`recognize`], in the dialect `asked` or in all dialects if `None`. Returns the
 /// evidence with its dialect.
@@ -57,13 +57,13 @@ pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
     let mut cursor = start;
     let header = match RpcRdmaHeader::decode(&mut cursor, &mut NullObserver) {
         Ok(header) => header,
-        Err(error) if error.is_cut() => return cut_header(start),
+        Err(error) if error.is_cut() => return truncated_header_evidence(start),
         Err(_) => return RpcRdmaEvidence::None,
     };
     let at_end = cursor.remaining() == 0;
     match &header.rdma_body {
-        RdmaBody::Msg(_) | RdmaBody::Msgp(_) => message(cursor, header.rdma_xid),
-        RdmaBody::Nomsg(lists) if !holds_message(lists) => RpcRdmaEvidence::None,
+        RdmaBody::Msg(_) | RdmaBody::Msgp(_) => message_evidence(cursor, header.rdma_xid),
+        RdmaBody::Nomsg(lists) if !has_message_chunk(lists) => RpcRdmaEvidence::None,
         RdmaBody::Nomsg(_) if at_end => RpcRdmaEvidence::Strong,
         RdmaBody::Nomsg(_) => RpcRdmaEvidence::Weak,
         RdmaBody::Done | RdmaBody::Error(_) if at_end => RpcRdmaEvidence::Weak,
@@ -73,7 +73,7 @@ pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
 
 /// Returns `true` if the payload of a Send is truncated before a decision is possible, and nothing contradicts
 /// RPC-over-RDMA.
-pub fn is_cut_short(bytes: &[u8], length: usize) -> bool {
+pub fn may_be_truncated_rpcrdma(bytes: &[u8], length: usize) -> bool {
     let mut cursor = Cursor::new(bytes).with_length(length);
     let is_cut = bytes.len() < length;
     let mut words = || -> Result<bool, XdrError> {
@@ -85,7 +85,7 @@ pub fn is_cut_short(bytes: &[u8], length: usize) -> bool {
         // The fixed words are present, so the header can be evaluated.
         Ok(recognize_dialect(bytes, length, None).0 != RpcRdmaEvidence::None)
     };
-    is_cut && length >= MIN_HEADER && words().unwrap_or(true)
+    is_cut && length >= MIN_HEADER_BYTES && words().unwrap_or(true)
 }
 
 /// Evaluates a header of the prototype: an RPC message of the same XID follows the list, or the list begins at offset 0
@@ -115,7 +115,7 @@ fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
                 false => RpcRdmaEvidence::None,
             }
         }
-        prototype::PrototypeBody::Msg(_) => message(cursor, header.rc_xid),
+        prototype::PrototypeBody::Msg(_) => message_evidence(cursor, header.rc_xid),
     }
 }
 
@@ -128,7 +128,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
         &mut NullObserver,
     ) {
         Ok(header) => header,
-        Err(error) if error.is_cut() => return cut_version2(start),
+        Err(error) if error.is_cut() => return truncated_version2_evidence(start),
         Err(_) => return RpcRdmaEvidence::None,
     };
     let at_end = cursor.remaining() == 0;
@@ -137,7 +137,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
         version2::RpcRdma2Body::CallInline(_)
         | version2::RpcRdma2Body::CallMiddle(_)
         | version2::RpcRdma2Body::ReplyInline(_)
-        | version2::RpcRdma2Body::ReplyMiddle(_) => match begins_message(cursor, header.rdma_xid) {
+        | version2::RpcRdma2Body::ReplyMiddle(_) => match message_start_evidence(cursor, header.rdma_xid) {
             // Only the first part of a message has an RPC header.
             RpcRdmaEvidence::None => RpcRdmaEvidence::Weak,
             evidence => evidence,
@@ -164,7 +164,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
 }
 
 /// Evaluates the first words of an RPC message, whose rest may follow in other Sends.
-fn begins_message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
+fn message_start_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     let words = || -> Result<RpcRdmaEvidence, XdrError> {
         let mut cursor = cursor;
         let is_same = cursor.word()? == xid.0;
@@ -187,7 +187,7 @@ fn begins_message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
 }
 
 /// Evaluates a truncated header of version 2 that is valid so far.
-fn cut_version2(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
+fn truncated_version2_evidence(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, htype) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
     match (vers, htype.map(version2::HeaderType)) {
         (Ok(version2::VERSION), Ok(htype)) if htype.name().is_some() => RpcRdmaEvidence::Weak,
@@ -196,32 +196,32 @@ fn cut_version2(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
 }
 
 /// Returns `true` if an RDMA_NOMSG has a chunk for its RPC message. RFC 8166 section 4.2.4.
-fn holds_message(lists: &ChunkLists<'_>) -> bool {
+fn has_message_chunk(lists: &ChunkLists<'_>) -> bool {
     lists.rdma_reads.iter().any(|segment| segment.position == 0)
         || lists.rdma_reply.as_ref().is_some_and(|chunk| !chunk.target.is_empty())
 }
 
 /// Evaluates a truncated header of version 1 that is valid so far.
-fn cut_header(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
+fn truncated_header_evidence(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, proc) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
     match (vers, proc) {
-        (Ok(VERSION), Ok(0..=2)) if cursor.length() >= MIN_HEADER => RpcRdmaEvidence::Weak,
+        (Ok(VERSION), Ok(0..=2)) if cursor.length() >= MIN_HEADER_BYTES => RpcRdmaEvidence::Weak,
         (Ok(VERSION), Ok(4)) if matches!(cursor.length(), 20 | 28) => RpcRdmaEvidence::Weak,
         _ => RpcRdmaEvidence::None,
     }
 }
 
 /// Evaluates the bytes after the header of an RDMA_MSG: an RPC message of the same XID. RFC 8166 section 4.2.1.
-fn message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
+fn message_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     match RpcMsg::decode(&mut { cursor }, &mut NullObserver) {
-        Ok(message) if message.xid == xid && is_sane(&message.body) => RpcRdmaEvidence::Strong,
-        Err(error) if error.is_cut() => cut_message(cursor, xid),
+        Ok(message) if message.xid == xid && is_valid_body(&message.body) => RpcRdmaEvidence::Strong,
+        Err(error) if error.is_cut() => truncated_message_evidence(cursor, xid),
         _ => RpcRdmaEvidence::None,
     }
 }
 
 /// Evaluates a truncated RPC header by its first three words.
-fn cut_message(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
+fn truncated_message_evidence(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
     let mut words = || -> Result<RpcRdmaEvidence, XdrError> {
         if cursor.word()? != xid.0 {
             return Ok(RpcRdmaEvidence::None);
@@ -238,7 +238,7 @@ fn cut_message(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
 
 /// Returns `true` for a Call of RPC version 2, or a Reply with a defined status, which the types of RFC 5531 do not
 /// ensure.
-fn is_sane(body: &rpc::RpcMsgBody<'_>) -> bool {
+fn is_valid_body(body: &rpc::RpcMsgBody<'_>) -> bool {
     match body {
         rpc::RpcMsgBody::Call(call) => call.rpcvers == rpc::VERSION,
         rpc::RpcMsgBody::Reply(reply) => reply.status().name().is_some(),
@@ -346,12 +346,12 @@ mod tests {
     fn a_payload_that_the_capture_cut_is_not_refused_before_something_speaks_against_it() {
         let call = call();
         for end in 0..call.len() {
-            assert!(is_cut_short(&call[..end], call.len()), "{end}");
+            assert!(may_be_truncated_rpcrdma(&call[..end], call.len()), "{end}");
         }
-        assert!(!is_cut_short(&call, call.len()));
-        assert!(!is_cut_short(&[0; 12], 100), "another version");
-        assert!(!is_cut_short(&words(&[7, 1, 32, 9]), 100), "another procedure");
-        assert!(!is_cut_short(&call[..8], 20), "no room for a header");
+        assert!(!may_be_truncated_rpcrdma(&call, call.len()));
+        assert!(!may_be_truncated_rpcrdma(&[0; 12], 100), "another version");
+        assert!(!may_be_truncated_rpcrdma(&words(&[7, 1, 32, 9]), 100), "another procedure");
+        assert!(!may_be_truncated_rpcrdma(&call[..8], 20), "no room for a header");
     }
 
     /// ib_send_bw and similar tools send zeros, a repeated byte, counters or noise.

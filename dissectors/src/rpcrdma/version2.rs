@@ -236,7 +236,7 @@ pub struct PeerProperties {
 
 impl PeerProperties {
     /// Adds the properties of one message. A later value replaces an earlier one.
-    pub fn note(&mut self, properties: &Properties<'_>) {
+    pub fn record(&mut self, properties: &Properties<'_>) {
         // An empty value is the default (section 5.1); any other undecodable value is ignored.
         fn value<T: Copy>(value: &EnclosedStructure<'_, T>, default: T) -> Option<T> {
             match value {

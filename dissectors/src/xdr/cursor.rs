@@ -150,16 +150,16 @@ pub struct Cursor<'a> {
     /// Length of the message in bytes; exceeds `bytes.len()` if the capture is truncated.
     length: usize,
     /// Position of the message's first byte for the observer.
-    base: usize,
+    base_position: usize,
     /// Remaining Read chunks, or all Write chunks.
     chunks: &'a [ChunkItem<'a>],
     pairing: WriteChunkPairing,
     /// Total size of chunks before `at` in the unreduced message in bytes, roundup included.
-    spliced: usize,
+    spliced_bytes: usize,
     padding: Padding,
     /// Number of padding bytes before `at`, which the unreduced message does not have.
-    padded: usize,
-    is_known: bool,
+    padded_bytes: usize,
+    is_assumed_valid: bool,
 }
 
 impl<'a> Cursor<'a> {
@@ -171,13 +171,13 @@ impl<'a> Cursor<'a> {
             bytes,
             at: 0,
             length,
-            base: 0,
+            base_position: 0,
             chunks: &[],
             pairing,
-            spliced: 0,
+            spliced_bytes: 0,
             padding,
-            padded: 0,
-            is_known: false,
+            padded_bytes: 0,
+            is_assumed_valid: false,
         }
     }
 
@@ -191,20 +191,20 @@ impl<'a> Cursor<'a> {
     /// Marks the bytes as decoded before without error. Lists of fixed-length items then skip their items until
     /// iteration. If the claim is wrong, a list may yield fewer items than its count.
     #[must_use]
-    pub fn known(mut self) -> Self {
-        self.is_known = true;
+    pub fn assume_valid(mut self) -> Self {
+        self.is_assumed_valid = true;
         self
     }
 
     /// Returns `true` after [`known`](Self::known).
-    pub fn is_known(&self) -> bool {
-        self.is_known
+    pub fn is_assumed_valid(&self) -> bool {
+        self.is_assumed_valid
     }
 
     /// Sets the position of the message's first byte for observers.
     #[must_use]
     pub fn with_base(mut self, base: usize) -> Self {
-        self.base = base;
+        self.base_position = base;
         self
     }
 
@@ -231,17 +231,17 @@ impl<'a> Cursor<'a> {
 
     /// Returns the byte offset for an observer.
     pub fn position(&self) -> usize {
-        self.base + self.at
+        self.base_position + self.at
     }
 
     /// Returns the byte offset in the unreduced message, as in the Position of a Read chunk (RFC 8166 section 3.4.5).
-    pub fn unreduced(&self) -> usize {
-        self.at + self.spliced - self.padded
+    pub fn unreduced_position(&self) -> usize {
+        self.at + self.spliced_bytes - self.padded_bytes
     }
 
     /// Returns the number of padding bytes so far (RFC 5666 section 3.9).
     pub fn padding_bytes(&self) -> usize {
-        self.padded
+        self.padded_bytes
     }
 
     /// Returns the length of the message as sent in bytes.
@@ -258,7 +258,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// Returns [`XdrError::Trailing`] if bytes follow, captured or not.
-    pub fn end(&self) -> Result<(), XdrError> {
+    pub fn expect_end(&self) -> Result<(), XdrError> {
         match self.remaining() {
             0 => Ok(()),
             length => Err(XdrError::Trailing { at: self.at, length }),
@@ -276,13 +276,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the bytes between an earlier cursor of the same message and this one.
-    pub fn since(&self, start: &Cursor<'a>) -> &'a [u8] {
+    pub fn bytes_since(&self, start: &Cursor<'a>) -> &'a [u8] {
         self.bytes.get(start.at..self.at).unwrap_or_default()
     }
 
     /// Returns a cursor at this position whose message ends after `count` bytes, for opaque items that contain XDR.
     #[must_use]
-    pub fn within(&self, count: usize) -> Self {
+    pub fn limited_to(&self, count: usize) -> Self {
         let length = self.at.saturating_add(count).min(self.length);
         Self { bytes: self.bytes.get(..length).unwrap_or(self.bytes), length, ..*self }
     }
@@ -298,7 +298,7 @@ impl<'a> Cursor<'a> {
                 self.at += count;
                 Ok(bytes)
             }
-            None => Err(self.missing(count)),
+            None => Err(self.missing_bytes_error(count)),
         }
     }
 
@@ -313,7 +313,7 @@ impl<'a> Cursor<'a> {
                 self.at += 4;
                 Ok(u32::from_be_bytes(*bytes))
             }
-            None => Err(self.missing(4)),
+            None => Err(self.missing_bytes_error(4)),
         }
     }
 
@@ -328,7 +328,7 @@ impl<'a> Cursor<'a> {
                 self.at += 8;
                 Ok(u64::from_be_bytes(*bytes))
             }
-            None => Err(self.missing(8)),
+            None => Err(self.missing_bytes_error(8)),
         }
     }
 
@@ -337,7 +337,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
-    pub fn padded(&mut self, count: usize) -> Result<&'a [u8], XdrError> {
+    pub fn take_padded(&mut self, count: usize) -> Result<&'a [u8], XdrError> {
         let bytes = self.take(count)?;
         self.take(roundup(count))?;
         Ok(bytes)
@@ -349,14 +349,14 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
-    pub(super) fn opaque(&mut self, count: u32) -> Result<(usize, &'a [u8]), XdrError> {
-        let padding = self.padding.before(self.position(), count);
+    pub(super) fn take_opaque(&mut self, count: u32) -> Result<(usize, &'a [u8]), XdrError> {
+        let padding = self.padding.bytes_before(self.position(), count);
         if padding > 0 && padding + count as usize + roundup(count as usize) <= self.remaining() {
             self.take(padding)?;
-            self.padded += padding;
+            self.padded_bytes += padding;
         }
         let position = self.position();
-        Ok((position, self.padded(count as usize)?))
+        Ok((position, self.take_padded(count as usize)?))
     }
 
     /// Opens the next `length` bytes, an opaque item that contains XDR. Returns a cursor that ends with the content;
@@ -366,9 +366,9 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Returns [`XdrError::Short`] if the message cannot hold the content, [`XdrError::TooLong`] if the content cannot
     /// hold its chunks. Bytes that were not captured are reported by the cursor that reads them.
-    pub fn enclosed(&mut self, length: u32) -> Result<Cursor<'a>, XdrError> {
+    pub fn take_enclosed(&mut self, length: u32) -> Result<Cursor<'a>, XdrError> {
         let content = length as usize;
-        let end = self.unreduced() + content;
+        let end = self.unreduced_position() + content;
         let belongs =
             |chunk: &ChunkItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
         let count = self.chunks.iter().take_while(|chunk| belongs(chunk)).count();
@@ -387,12 +387,13 @@ impl<'a> Cursor<'a> {
         let stop = self.at + sent;
         let bytes = self.bytes.get(..stop).unwrap_or(self.bytes);
         let inner = Cursor { bytes, length: stop, chunks: inside, ..*self };
-        *self = Cursor { at: stop + fill, chunks: after, spliced: self.spliced + spliced, ..*self };
+        *self =
+            Cursor { at: stop + fill, chunks: after, spliced_bytes: self.spliced_bytes + spliced, ..*self };
         Ok(inner)
     }
 
     #[cold]
-    fn missing(&self, needed: usize) -> XdrError {
+    fn missing_bytes_error(&self, needed: usize) -> XdrError {
         if needed <= self.remaining() {
             XdrError::Cut { at: self.bytes.len() }
         } else {
@@ -403,7 +404,7 @@ impl<'a> Cursor<'a> {
     /// Returns the Read chunk at this position without taking it.
     pub(super) fn read_chunk_here(&self) -> Option<&'a ChunkItem<'a>> {
         let item = self.chunks.first()?;
-        (item.position.is_some_and(|position| position as usize == self.unreduced())).then_some(item)
+        (item.position.is_some_and(|position| position as usize == self.unreduced_position())).then_some(item)
     }
 
     /// Takes the chunk of a DDP-eligible item of this length: the Read chunk at this position, or the Write chunk of
@@ -423,7 +424,7 @@ impl<'a> Cursor<'a> {
                 chunks.get(self.pairing.take(returned, length, fits_inline)?)?
             }
         };
-        self.spliced += length as usize + roundup(length as usize);
+        self.spliced_bytes += length as usize + roundup(length as usize);
         Some(item)
     }
 
@@ -443,7 +444,7 @@ mod tests {
     fn an_enclosed_item_ends_where_its_length_says_and_keeps_its_positions() {
         let mut cursor = Cursor::new(b"\0\0\0\x06abcdef\0\0next").with_base(100);
         let length = cursor.word().unwrap();
-        let mut inner = cursor.enclosed(length).unwrap();
+        let mut inner = cursor.take_enclosed(length).unwrap();
         assert_eq!((inner.at(), inner.position(), inner.remaining()), (4, 104, 6));
         assert_eq!(inner.word(), Ok(0x6162_6364));
         assert_eq!(inner.word(), Err(XdrError::Short { at: 8, needed: 4 }));
@@ -455,23 +456,23 @@ mod tests {
         let chunks = [4, 12].map(|position| ChunkItem { position: Some(position), length: 3, bytes: None });
         let mut cursor = Cursor::new(b"\0\0\0\x08tailnext").with_chunks(&chunks);
         let length = cursor.word().unwrap();
-        let mut inner = cursor.enclosed(length).unwrap();
+        let mut inner = cursor.take_enclosed(length).unwrap();
         assert_eq!(inner.take_chunk(3), Some(&chunks[0]));
-        assert_eq!((inner.take(4), inner.unreduced(), inner.remaining()), (Ok(&b"tail"[..]), 12, 0));
-        assert_eq!((cursor.at(), cursor.unreduced()), (8, 12));
+        assert_eq!((inner.take(4), inner.unreduced_position(), inner.remaining()), (Ok(&b"tail"[..]), 12, 0));
+        assert_eq!((cursor.at(), cursor.unreduced_position()), (8, 12));
         assert_eq!(cursor.take_chunk(3), Some(&chunks[1]));
     }
 
     #[test]
     fn an_enclosed_item_longer_than_the_message_is_refused() {
-        assert_eq!(Cursor::new(b"abcd").enclosed(8).unwrap_err(), XdrError::Short { at: 0, needed: 8 });
-        assert_eq!(Cursor::new(b"abcd").enclosed(u32::MAX).unwrap_err().at(), 0);
+        assert_eq!(Cursor::new(b"abcd").take_enclosed(8).unwrap_err(), XdrError::Short { at: 0, needed: 8 });
+        assert_eq!(Cursor::new(b"abcd").take_enclosed(u32::MAX).unwrap_err().at(), 0);
     }
 
     #[test]
     fn an_enclosed_item_may_be_cut_by_the_capture() {
         let mut cursor = Cursor::new(b"abcdef").with_length(12);
-        let mut inner = cursor.enclosed(8).unwrap();
+        let mut inner = cursor.take_enclosed(8).unwrap();
         assert_eq!(inner.take(4), Ok(&b"abcd"[..]));
         assert_eq!(inner.take(4), Err(XdrError::Cut { at: 6 }));
         assert_eq!(cursor.word(), Err(XdrError::Cut { at: 6 }));

@@ -318,7 +318,7 @@ macro_rules! xdr {
 
         #[allow(unused_variables)]
         fn describe($registry: &mut $crate::field::registry::Registry) {
-            if $registry.is_first::<Self>() $describe
+            if $registry.mark_visited::<Self>() $describe
         }
 
         #[inline]
@@ -332,9 +332,9 @@ macro_rules! xdr {
                 use $crate::field::FieldKind;
                 matches!($kind, FieldKind::Group | FieldKind::Time | FieldKind::Duration)
             };
-            if O::WATCHES
+            if O::ENABLED
                 && is_structure
-                && !$observer.wants($field, <Self as $crate::xdr::Xdr>::describe)
+                && !$observer.is_interested_in($field, <Self as $crate::xdr::Xdr>::describe)
             {
                 return <Self as $crate::xdr::Xdr>::decode($cursor, $field, &mut $crate::field::NullObserver);
             }

@@ -3,7 +3,7 @@
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 
-use super::types::fill;
+use super::types::report_fill;
 use super::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
 /// An opaque item of at most `BOUND` bytes whose structure depends on a preceding value.
@@ -19,7 +19,7 @@ pub enum EnclosedStructure<'a, T, const BOUND: u32 = { u32::MAX }> {
 
 impl<T, const BOUND: u32> EnclosedStructure<'_, T, BOUND> {
     /// Returns the structure, if the item contains it.
-    pub fn known(&self) -> Option<&T> {
+    pub fn structure(&self) -> Option<&T> {
         match self {
             Self::Known(known) => Some(known),
             Self::Unread(_) => None,
@@ -46,7 +46,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
         if length > BOUND {
             return Err(XdrError::TooLong { at, length, bound: BOUND });
         }
-        let content = cursor.enclosed(length)?;
+        let content = cursor.take_enclosed(length)?;
         if content.remaining() < length as usize {
             return Err(XdrError::NotEligible { at });
         }
@@ -54,10 +54,10 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
         let mut trial = content;
         match T::decode(&mut trial, field, &mut NullObserver) {
             Ok(known) if trial.remaining() == 0 => {
-                if O::WATCHES {
-                    observer.notation(position..position + 4);
+                if O::ENABLED {
+                    observer.structural_bytes(position..position + 4);
                     T::decode(&mut { content }, field, observer)?;
-                    fill(trial.position(), cursor, observer);
+                    report_fill(trial.position(), cursor, observer);
                 }
                 // Checks that the fill bytes were captured, too.
                 cursor.take(0)?;
@@ -71,14 +71,14 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
         }
         let bytes = { content }.take(content.remaining())?;
         observer.value(field, position..position + 4 + bytes.len(), FieldValue::Bytes(bytes));
-        fill(position + 4 + bytes.len(), cursor, observer);
+        report_fill(position + 4 + bytes.len(), cursor, observer);
         cursor.take(0)?;
         Ok(Self::Unread(Opaque(bytes)))
     }
 
     fn encode(&self, encoder: &mut Encoder) {
         match self {
-            Self::Known(known) => encoder.nested(|encoder| known.encode(encoder)),
+            Self::Known(known) => encoder.append_nested(|encoder| known.encode(encoder)),
             Self::Unread(body) => body.encode(encoder),
         }
     }

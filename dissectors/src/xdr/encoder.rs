@@ -19,14 +19,14 @@ pub struct Splice {
 pub struct Encoder {
     bytes: Vec<u8>,
     splices: Vec<Splice>,
-    spliced: usize,
+    spliced_bytes: usize,
     /// Number of appended operations that can have a DDP-eligible item.
-    eligible: usize,
+    eligible_operations: usize,
     padding: Padding,
     /// Length in bytes of the Send before the message, for alignment.
-    before: usize,
+    preceding_bytes: usize,
     /// Number of padding bytes so far.
-    padded: usize,
+    padding_bytes: usize,
 }
 
 impl Encoder {
@@ -36,7 +36,7 @@ impl Encoder {
     }
 
     /// Returns an encoder of an empty message that reuses an allocation. Its content is dropped.
-    pub fn within(mut bytes: Vec<u8>) -> Self {
+    pub fn reusing(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         Self { bytes, ..Self::default() }
     }
@@ -44,7 +44,7 @@ impl Encoder {
     /// Aligns opaque data, for an RDMA_MSGP with `before` bytes of header (RFC 5666 section 3.9).
     #[must_use]
     pub fn with_padding(self, padding: Padding, before: usize) -> Self {
-        Self { padding, before, ..self }
+        Self { padding, preceding_bytes: before, ..self }
     }
 
     /// Returns the message so far.
@@ -78,39 +78,39 @@ impl Encoder {
     }
 
     /// Appends bytes and the fill bytes after them (RFC 4506 section 4.10).
-    pub fn padded(&mut self, bytes: &[u8]) {
+    pub fn append_padded(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(&[0; 3][..roundup(bytes.len())]);
     }
 
     /// Appends a length and bytes of that length. Data beyond `u32::MAX` bytes is truncated, because XDR cannot
     /// represent it.
-    pub fn opaque(&mut self, bytes: &[u8]) {
+    pub fn append_opaque(&mut self, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.word(length);
-        let padding = self.padding.before(self.before + self.bytes.len(), length);
+        let padding = self.padding.bytes_before(self.preceding_bytes + self.bytes.len(), length);
         self.bytes.resize(self.bytes.len() + padding, 0);
-        self.padded += padding;
-        self.padded(bytes.get(..length as usize).unwrap_or(bytes));
+        self.padding_bytes += padding;
+        self.append_padded(bytes.get(..length as usize).unwrap_or(bytes));
     }
 
     /// Appends the length of an item whose content is sent in a chunk.
-    pub fn chunk(&mut self, length: u32) {
+    pub fn append_chunk_length(&mut self, length: u32) {
         self.word(length);
-        let position = self.bytes.len() + self.spliced - self.padded;
-        self.splices.push(Splice { position, length, ordinal: self.eligible });
-        self.spliced += length as usize + roundup(length as usize);
+        let position = self.bytes.len() + self.spliced_bytes - self.padding_bytes;
+        self.splices.push(Splice { position, length, ordinal: self.eligible_operations });
+        self.spliced_bytes += length as usize + roundup(length as usize);
     }
 
     /// Ends an operation that can have a DDP-eligible item, even if it has none.
     pub fn end_eligible(&mut self) {
-        self.eligible += 1;
+        self.eligible_operations += 1;
     }
 
     /// Appends the message of another encoder, with its omitted items.
     pub fn append(&mut self, other: &Self) {
-        let before = self.bytes.len() + self.spliced;
-        let eligible = self.eligible;
+        let before = self.bytes.len() + self.spliced_bytes;
+        let eligible = self.eligible_operations;
         let moved = other.splices.iter().map(|splice| Splice {
             position: splice.position + before,
             ordinal: splice.ordinal + eligible,
@@ -118,16 +118,16 @@ impl Encoder {
         });
         self.splices.extend(moved);
         self.bytes.extend_from_slice(&other.bytes);
-        self.spliced += other.spliced;
-        self.eligible += other.eligible;
+        self.spliced_bytes += other.spliced_bytes;
+        self.eligible_operations += other.eligible_operations;
     }
 
     /// Appends an opaque item that contains the XDR appended by `write`. Its length includes items sent in chunks.
-    pub fn nested(&mut self, write: impl FnOnce(&mut Self)) {
-        let (start, spliced) = (self.bytes.len(), self.spliced);
+    pub fn append_nested(&mut self, write: impl FnOnce(&mut Self)) {
+        let (start, spliced) = (self.bytes.len(), self.spliced_bytes);
         self.word(0);
         write(self);
-        let length = self.bytes.len() - start - 4 + self.spliced - spliced;
+        let length = self.bytes.len() - start - 4 + self.spliced_bytes - spliced;
         if let Some(word) = self.bytes.get_mut(start..start + 4) {
             word.copy_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
         }
@@ -142,12 +142,12 @@ mod tests {
     #[test]
     fn what_is_appended_keeps_its_items_at_their_places() {
         let mut inner = Encoder::new();
-        inner.chunk(5);
+        inner.append_chunk_length(5);
         inner.word(7);
         let mut outer = Encoder::new();
-        outer.chunk(3);
+        outer.append_chunk_length(3);
         outer.append(&inner);
-        outer.chunk(1);
+        outer.append_chunk_length(1);
         let positions: Vec<_> = outer.splices().iter().map(|splice| splice.position).collect();
         // 4 and "abc" with fill byte; 4 and "hello" with fill bytes, 4; 4.
         assert_eq!(positions, [4, 8 + 4, 8 + 12 + 4 + 4]);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_room_of_an_earlier_message_is_used_again() {
-        let encoder = Encoder::within(Vec::with_capacity(100));
+        let encoder = Encoder::reusing(Vec::with_capacity(100));
         let (bytes, _) = encoder.finish();
         assert_eq!((bytes.len(), bytes.capacity()), (0, 100));
     }

@@ -68,7 +68,7 @@ macro_rules! list {
         impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> $name<'a, T, BOUND> {
             /// Returns the items in order.
             pub fn iter(&self) -> ListItems<'a, T> {
-                ListItems { left: self.count, place: self.place, form: ListEncoding::$form }
+                ListItems { remaining: self.count, place: self.place, form: ListEncoding::$form }
             }
         }
 
@@ -142,14 +142,14 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
         let (at, position) = (cursor.at(), cursor.position());
         observer.list(field, position);
         let count = cursor.word()?;
-        observer.notation(position..position + 4);
+        observer.structural_bytes(position..position + 4);
         // Every item except `void` takes four bytes, so an impossible count is rejected before iteration.
         let bound = BOUND.min(u32::try_from(cursor.remaining() / 4).unwrap_or(u32::MAX));
         if count > bound {
             return Err(XdrError::TooLong { at, length: count, bound });
         }
         let place = ListStorage::Message(*cursor);
-        match T::LENGTH.filter(|_| cursor.is_known() && !O::WATCHES) {
+        match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::ENABLED) {
             Some(length) => {
                 cursor.take((count as usize).saturating_mul(length))?;
             }
@@ -185,7 +185,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
         loop {
             let (at, position) = (cursor.at(), cursor.position());
             let follows = cursor.word()?;
-            observer.notation(position..position + 4);
+            observer.structural_bytes(position..position + 4);
             match follows {
                 0 => return Ok(Self { count, place }),
                 1 if count == BOUND => {
@@ -209,7 +209,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
 
 /// Iterator over the items of a list.
 pub struct ListItems<'a, T> {
-    left: u32,
+    remaining: u32,
     place: ListStorage<'a, T>,
     form: ListEncoding,
 }
@@ -224,7 +224,7 @@ impl<'a, T: Xdr<'a> + Clone> Iterator for ListItems<'a, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.left = self.left.checked_sub(1)?;
+        self.remaining = self.remaining.checked_sub(1)?;
         match &mut self.place {
             ListStorage::Slice(items) => {
                 let (first, rest) = items.split_first()?;
@@ -260,15 +260,16 @@ mod tests {
     #[test]
     fn a_list_that_was_decoded_before_is_the_same_again_without_a_look_at_its_items() {
         let bytes = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9];
-        let mut cursor = Cursor::new(&bytes).known();
+        let mut cursor = Cursor::new(&bytes).assume_valid();
         let list = List::<bool>::decode(&mut cursor, &ITEM, &mut NullObserver).unwrap();
         assert_eq!((list.iter().collect::<Vec<_>>(), cursor.at()), (vec![true, false], 12));
         // Different content ends the list where decoding would have failed.
         let other = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7];
-        let list = List::<bool>::decode(&mut Cursor::new(&other).known(), &ITEM, &mut NullObserver).unwrap();
+        let list =
+            List::<bool>::decode(&mut Cursor::new(&other).assume_valid(), &ITEM, &mut NullObserver).unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [true]);
         assert!(decode::<List<bool>>(&other).is_err());
-        let short = List::<u64>::decode(&mut Cursor::new(&bytes).known(), &ITEM, &mut NullObserver);
+        let short = List::<u64>::decode(&mut Cursor::new(&bytes).assume_valid(), &ITEM, &mut NullObserver);
         assert!(short.is_err());
     }
 

@@ -12,7 +12,7 @@ pub struct Padding {
 
 impl Padding {
     /// Returns the number of padding bytes before data of `length` bytes at `position`.
-    pub fn before(self, position: usize, length: u32) -> usize {
+    pub fn bytes_before(self, position: usize, length: u32) -> usize {
         match self.align as usize {
             0 => 0,
             align if length >= self.threshold => position.next_multiple_of(align) - position,

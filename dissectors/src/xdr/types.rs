@@ -88,16 +88,16 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
-        let bytes = cursor.padded(N)?;
+        let bytes = cursor.take_padded(N)?;
         observer.value(field, at..at + N, FieldValue::Bytes(bytes));
-        fill(at + N, cursor, observer);
+        report_fill(at + N, cursor, observer);
         let mut value = [0; N];
         value.copy_from_slice(bytes);
         Ok(value)
     }
 
     fn encode(&self, encoder: &mut Encoder) {
-        encoder.padded(self);
+        encoder.append_padded(self);
     }
 }
 
@@ -126,7 +126,7 @@ impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
 }
 
 /// Reads the length of variable-length data and checks it against `bound`.
-fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, XdrError> {
+fn read_length(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, XdrError> {
     let at = cursor.at();
     let length = cursor.word()?;
     if length > bound { Err(XdrError::TooLong { at, length, bound }) } else { Ok(length) }
@@ -134,9 +134,9 @@ fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, XdrError> {
 
 /// Reports the fill bytes from `end`, the end of the data, to the cursor (RFC 4506 section 4.10).
 #[inline(always)]
-pub(super) fn fill<'a, O: Observer<'a>>(end: usize, cursor: &Cursor<'a>, observer: &mut O) {
+pub(super) fn report_fill<'a, O: Observer<'a>>(end: usize, cursor: &Cursor<'a>, observer: &mut O) {
     if end < cursor.position() {
-        observer.notation(end..cursor.position());
+        observer.structural_bytes(end..cursor.position());
     }
 }
 
@@ -156,19 +156,19 @@ macro_rules! inline_data {
                 observer: &mut O,
             ) -> Result<Self, XdrError> {
                 let (at, position) = (cursor.at(), cursor.position());
-                let length = length_within(cursor, BOUND)?;
+                let length = read_length(cursor, BOUND)?;
                 if cursor.read_chunk_here().is_some() {
                     return Err(XdrError::NotEligible { at });
                 }
-                let (begin, bytes) = cursor.opaque(length)?;
+                let (begin, bytes) = cursor.take_opaque(length)?;
                 let end = begin + bytes.len();
                 observer.value(field, position..end, FieldValue::$kind(bytes));
-                fill(end, cursor, observer);
+                report_fill(end, cursor, observer);
                 Ok(Self(bytes))
             }
 
             fn encode(&self, encoder: &mut Encoder) {
-                encoder.opaque(self.0);
+                encoder.append_opaque(self.0);
             }
         }
     };
@@ -246,17 +246,17 @@ macro_rules! ddp_data {
                     observer.value(field, position..position + 4, FieldValue::Chunk(length, bytes));
                     return Ok(Self::Chunk { length, bytes });
                 }
-                let (begin, bytes) = cursor.opaque(length)?;
+                let (begin, bytes) = cursor.take_opaque(length)?;
                 let end = begin + bytes.len();
                 observer.value(field, position..end, FieldValue::$kind(bytes));
-                fill(end, cursor, observer);
+                report_fill(end, cursor, observer);
                 Ok(Self::Inline(bytes))
             }
 
             fn encode(&self, encoder: &mut Encoder) {
                 match *self {
-                    Self::Inline(bytes) => encoder.opaque(bytes),
-                    Self::Chunk { length, .. } => encoder.chunk(length),
+                    Self::Inline(bytes) => encoder.append_opaque(bytes),
+                    Self::Chunk { length, .. } => encoder.append_chunk_length(length),
                 }
             }
         }
@@ -314,7 +314,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     ) -> Result<Self, XdrError> {
         let (at, position) = (cursor.at(), cursor.position());
         let follows = cursor.word()?;
-        observer.notation(position..position + 4);
+        observer.structural_bytes(position..position + 4);
         match follows {
             0 => Ok(None),
             1 => T::decode(cursor, field, observer).map(Some),
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(decode::<u32>(&mut cursor), Ok(7));
         assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 3, bytes: None }));
         assert_eq!(decode::<u32>(&mut cursor), Ok(9));
-        assert_eq!(cursor.unreduced(), 16 + 8 + 4);
+        assert_eq!(cursor.unreduced_position(), 16 + 8 + 4);
     }
 
     /// Decodes one item per operation, like results of READ and READLINK.
@@ -410,7 +410,7 @@ mod tests {
         let mut cursor = Cursor::new(b"\0\0\0\x04\0\0\0\x05hello\0\0\0\0\0\0\x08").with_chunks(&chunks);
         let expected = [in_chunk(4), Ok(Ddp::Inline(b"hello")), in_chunk(8)];
         assert_eq!(results(&mut cursor, 3), expected);
-        assert_eq!((cursor.remaining(), cursor.unreduced()), (0, 20 + 12));
+        assert_eq!((cursor.remaining(), cursor.unreduced_position()), (0, 20 + 12));
     }
 
     #[test]

@@ -12,21 +12,21 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteChunkPairing {
     /// Number of operations ended; the index of the matching chunk.
-    ordinal: usize,
+    operation_index: usize,
     /// Number of leading chunks that are already assigned or skipped.
-    taken: usize,
+    next_chunk: usize,
 }
 
 impl WriteChunkPairing {
     /// Returns the pairing at the operation with this index.
     #[must_use]
-    pub fn at(self, ordinal: usize) -> Self {
-        Self { ordinal, ..self }
+    pub fn at_operation(self, ordinal: usize) -> Self {
+        Self { operation_index: ordinal, ..self }
     }
 
     /// Ends an operation, with or without result.
     pub fn end_operation(&mut self) {
-        self.ordinal += 1;
+        self.operation_index += 1;
     }
 
     /// Takes the chunk of a result of `length` > 0 bytes, or returns `None` if the result is inline. `returned` gives
@@ -38,9 +38,10 @@ impl WriteChunkPairing {
         length: u32,
         fits_inline: bool,
     ) -> Option<usize> {
-        let filled = (self.taken..).map_while(|at| Some((at, returned(at)?))).find(|(_, bytes)| *bytes > 0);
+        let filled =
+            (self.next_chunk..).map_while(|at| Some((at, returned(at)?))).find(|(_, bytes)| *bytes > 0);
         let (next, bytes) = filled?;
-        let is_it = match next.cmp(&self.ordinal) {
+        let is_it = match next.cmp(&self.operation_index) {
             std::cmp::Ordering::Equal => true,
             std::cmp::Ordering::Less => bytes == length || !fits_inline,
             std::cmp::Ordering::Greater => bytes == length && !fits_inline,
@@ -48,12 +49,15 @@ impl WriteChunkPairing {
         let at = match is_it {
             true => next,
             // The preceding chunk has no result, but this one has its own.
-            false if next < self.ordinal && returned(self.ordinal).is_some_and(|bytes| bytes > 0) => {
-                self.ordinal
+            false
+                if next < self.operation_index
+                    && returned(self.operation_index).is_some_and(|bytes| bytes > 0) =>
+            {
+                self.operation_index
             }
             false => return None,
         };
-        self.taken = at + 1;
+        self.next_chunk = at + 1;
         Some(at)
     }
 }

@@ -69,10 +69,10 @@ impl<'a> Observer<'a> for Items {
 
 /// Returns the Transactions of the frames, optionally without one lost frame.
 fn inspect(frames: &[Vec<u8>], lost: Option<usize>) -> Vec<Transaction> {
-    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
+    let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     let mut transactions = Vec::new();
     for (at, bytes) in frames.iter().enumerate().filter(|(at, _)| Some(*at) != lost) {
-        flow.frame(&Frame {
+        flow.process_frame(&Frame {
             number: FrameNumber(at as u64 + 1),
             time: Timestamp(1_000_000 * at as i64),
             link: LinkType::ETHERNET,
@@ -225,7 +225,7 @@ fn batch(seed: u64, kind: Kind) {
     assert_eq!(transactions.len(), conversations.len(), "{said}");
     for conversation in &conversations {
         let transaction = transactions.iter().find(|one| one.xid.0 == conversation.xid).expect(&said);
-        assert_eq!(transaction.missing(), [], "{said}");
+        assert_eq!(transaction.missing_parts(), [], "{said}");
         assert_eq!(transaction.is_done, conversation.done.is_some(), "{said}");
         hold(transaction, conversation, &said);
         encoded_again(conversation, &controls, &said);
@@ -240,7 +240,7 @@ fn batch(seed: u64, kind: Kind) {
         let conversation = conversations.iter().find(|one| one.xid == transaction.xid.0);
         let conversation =
             conversation.unwrap_or_else(|| panic!("{said}: {} was invented", transaction.xid.0));
-        if transaction.missing().is_empty() {
+        if transaction.missing_parts().is_empty() {
             hold(&transaction, conversation, &said);
         }
     }

@@ -11,23 +11,24 @@ use crate::analysis::comparison::difference::DifferenceKind;
 use crate::analysis::comparison::record::{
     ComparisonRecord, RecordChunkKind, RecordField, RecordSection, RecordValue, hash,
 };
-use crate::analysis::comparison::record_comparison::OPERATIONS;
+use crate::analysis::comparison::record_comparison::OPERATION_COUNT_FIELD;
 
 /// Number of fields with one path in one operation from which they are folded as a list.
 const MIN_FOLDED_FIELDS: usize = 5;
 
 /// Converts a record to the canonical form of baselines.
-pub(super) fn canonical(record: &mut ComparisonRecord) {
+pub(super) fn canonicalize(record: &mut ComparisonRecord) {
     for message in record.call.iter_mut().chain(&mut record.reply) {
         // Lengths are compared exactly.
         message.varying = 0;
         for section in &mut message.sections {
             section.entries.retain(|entry| {
-                !matches!(entry.path.role, CompareClass::Varies(_)) && entry.path.field != OPERATIONS
+                !matches!(entry.path.class, CompareClass::Varies(_))
+                    && entry.path.field != OPERATION_COUNT_FIELD
             });
             fold(section);
             for entry in &mut section.entries {
-                if let CompareClass::Identity(identity) = entry.path.role {
+                if let CompareClass::Identity(identity) = entry.path.class {
                     shorten(identity, &mut entry.datum);
                 }
             }
@@ -53,22 +54,22 @@ fn shorten(identity: IdentityType, datum: &mut RecordValue) {
 
 /// Sets the keys that pair the record: a hash of its whole Call, and one of its names, offsets and counts. Identities
 /// are included unless they are ignored.
-pub(super) fn keys(record: &mut ComparisonRecord, has_identities: bool) {
+pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool) {
     let (mut all, mut about) = (String::new(), String::new());
     let sections = record.call.iter().flat_map(|call| &call.sections);
     for entry in sections.flat_map(|section| &section.entries) {
-        if has_identities || !matches!(entry.path.role, CompareClass::Identity(_)) {
+        if has_identities || !matches!(entry.path.class, CompareClass::Identity(_)) {
             let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
         }
         if matches!(
-            entry.path.role,
+            entry.path.class,
             CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
         ) {
             let _ = write!(about, "{} ", entry.datum);
         }
     }
     record.arguments = hash(all.as_bytes()) as u64;
-    record.about = hash(about.as_bytes()) as u64;
+    record.subject_hash = hash(about.as_bytes()) as u64;
 }
 
 /// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.

@@ -2,7 +2,7 @@
 
 use std::vec;
 
-use super::canonical_names::{canonical, keys};
+use super::canonical_names::{canonicalize, set_match_keys};
 use super::{Baseline, BaselineCounts};
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
@@ -14,7 +14,7 @@ use crate::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
 #[derive(Debug)]
 pub struct BaselineCheck {
     comparison: Comparison,
-    has_identities: bool,
+    compares_identities: bool,
     baseline_records: vec::IntoIter<(ComparisonClient, ComparisonRecord)>,
     baseline_counts: BaselineCounts,
     capture_counts: BaselineCounts,
@@ -26,7 +26,7 @@ impl BaselineCheck {
         let selection = ComparisonOptions { exact: true, ..baseline.settings.options().clone() };
         Self {
             comparison: Comparison::new(selection, usize::MAX, room_bytes),
-            has_identities: !baseline.settings.ignores_identities(),
+            compares_identities: !baseline.settings.ignores_identities(),
             baseline_records: baseline.records.into_iter(),
             baseline_counts: baseline.counts,
             capture_counts: BaselineCounts::default(),
@@ -37,22 +37,28 @@ impl BaselineCheck {
     ///
     /// # Errors
     /// Returns the first error of `tell`, which ends the comparison.
-    pub fn drive<E>(
+    pub fn run<E>(
         &mut self,
         mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
         tell: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self { comparison, has_identities, baseline_records: written, capture_counts: now, .. } = self;
+        let Self {
+            comparison,
+            compares_identities: has_identities,
+            baseline_records: written,
+            capture_counts: now,
+            ..
+        } = self;
         let next = |side| match side {
             ComparisonSide::A => written.next(),
             ComparisonSide::B => next().map(|(client, mut record)| {
                 now.record(&record);
-                canonical(&mut record);
-                keys(&mut record, *has_identities);
+                canonicalize(&mut record);
+                set_match_keys(&mut record, *has_identities);
                 (client, record)
             }),
         };
-        comparison.drive(next, tell)
+        comparison.run(next, tell)
     }
 
     /// Compares the totals of the capture at its end.
@@ -77,7 +83,7 @@ impl BaselineCheck {
                 self.comparison.report_capture_difference(kind, key, then, now);
             }
         }
-        self.comparison.take().into_iter().try_for_each(tell)
+        self.comparison.take_differences().into_iter().try_for_each(tell)
     }
 
     /// Returns the comparison with its results.

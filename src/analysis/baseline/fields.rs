@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use crate::analysis::comparison::class;
-use crate::analysis::comparison::compare_class::role_of;
+use crate::analysis::comparison::compare_class::class_of_field;
 use crate::analysis::comparison::record::{AMBIGUOUS_FIELD, ComparisonRecord, FieldPath, RecordMessage};
 use crate::filter::catalog::{Catalog, CatalogEntry};
 
@@ -78,7 +78,7 @@ impl BaselineFields {
         let gone = if name == AMBIGUOUS_FIELD { AMBIGUOUS_FIELD } else { "" };
         let field = entry.map_or(gone, |entry| entry.name);
         let above = path.rsplit_once('.').map_or("", |(above, _)| above);
-        let path = Rc::new(FieldPath::new(path, field, role_of(name, above, is_call)));
+        let path = Rc::new(FieldPath::new(path, field, class_of_field(name, above, is_call)));
         let operations = self.programs.entry(program.into()).or_default();
         let of_message = if is_call { &mut operations[0] } else { &mut operations[1] };
         let paths = of_message.entry(operation.into()).or_default();

@@ -12,11 +12,11 @@ use std::str::Lines;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use super::canonical_names::keys;
+use super::canonical_names::set_match_keys;
 use super::fields::program;
-use super::settings::{BaselineSettings, PART, is_conflict};
+use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::value::value;
-use super::writer::{HEAD, write};
+use super::writer::{FORMAT_NAME, write};
 use super::{Baseline, BaselineCounts, VERSION};
 use crate::analysis::comparison::difference::DifferenceLocation;
 use crate::analysis::comparison::record::{
@@ -29,7 +29,8 @@ use crate::analysis::comparison::{ComparisonClient, class};
 /// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";
 /// The parts, in their order.
-const PARTS: [&str; 6] = [PART, "[capture]", "[operations]", "[fields]", "[headers]", "[transactions]"];
+const PARTS: [&str; 6] =
+    [SETTINGS_HEAD, "[capture]", "[operations]", "[fields]", "[headers]", "[transactions]"];
 /// The beginning of the last line.
 const LAST_LINE_PREFIX: &str = "[end of ";
 /// Advice for a baseline that was modified.
@@ -80,7 +81,7 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
         }
     }
     let head = text.lines().next().ok_or_else(|| wrong(1, format!("the file is empty; {REWRITE_ADVICE}")))?;
-    let version = head.strip_prefix(HEAD).map(|rest| rest.trim().parse::<u32>());
+    let version = head.strip_prefix(FORMAT_NAME).map(|rest| rest.trim().parse::<u32>());
     match version {
         Some(Ok(VERSION)) => {}
         Some(Ok(other)) => {
@@ -99,7 +100,7 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
         read_headers: BaselineHeaderEntries::new(),
         transaction: None,
         program: String::new(),
-        last: 0,
+        previous_frame: 0,
     };
     let mut number = 0;
     for line in text.lines() {
@@ -202,7 +203,7 @@ struct BaselineReader {
     /// The program of the current Transaction.
     program: String,
     /// The first frame of the previous Transaction.
-    last: u64,
+    previous_frame: u64,
 }
 
 impl BaselineReader {
@@ -218,8 +219,8 @@ impl BaselineReader {
             return self.part(line);
         }
         let part = self.parts.checked_sub(1).and_then(|part| PARTS.get(part)).copied().unwrap_or_default();
-        if part == PART {
-            return self.baseline.settings.line(line);
+        if part == SETTINGS_HEAD {
+            return self.baseline.settings.add_line(line);
         }
         if line.is_empty() || line.starts_with('#') {
             return Ok(());
@@ -235,7 +236,7 @@ impl BaselineReader {
                 Some(())
             }
             "[transactions]" => match line.strip_prefix("  ") {
-                Some(line) => self.detail(line)?,
+                Some(line) => self.read_detail(line)?,
                 None => self.begin(line),
             },
             _ => None,
@@ -275,8 +276,8 @@ impl BaselineReader {
         let place = self.place(frames)?;
         let class = class(title);
         let record = ComparisonRecord {
-            place,
-            until: place.reply.or(place.call).map_or(0, |frame| frame.0),
+            location: place,
+            end_frame: place.reply.or(place.call).map_or(0, |frame| frame.0),
             title: title.into(),
             minor_version: title.split(' ').find_map(|word| word.split_once('.')?.1.parse().ok()),
             signature: signature(&class),
@@ -292,7 +293,7 @@ impl BaselineReader {
     /// Reads relative frame numbers: `call +4, reply +5`.
     fn place(&mut self, text: &str) -> Option<DifferenceLocation> {
         let step = |from: u64, text: &str| from.checked_add_signed(text.parse().ok()?);
-        let (mut place, mut last) = (DifferenceLocation::default(), self.last);
+        let (mut place, mut last) = (DifferenceLocation::default(), self.previous_frame);
         for part in text.split(", ").filter(|part| *part != "nowhere") {
             let (word, steps) = part.split_once(' ')?;
             last = step(last, steps)?;
@@ -302,19 +303,19 @@ impl BaselineReader {
                 _ => return None,
             }
         }
-        self.last = place.frame().map_or(self.last, |frame| frame.0);
+        self.previous_frame = place.frame().map_or(self.previous_frame, |frame| frame.0);
         Some(place)
     }
 
     /// Reads a detail line of the current Transaction.
-    fn detail(&mut self, line: &str) -> Result<Option<()>, String> {
+    fn read_detail(&mut self, line: &str) -> Result<Option<()>, String> {
         let Some((client, mut record)) = self.transaction.take() else { return Ok(None) };
-        let understood = self.detail_of(line, &mut record)?;
+        let understood = self.apply_detail(line, &mut record)?;
         self.transaction = Some((client, record));
         Ok(understood)
     }
 
-    fn detail_of(&mut self, line: &str, record: &mut ComparisonRecord) -> Result<Option<()>, String> {
+    fn apply_detail(&mut self, line: &str, record: &mut ComparisonRecord) -> Result<Option<()>, String> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "call" => record.call = self.message(rest, true)?,
@@ -367,8 +368,8 @@ impl BaselineReader {
             return Ok(None);
         };
         let end = match words.next() {
-            None => MessageCompleteness::Whole,
-            Some("cut") => MessageCompleteness::Cut,
+            None => MessageCompleteness::Complete,
+            Some("cut") => MessageCompleteness::Truncated,
             Some("undecoded") => MessageCompleteness::Undecoded,
             Some(_) => return Ok(None),
         };
@@ -387,7 +388,7 @@ impl BaselineReader {
         };
         Ok(Some(RecordMessage {
             sections: vec![RecordSection { name: Rc::default(), entries }],
-            end,
+            completeness: end,
             proc: Some(proc).filter(|proc| *proc != "-").map(Rc::from),
             length,
             varying: 0,
@@ -416,7 +417,7 @@ impl BaselineReader {
 
     fn end_of_transaction(&mut self) {
         if let Some((client, mut record)) = self.transaction.take() {
-            keys(&mut record, !self.baseline.settings.ignores_identities());
+            set_match_keys(&mut record, !self.baseline.settings.ignores_identities());
             self.baseline.counts.record(&record);
             self.baseline.records.push((client, record));
         }

@@ -7,7 +7,7 @@ use crate::analysis::comparison::difference::DifferenceKind;
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey, Tolerance};
 
 /// The first line of the part.
-pub(super) const PART: &str = "[settings]";
+pub(super) const SETTINGS_HEAD: &str = "[settings]";
 
 /// User settings of a baseline.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,12 +63,12 @@ impl BaselineSettings {
     /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
     pub fn from_text(text: &str) -> Result<Self, BaselineReadError> {
         let mut settings = Self::empty();
-        let lines = (1..).zip(text.lines()).skip_while(|(_, line)| line.trim_end() != PART).skip(1);
+        let lines = (1..).zip(text.lines()).skip_while(|(_, line)| line.trim_end() != SETTINGS_HEAD).skip(1);
         for (number, line) in lines.take_while(|(_, line)| !line.starts_with('[')) {
             let line = line.trim_end();
             let is_again = !line.is_empty() && settings.lines.iter().any(|known| known == line);
             if !is_conflict(line) && !is_again {
-                settings.line(line).map_err(|what| BaselineReadError { line: number, reason: what })?;
+                settings.add_line(line).map_err(|what| BaselineReadError { line: number, reason: what })?;
             }
         }
         while settings.lines.last().is_some_and(String::is_empty) {
@@ -82,7 +82,7 @@ impl BaselineSettings {
     ///
     /// # Errors
     /// Returns an error with the problem and its remedy.
-    pub(super) fn line(&mut self, line: &str) -> Result<(), String> {
+    pub(super) fn add_line(&mut self, line: &str) -> Result<(), String> {
         if line.contains(char::is_control) {
             return Err("a control character; take it out".to_owned());
         }

@@ -68,7 +68,7 @@ fn refused(text: &str) -> String {
 fn checked(text: &str, name: &str) -> Vec<Difference> {
     let mut checking = BaselineCheck::new(read(text).unwrap_or_else(|e| panic!("{e}")), ROOM_BYTES);
     let mut found = Vec::new();
-    let Ok(()) = checking.drive(records(transactions(name)), |difference| {
+    let Ok(()) = checking.run(records(transactions(name)), |difference| {
         found.push(difference);
         Ok::<_, Infallible>(())
     });
@@ -82,7 +82,7 @@ fn a_baseline_that_is_read_is_written_as_it_was() {
         let again = read_again(&baseline);
         assert_eq!(written(&again), written(&baseline), "{name}");
         let places = |baseline: &Baseline| -> Vec<_> {
-            baseline.records.iter().map(|(_, record)| (record.place.call, record.place.reply)).collect()
+            baseline.records.iter().map(|(_, record)| (record.location.call, record.location.reply)).collect()
         };
         assert_eq!(places(&again), places(&baseline), "{name}");
     }
@@ -98,7 +98,7 @@ fn a_path_that_is_read_is_the_field_that_it_was() {
         let entries =
             sections.flat_map(|message| &message.sections).flat_map(|section| section.entries.clone());
         entries
-            .map(|entry| (entry.path.text.clone(), entry.path.field, entry.path.role, entry.datum))
+            .map(|entry| (entry.path.text.clone(), entry.path.field, entry.path.class, entry.datum))
             .collect()
     };
     let (before, after) = (fields(&baseline), fields(&again));
@@ -203,7 +203,7 @@ fn is_different(text: &str, records: &[(ComparisonClient, ComparisonRecord)]) ->
     let mut records = records.iter().cloned();
     let stop = |_| Err(());
     let trace = ComparedCapture { transactions: 37, ..ComparedCapture::default() };
-    checking.drive(|| records.next(), stop).is_err() || checking.finish(&trace, stop).is_err()
+    checking.run(|| records.next(), stop).is_err() || checking.finish(&trace, stop).is_err()
 }
 
 #[test]

@@ -37,7 +37,7 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::settings::PART;
+use super::settings::SETTINGS_HEAD;
 use super::{Baseline, OperationCounts, VERSION};
 use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::difference::DifferenceLocation;
@@ -46,9 +46,9 @@ use crate::analysis::comparison::record::{
 };
 
 /// The beginning of the first line.
-pub(super) const HEAD: &str = "nfsrdma-inspect baseline";
+pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
 /// Minimum number of hash digits in a header name; more are used on a collision.
-const DIGITS: usize = 8;
+const MIN_HASH_DIGITS: usize = 8;
 
 /// The names of headers, by their texts.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl BaselineHeaderNames {
             return;
         }
         let whole = format!("{:032x}", hash(text.as_bytes()));
-        let free = (DIGITS..=whole.len())
+        let free = (MIN_HASH_DIGITS..=whole.len())
             .filter_map(|digits| whole.get(..digits))
             .find(|name| !self.texts.contains_key(*name));
         let name = free.unwrap_or(&whole).to_owned();
@@ -95,10 +95,10 @@ fn entries(section: &RecordSection, text: &mut String) {
 /// # Errors
 /// Returns the first write error.
 pub fn write(to: &mut impl Write, baseline: &Baseline) -> io::Result<()> {
-    writeln!(to, "{HEAD} {VERSION}")?;
+    writeln!(to, "{FORMAT_NAME} {VERSION}")?;
     writeln!(to, "# Written by check --bless. What stands under [settings] is yours, and stays.")?;
     writeln!(to, "# What stands behind # is for people; check holds the capture to everything else.")?;
-    writeln!(to, "\n{PART}")?;
+    writeln!(to, "\n{SETTINGS_HEAD}")?;
     baseline.settings.lines().iter().try_for_each(|line| writeln!(to, "{line}"))?;
     writeln!(to, "[capture]")?;
     for (key, count) in &baseline.counts.capture_counts {
@@ -156,13 +156,13 @@ fn transaction(
         CallDirection::Reverse => "reverse",
     };
     let ComparisonRecord { status, title, .. } = record;
-    writeln!(to, "{} {direction} {status} {title}  # {}", client.address, frames(&record.place, last))?;
+    writeln!(to, "{} {direction} {status} {title}  # {}", client.address, frames(&record.location, last))?;
     for (word, message) in [("call", &record.call), ("reply", &record.reply)] {
         let Some(message) = message else { continue };
         let proc = message.proc.as_deref().unwrap_or("-");
-        let end = match message.end {
-            MessageCompleteness::Whole => "",
-            MessageCompleteness::Cut => " cut",
+        let end = match message.completeness {
+            MessageCompleteness::Complete => "",
+            MessageCompleteness::Truncated => " cut",
             MessageCompleteness::Undecoded => " undecoded",
         };
         writeln!(to, "  {word} {proc} {} {}{end}", message.length, headers.name(message))?;
@@ -232,12 +232,12 @@ mod tests {
         let message = RecordMessage { sections: vec![RecordSection::default()], ..RecordMessage::default() };
         let whole = format!("{:032x}", hash(b""));
         let mut headers = BaselineHeaderNames::default();
-        for digits in [DIGITS, DIGITS + 1] {
+        for digits in [MIN_HASH_DIGITS, MIN_HASH_DIGITS + 1] {
             headers.texts.insert(whole[..digits].to_owned(), format!(" other={digits}"));
         }
         headers.add(&message);
         headers.add(&message);
-        assert_eq!(headers.name(&message), &whole[..DIGITS + 2]);
+        assert_eq!(headers.name(&message), &whole[..MIN_HASH_DIGITS + 2]);
         assert_eq!(headers.texts.len(), 3);
     }
 }

@@ -10,7 +10,11 @@ const MAX_MATRIX_CELLS: usize = 1 << 16;
 
 /// Returns the common subsequence with the largest weight, as pairs of ascending indices. Pairs of weight 0 do not
 /// count.
-pub(super) fn heaviest(a: usize, b: usize, weight: impl Fn(usize, usize) -> u32) -> Vec<(usize, usize)> {
+pub(super) fn heaviest_subsequence(
+    a: usize,
+    b: usize,
+    weight: impl Fn(usize, usize) -> u32,
+) -> Vec<(usize, usize)> {
     // sums[i * (b + 1) + j]: weight of the heaviest common subsequence from i and j on.
     let width = b + 1;
     let mut sums = vec![0u32; (a + 1) * width];
@@ -143,7 +147,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
     pub(super) fn align(&self, is_all: bool, must: bool) -> Option<Alignment> {
         let [a, b] = self.keys.map(<[u64]>::len);
         let mut pairs = Vec::new();
-        self.between((0, 0), (a, b), &mut pairs);
+        self.align_range((0, 0), (a, b), &mut pairs);
         let until = if is_all { (a, b) } else { self.resync_point(&pairs, must)? };
         pairs.retain(|(i, j)| *i < until.0 && *j < until.1);
         let moved = self.moved(&pairs, until);
@@ -155,7 +159,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
     }
 
     /// Aligns the records between two positions.
-    fn between(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
+    fn align_range(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
         let (mut from, mut to) = (from, to);
         // Equal records at both ends need no weights.
         let mut tail = Vec::new();
@@ -172,7 +176,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         let (a, b) = (to.0 - from.0, to.1 - from.1);
         if a > 0 && b > 0 {
             if a.saturating_mul(b) <= MAX_MATRIX_CELLS {
-                let found = heaviest(a, b, |i, j| (self.weight)(from.0 + i, from.1 + j));
+                let found = heaviest_subsequence(a, b, |i, j| (self.weight)(from.0 + i, from.1 + j));
                 pairs.extend(found.into_iter().map(|(i, j)| (from.0 + i, from.1 + j)));
             } else {
                 self.align_at_anchors(from, to, pairs);
@@ -189,17 +193,17 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         if anchors.is_empty() {
             // No anchors: align both halves separately.
             let middle = (from.0.midpoint(to.0), from.1.midpoint(to.1));
-            self.between(from, middle, pairs);
-            self.between(middle, to, pairs);
+            self.align_range(from, middle, pairs);
+            self.align_range(middle, to, pairs);
             return;
         }
         let mut from = from;
         for anchor in anchors {
-            self.between(from, anchor, pairs);
+            self.align_range(from, anchor, pairs);
             pairs.push(anchor);
             from = (anchor.0 + 1, anchor.1 + 1);
         }
-        self.between(from, to, pairs);
+        self.align_range(from, to, pairs);
     }
 
     /// Returns pairs of equal records at different positions, each unpaired or paired with a record that is only
@@ -347,6 +351,6 @@ mod tests {
     #[test]
     fn the_heaviest_row_is_not_always_the_longest() {
         let weights = [[0, 5, 0], [1, 0, 0], [0, 1, 9]];
-        assert_eq!(heaviest(3, 3, |i, j| weights[i][j]), [(0, 1), (2, 2)]);
+        assert_eq!(heaviest_subsequence(3, 3, |i, j| weights[i][j]), [(0, 1), (2, 2)]);
     }
 }

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::{EvictedState, Flow, Transaction, UndecodedReason}
 use super::record::ComparisonRecord;
 
 /// Maximum number of transports and of versions kept; real captures have fewer.
-const KINDS: usize = 16;
+const MAX_NAMES: usize = 16;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ impl ComparedCapture {
         self.incomplete += u64::from(!record.missing.is_empty());
         let mut add = |set: fn(&mut Self) -> &mut BTreeSet<String>, word: String| {
             let set = set(self);
-            if set.len() < KINDS {
+            if set.len() < MAX_NAMES {
                 set.insert(word);
             }
         };

@@ -14,32 +14,32 @@ impl Comparison {
     /// one Call each do not cost a pass each. An unpaired client is one difference, however many records it has.
     pub(super) fn drop_unmatched(&mut self, side: ComparisonSide) {
         let at = side as usize;
-        for lane in 0..self.lanes.len() {
+        for lane in 0..self.queues.len() {
             if !self.has_waiting(side, MAX_WAITING_RECORDS / 2) {
                 return;
             }
-            self.with_lane(lane, |this, lane| {
-                if lane.rows[1 - at].client.is_none() {
-                    let half = lane.rows[at].waiting.len().div_ceil(2);
-                    let records = lane.rows[at].take(half);
+            self.with_queue(lane, |this, lane| {
+                if lane.sides[1 - at].client.is_none() {
+                    let half = lane.sides[at].waiting.len().div_ceil(2);
+                    let records = lane.sides[at].take(half);
                     this.subtract_waiting(at, &records);
-                    lane.rows[at].dropped += records.len() as u64;
+                    lane.sides[at].dropped += records.len() as u64;
                 }
             });
         }
     }
 
     /// Pairs clients that are on one side only: by address, or else in the order in which they appear.
-    pub(super) fn join_lanes(&mut self, is_all: bool) {
+    pub(super) fn pair_clients(&mut self, is_all: bool) {
         let of = |lanes: &[PairingQueue], side: usize| -> Vec<usize> {
-            (0..lanes.len()).filter(|at| lanes[*at].rows[1 - side].client.is_none()).collect()
+            (0..lanes.len()).filter(|at| lanes[*at].sides[1 - side].client.is_none()).collect()
         };
-        let client = |lanes: &[PairingQueue], at: usize, side: usize| lanes[at].rows[side].client.clone();
-        let (mut alone_a, mut alone_b) = (of(&self.lanes, 0), of(&self.lanes, 1));
+        let client = |lanes: &[PairingQueue], at: usize, side: usize| lanes[at].sides[side].client.clone();
+        let (mut alone_a, mut alone_b) = (of(&self.queues, 0), of(&self.queues, 1));
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         alone_a.retain(|a| {
-            let same = client(&self.lanes, *a, 0).and_then(|client| self.clients[1].get(&client).copied());
-            let free = same.filter(|b| self.lanes[*b].rows[0].client.is_none());
+            let same = client(&self.queues, *a, 0).and_then(|client| self.clients[1].get(&client).copied());
+            let free = same.filter(|b| self.queues[*b].sides[0].client.is_none());
             pairs.extend(free.map(|b| (*a, b)));
             free.is_none()
         });
@@ -47,37 +47,40 @@ impl Comparison {
         alone_b.retain(|b| !taken.contains(b));
         // Two decodings of one capture have the same clients.
         let directions = [CallDirection::Forward, CallDirection::Reverse].into_iter();
-        for direction in directions.filter(|_| !self.selection.exact) {
+        for direction in directions.filter(|_| !self.options.exact) {
             let goes = |at: &usize, side: usize| {
-                self.lanes[*at].rows[side].client.as_ref().is_some_and(|client| client.direction == direction)
+                self.queues[*at].sides[side]
+                    .client
+                    .as_ref()
+                    .is_some_and(|client| client.direction == direction)
             };
             let in_a = alone_a.iter().filter(|at| goes(at, 0));
             let in_b = alone_b.iter().filter(|at| goes(at, 1));
             pairs.extend(in_a.copied().zip(in_b.copied()));
         }
         for (a, b) in &pairs {
-            let row = std::mem::take(&mut self.lanes[*b].rows[1]);
-            self.lanes[*a].rows[1] = row;
+            let row = std::mem::take(&mut self.queues[*b].sides[1]);
+            self.queues[*a].sides[1] = row;
         }
         // Above the limit, idle clients are removed; they are added again with their next Call.
         let is_crowded = self.has_too_many_clients() && !is_all;
         let mut told = Vec::new();
-        self.lanes.retain(|lane| {
-            let is_idle = is_crowded && lane.rows.iter().all(PairingQueueSide::is_idle);
-            let is_alone = lane.rows.iter().any(|row| row.client.is_none());
-            let rows = lane.rows.iter().enumerate().filter(|_| is_idle);
+        self.queues.retain(|lane| {
+            let is_idle = is_crowded && lane.sides.iter().all(PairingQueueSide::is_idle);
+            let is_alone = lane.sides.iter().any(|row| row.client.is_none());
+            let rows = lane.sides.iter().enumerate().filter(|_| is_idle);
             told.extend(rows.filter_map(|(side, row)| client_difference(row, side, is_alone)));
-            lane.rows.iter().any(|row| row.client.is_some()) && !is_idle
+            lane.sides.iter().any(|row| row.client.is_some()) && !is_idle
         });
         self.clients.iter_mut().for_each(HashMap::clear);
-        for (at, lane) in self.lanes.iter().enumerate() {
-            for (clients, row) in self.clients.iter_mut().zip(&lane.rows) {
+        for (at, lane) in self.queues.iter().enumerate() {
+            for (clients, row) in self.clients.iter_mut().zip(&lane.sides) {
                 clients.extend(row.client.clone().map(|client| (client, at)));
             }
         }
-        for lane in self.lanes.iter_mut().filter(|_| is_all) {
-            let is_alone = lane.rows.iter().any(|row| row.client.is_none());
-            for (side, row) in lane.rows.iter_mut().enumerate() {
+        for lane in self.queues.iter_mut().filter(|_| is_all) {
+            let is_alone = lane.sides.iter().any(|row| row.client.is_none());
+            for (side, row) in lane.sides.iter_mut().enumerate() {
                 told.extend(client_difference(row, side, is_alone));
                 if is_alone {
                     *row = PairingQueueSide::default();
@@ -97,9 +100,9 @@ fn client_difference(row: &PairingQueueSide, side: usize, is_alone: bool) -> Opt
         (false, dropped) => (dropped, " before the other capture has it"),
     };
     let value = Some(format!("{} with {count} Transactions{when}", client.address));
-    let here = DifferenceSide { place: Some(*place), frame: place.frame(), value };
+    let here = DifferenceSide { location: Some(*place), frame: place.frame(), value };
     let [a, b] =
         if side == 0 { [here, DifferenceSide::default()] } else { [DifferenceSide::default(), here] };
     let (operation, path) = (title.to_string(), String::new());
-    Some(Difference { kind: DifferenceKind::Client, operation, path, field: "", times: 1, a, b })
+    Some(Difference { kind: DifferenceKind::Client, operation, path, field: "", count: 1, a, b })
 }

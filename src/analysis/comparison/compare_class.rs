@@ -103,19 +103,19 @@ pub struct CompareRule {
     /// Filter names of fields, or their prefixes.
     pub fields: &'static [&'static str],
     /// Class of the fields.
-    pub role: CompareClass,
+    pub class: CompareClass,
 }
 
 const fn identity(identity: IdentityType, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, role: CompareClass::Identity(identity) }
+    CompareRule { fields, class: CompareClass::Identity(identity) }
 }
 
 const fn varies(why: &'static str, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, role: CompareClass::Varies(why) }
+    CompareRule { fields, class: CompareClass::Varies(why) }
 }
 
 const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, role: CompareClass::Equal(kind) }
+    CompareRule { fields, class: CompareClass::Equal(kind) }
 }
 
 /// The table. The first rule that matches a field applies.
@@ -231,7 +231,7 @@ pub const RULES: &[CompareRule] = &[
             "nfs.maxrespsizecached4",
             "nfs.rdmachanattrs4",
         ],
-        role: CompareClass::TransportDependent(DifferenceKind::Argument),
+        class: CompareClass::TransportDependent(DifferenceKind::Argument),
     },
     CompareRule {
         fields: &[
@@ -243,7 +243,7 @@ pub const RULES: &[CompareRule] = &[
             "nfs.fattr4.size",
             "nfs.fattr4.numlinks",
         ],
-        role: CompareClass::Racing(DifferenceKind::Result),
+        class: CompareClass::Racing(DifferenceKind::Result),
     },
     equal(
         DifferenceKind::Status,
@@ -327,7 +327,7 @@ pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionField> 
 }
 
 /// Returns `true` if a pattern of the table, or of an option, matches a field.
-pub(super) fn covers(pattern: &str, field: &str) -> bool {
+pub(super) fn pattern_covers(pattern: &str, field: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => field.starts_with(start),
         None => pattern == field,
@@ -347,14 +347,14 @@ fn is_set_time(field: &str, above: &str) -> bool {
 }
 
 /// Returns the class of a field from its filter name, the RFC names above it, and the message that contains it.
-pub fn role_of(field: &str, above: &str, is_call: bool) -> CompareClass {
+pub fn class_of_field(field: &str, above: &str, is_call: bool) -> CompareClass {
     if is_call && is_set_time(field, above) {
         return CompareClass::Equal(DifferenceKind::Argument);
     }
     let rule = INDEX.first(field).and_then(|at| RULES.get(at));
     rule.map_or(
         CompareClass::Equal(if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }),
-        |rule| rule.role,
+        |rule| rule.class,
     )
 }
 
@@ -400,13 +400,19 @@ mod tests {
 
     #[test]
     fn a_field_that_nobody_thought_of_must_be_equal() {
-        assert_eq!(role_of("nfs.something_new", "", true), CompareClass::Equal(DifferenceKind::Argument));
-        assert_eq!(role_of("nfs.something_new", "", false), CompareClass::Equal(DifferenceKind::Result));
+        assert_eq!(
+            class_of_field("nfs.something_new", "", true),
+            CompareClass::Equal(DifferenceKind::Argument)
+        );
+        assert_eq!(
+            class_of_field("nfs.something_new", "", false),
+            CompareClass::Equal(DifferenceKind::Result)
+        );
     }
 
     #[test]
     fn a_time_that_a_call_sets_is_an_argument_and_one_of_a_clock_is_not() {
-        let of = |above, is_call| role_of("nfs.nfstime4.seconds", above, is_call);
+        let of = |above, is_call| class_of_field("nfs.nfstime4.seconds", above, is_call);
         assert_eq!(
             of("obj_attributes.time_modify_set.time", true),
             CompareClass::Equal(DifferenceKind::Argument)
@@ -414,7 +420,7 @@ mod tests {
         assert!(matches!(of("obj_attributes.time_modify_set.time", false), CompareClass::Varies(_)));
         assert!(matches!(of("obj_attributes.time_deleg_modify", true), CompareClass::Varies(_)));
         assert_eq!(
-            role_of("nfs.timeval.seconds", "attributes.mtime", true),
+            class_of_field("nfs.timeval.seconds", "attributes.mtime", true),
             CompareClass::Equal(DifferenceKind::Argument)
         );
     }
@@ -429,15 +435,22 @@ mod tests {
 
     #[test]
     fn a_pattern_covers_what_begins_with_it() {
-        assert!(matches!(role_of("nfs.nfstime4.seconds", "", false), CompareClass::Varies("a time")));
-        assert_eq!(role_of("nfs.count3_maxcount", "", true), CompareClass::Equal(DifferenceKind::Count));
-        assert_eq!(role_of("nfs.count3_maxcount", "", false), CompareClass::Equal(DifferenceKind::Count));
+        assert!(matches!(class_of_field("nfs.nfstime4.seconds", "", false), CompareClass::Varies("a time")));
+        assert_eq!(
+            class_of_field("nfs.count3_maxcount", "", true),
+            CompareClass::Equal(DifferenceKind::Count)
+        );
+        assert_eq!(
+            class_of_field("nfs.count3_maxcount", "", false),
+            CompareClass::Equal(DifferenceKind::Count)
+        );
     }
 
     #[test]
     fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
         for entry in crate::filter::catalog::Catalog::new().iter() {
-            let is_about = |rule: &CompareRule| rule.fields.iter().any(|pattern| covers(pattern, entry.name));
+            let is_about =
+                |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
             assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
         }
     }
@@ -445,7 +458,7 @@ mod tests {
     #[test]
     fn every_line_of_the_table_names_a_field_that_there_is() {
         let catalog = crate::filter::catalog::Catalog::new();
-        let is_there = |pattern: &str| catalog.iter().any(|entry| covers(pattern, entry.name));
+        let is_there = |pattern: &str| catalog.iter().any(|entry| pattern_covers(pattern, entry.name));
         let patterns = RULES.iter().flat_map(|rule| rule.fields);
         assert_eq!(patterns.filter(|pattern| !is_there(pattern)).collect::<Vec<_>>(), [&""; 0]);
     }
@@ -457,7 +470,7 @@ mod tests {
             let missing: Vec<_> =
                 rule.fields.iter().filter(|field| !document.contains(&format!("`{field}`"))).collect();
             assert!(missing.is_empty(), "{missing:?}");
-            match rule.role {
+            match rule.class {
                 CompareClass::Varies(why) => assert!(document.contains(why), "{why}"),
                 CompareClass::Identity(identity) => {
                     assert!(document.contains(identity.name()), "{identity:?}")
@@ -478,7 +491,8 @@ mod tests {
     fn the_first_line_that_covers_a_field_counts() {
         let catalog = crate::filter::catalog::Catalog::new();
         for entry in catalog.iter() {
-            let is_about = |rule: &CompareRule| rule.fields.iter().any(|pattern| covers(pattern, entry.name));
+            let is_about =
+                |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
             assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
         }
     }
@@ -488,7 +502,8 @@ mod tests {
         for (at, rule) in RULES.iter().enumerate() {
             for pattern in rule.fields {
                 let name = pattern.trim_end_matches('*');
-                let first = RULES.iter().position(|rule| rule.fields.iter().any(|other| covers(other, name)));
+                let first =
+                    RULES.iter().position(|rule| rule.fields.iter().any(|other| pattern_covers(other, name)));
                 assert_eq!(first, Some(at), "{pattern}");
             }
         }

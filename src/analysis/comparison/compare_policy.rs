@@ -67,7 +67,7 @@ impl ComparePolicy {
         b: &RecordValue,
     ) -> FieldTreatment {
         let is_list = a.is_fold() && b.is_fold();
-        let kind = match path.role {
+        let kind = match path.class {
             CompareClass::Varies(_) if self.is_strict => Self::default_kind(is_call),
             CompareClass::Varies(_) => return FieldTreatment::Ignored,
             // The identities of a long list are only one hash, which differs in another run.
@@ -91,7 +91,7 @@ impl ComparePolicy {
 
     /// Returns the treatment of a field that one record alone has.
     pub(super) fn treatment_of_one(&self, path: &FieldPath, is_call: bool) -> FieldTreatment {
-        let kind = match path.role {
+        let kind = match path.class {
             CompareClass::Varies(_) if !self.is_strict => return FieldTreatment::Ignored,
             CompareClass::Varies(_) => Self::default_kind(is_call),
             CompareClass::Identity(_) => DifferenceKind::Identity,

@@ -112,7 +112,7 @@ impl DifferenceLocation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DifferenceSide {
     /// Location; `None` if this side has nothing.
-    pub place: Option<DifferenceLocation>,
+    pub location: Option<DifferenceLocation>,
     /// The frame of the Call or of the Reply that contains the value.
     pub frame: Option<FrameNumber>,
     /// The value on this side.
@@ -133,7 +133,7 @@ pub struct Difference {
     pub field: &'static str,
     /// Number of times this field differs in this Transaction (lists repeat fields); for an identity, number of times
     /// the two names occur as a pair.
-    pub times: u64,
+    pub count: u64,
     /// Side A.
     pub a: DifferenceSide,
     /// Side B.
@@ -142,7 +142,7 @@ pub struct Difference {
 
 impl Difference {
     /// Returns the sort key: the frame of A, or else of B; then the frame of B, and the kind.
-    pub fn order(&self) -> (Option<u64>, Option<u64>, DifferenceKind) {
+    pub fn sort_key(&self) -> (Option<u64>, Option<u64>, DifferenceKind) {
         let [a, b] = [&self.a, &self.b].map(|half| half.frame.map(|frame| frame.0));
         (a.or(b), b, self.kind)
     }

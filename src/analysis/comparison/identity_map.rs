@@ -15,9 +15,9 @@ use super::difference::{Difference, DifferenceKind, DifferenceLocation, Differen
 use super::record::{FieldPath, RecordValue, hash};
 
 /// Maximum number of entries per generation. Two generations are kept, so that the least recently used entries go.
-const GENERATION: usize = 1 << 17;
+const GENERATION_CAPACITY: usize = 1 << 17;
 /// Maximum number of contradicting pairs that are not reported yet.
-const DISPUTES: usize = 1 << 14;
+const MAX_DISPUTES: usize = 1 << 14;
 
 /// A name of an identity on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ impl<K: Copy + Eq + Hash, V> TwoGenerationMap<K, V> {
     }
 
     pub(super) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= GENERATION {
+        if self.young.len() >= GENERATION_CAPACITY {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(key, value);
@@ -125,7 +125,7 @@ pub struct IdentityMap {
     /// By the name of A.
     pairs: TwoGenerationMap<IdentityName, IdentityPair>,
     /// The name of A, by the name of B.
-    back: TwoGenerationMap<IdentityName, IdentityName>,
+    a_by_b: TwoGenerationMap<IdentityName, IdentityName>,
     /// Pairs that contradict them.
     disputes: HashMap<(IdentityName, IdentityName), IdentityLink>,
     count: u64,
@@ -135,12 +135,12 @@ pub struct IdentityMap {
 impl IdentityMap {
     /// Returns the number that both names of a pair share; 0 if the name is unpaired. `side` is 0 for A and 1 for B.
     pub fn number(&mut self, side: usize, name: IdentityName) -> u64 {
-        let of_a = if side == 0 { Some(name) } else { self.back.get(name).copied() };
+        let of_a = if side == 0 { Some(name) } else { self.a_by_b.get(name).copied() };
         of_a.and_then(|name| self.pairs.get(name)).map_or(0, |pair| pair.number)
     }
 
     /// Records two names at the same position.
-    pub fn pair(&mut self, a: IdentityName, b: IdentityName, sighting: impl FnOnce() -> FirstPairing) {
+    pub fn record_pair(&mut self, a: IdentityName, b: IdentityName, sighting: impl FnOnce() -> FirstPairing) {
         if let Some(pair) = self.pairs.get(a)
             && pair.other == b
         {
@@ -158,7 +158,7 @@ impl IdentityMap {
                     self.insert_pair(a, b, link);
                     return;
                 }
-                if self.disputes.len() >= DISPUTES {
+                if self.disputes.len() >= MAX_DISPUTES {
                     self.resolve_disputes();
                 }
                 self.disputes.insert((a, b), link);
@@ -176,22 +176,22 @@ impl IdentityMap {
     /// Returns the larger count of the pairs that contain one of these names.
     fn count_of(&mut self, a: IdentityName, b: IdentityName) -> u64 {
         let of_a = self.pairs.get(a).map_or(0, |pair| pair.link.count);
-        let other = self.back.get(b).copied();
+        let other = self.a_by_b.get(b).copied();
         of_a.max(other.and_then(|other| self.pairs.get(other)).map_or(0, |pair| pair.link.count))
     }
 
     fn insert_pair(&mut self, a: IdentityName, b: IdentityName, link: IdentityLink) {
         self.count += 1;
         self.pairs.insert(a, IdentityPair { other: b, number: self.count, link });
-        self.back.insert(b, a);
+        self.a_by_b.insert(b, a);
     }
 
     /// Dissolves the pairs that contain these names, and keeps them as disputes of the better pair.
     fn dissolve_pairs(&mut self, a: IdentityName, b: IdentityName) {
-        let other = self.back.remove(b);
+        let other = self.a_by_b.remove(b);
         for name in [Some(a), other].into_iter().flatten() {
             if let Some(pair) = self.pairs.remove(name) {
-                self.back.remove(pair.other);
+                self.a_by_b.remove(pair.other);
                 self.disputes.insert((name, pair.other), pair.link);
             }
         }
@@ -209,7 +209,7 @@ impl IdentityMap {
                 self.insert_pair(a, b, link);
                 continue;
             }
-            let other = self.back.get(b).copied();
+            let other = self.a_by_b.get(b).copied();
             let of_a = self.pairs.get(a).map(|pair| pair.link.first.frames);
             let of_b = other.and_then(|other| self.pairs.get(other)).map(|pair| pair.link.first.frames);
             let since = [of_a.or(of_b).and_then(|[a, _]| a), of_b.or(of_a).and_then(|[_, b]| b)];
@@ -238,7 +238,7 @@ fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference
             },
         ];
         DifferenceSide {
-            place: places.get(at).copied(),
+            location: places.get(at).copied(),
             frame: frames.get(at).copied().flatten(),
             value: Some(format!("{} {value}{since}", identity.name())),
         }
@@ -249,7 +249,7 @@ fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference
         operation: operation.to_string(),
         path: format!("{section}{dot}{}", path.text),
         field: path.field,
-        times: link.count,
+        count: link.count,
         a: half(0),
         b: half(1),
     }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     fn see(renaming: &mut IdentityMap, at: u64, a: &str, b: &str) {
-        renaming.pair(name(a), name(b), || FirstPairing {
+        renaming.record_pair(name(a), name(b), || FirstPairing {
             operation: "NFS 3 LOOKUP".into(),
             section: "LOOKUP".into(),
             path: Rc::new(FieldPath::new(
@@ -331,11 +331,11 @@ mod tests {
     fn what_contradicts_is_bounded() {
         let mut renaming = IdentityMap::default();
         (0..3).for_each(|_| see(&mut renaming, 1, "a", "x"));
-        for at in 0..3 * DISPUTES as u64 {
+        for at in 0..3 * MAX_DISPUTES as u64 {
             see(&mut renaming, at, "a", &format!("y{at}"));
-            assert!(renaming.disputes.len() <= DISPUTES);
+            assert!(renaming.disputes.len() <= MAX_DISPUTES);
         }
-        assert_eq!(renaming.take_differences(true).len(), 3 * DISPUTES);
+        assert_eq!(renaming.take_differences(true).len(), 3 * MAX_DISPUTES);
     }
 
     #[test]

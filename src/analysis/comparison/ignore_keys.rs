@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use nfsrdma_dissectors::field::registry::DecodeLayer;
 use nfsrdma_dissectors::nfs::{Procedure, procedure_name};
 
-use super::compare_class::covers;
+use super::compare_class::pattern_covers;
 use super::difference::DifferenceKind;
 use crate::filter::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType, nearest};
 use crate::filter::proposal;
@@ -60,10 +60,10 @@ pub(super) fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// # Errors
 /// Returns an error with the problem and a proposal.
 pub(super) fn field(pattern: &str) -> Result<(), String> {
-    if fields().any(|field| covers(pattern, field)) {
+    if fields().any(|field| pattern_covers(pattern, field)) {
         return Ok(());
     }
-    if Catalog::shared().iter().any(|entry| covers(pattern, entry.name)) {
+    if Catalog::shared().iter().any(|entry| pattern_covers(pattern, entry.name)) {
         return Err(format!(
             "{pattern} is no field of RPC-over-RDMA, of RPC or of a procedure, and is not compared"
         ));

@@ -6,7 +6,7 @@ use super::record_comparison::{PairComparison, RecordComparer};
 
 impl RecordComparer<'_> {
     /// Compares the inline lengths.
-    pub(super) fn lengths(
+    pub(super) fn compare_lengths(
         &self,
         found: &mut PairComparison<'_>,
         is_call: bool,
@@ -15,7 +15,7 @@ impl RecordComparer<'_> {
     ) {
         if a.proc != b.proc {
             let word = |message: &RecordMessage| message.proc.as_deref().unwrap_or("-").to_owned();
-            found.length(DifferenceKind::ChunkKind, is_call, String::new(), word(a), word(b));
+            found.add_length_difference(DifferenceKind::ChunkKind, is_call, String::new(), word(a), word(b));
             return;
         }
         let fixed = |message: &RecordMessage| {
@@ -27,32 +27,38 @@ impl RecordComparer<'_> {
             }
         };
         // Fields that differ explain different lengths.
-        if found.is_explained(is_call) && !found.policy.is_strict
-            || a.end == MessageCompleteness::Undecoded
+        if found.has_field_difference(is_call) && !found.policy.is_strict
+            || a.completeness == MessageCompleteness::Undecoded
             || fixed(a) == fixed(b)
         {
             return;
         }
-        if !self.selection.tolerates_length(DifferenceKind::Inline, fixed(a), fixed(b)) {
-            found.length(DifferenceKind::Inline, is_call, String::new(), a.length, b.length);
+        if !self.options.tolerates_length(DifferenceKind::Inline, fixed(a), fixed(b)) {
+            found.add_length_difference(DifferenceKind::Inline, is_call, String::new(), a.length, b.length);
         }
     }
 
     /// Compares the chunks and their lengths.
-    pub(super) fn chunks(&self, found: &mut PairComparison<'_>) {
+    pub(super) fn compare_chunks(&self, found: &mut PairComparison<'_>) {
         let (a, b) = (found.a, found.b);
         let letters = |record: &ComparisonRecord| -> String {
             let letters: String = record.chunks.iter().map(|chunk| chunk.kind.letter()).collect();
             if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
         };
         if letters(a) != letters(b) {
-            found.length(DifferenceKind::ChunkKind, true, String::new(), letters(a), letters(b));
+            found.add_length_difference(
+                DifferenceKind::ChunkKind,
+                true,
+                String::new(),
+                letters(a),
+                letters(b),
+            );
             return;
         }
         let has_replies = a.reply.is_some() && b.reply.is_some();
-        let is_reply_explained = found.is_explained(false);
+        let is_reply_explained = found.has_field_difference(false);
         // A failed operation returns no data.
-        let has_other_status = found.has_other_status() && !found.policy.is_strict;
+        let has_other_status = found.has_status_difference() && !found.policy.is_strict;
         for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
             let path = format!("chunk {at} ({})", one.kind.letter());
             let position = |chunk: &RecordChunk| match chunk.kind {
@@ -63,7 +69,7 @@ impl RecordComparer<'_> {
                 _ => 0,
             };
             if position(one) != position(other) {
-                found.length(
+                found.add_length_difference(
                     DifferenceKind::ChunkShape,
                     true,
                     path.clone() + " position",
@@ -73,7 +79,7 @@ impl RecordComparer<'_> {
             }
             if one.segments.len() != other.segments.len() {
                 let (of_a, of_b) = (one.segments.len(), other.segments.len());
-                found.length(DifferenceKind::ChunkShape, true, path + " segments", of_a, of_b);
+                found.add_length_difference(DifferenceKind::ChunkShape, true, path + " segments", of_a, of_b);
                 continue;
             }
             // The length of a whole message in a chunk depends on its names, and it fills the segments in order.
@@ -97,9 +103,15 @@ impl RecordComparer<'_> {
                 let (length, against) = (segment.length, opposite.length);
                 if length != against
                     && !is_same_call
-                    && !self.selection.tolerates_length(DifferenceKind::ChunkLength, length, against)
+                    && !self.options.tolerates_length(DifferenceKind::ChunkLength, length, against)
                 {
-                    found.length(DifferenceKind::ChunkLength, true, path.clone(), length, against);
+                    found.add_length_difference(
+                        DifferenceKind::ChunkLength,
+                        true,
+                        path.clone(),
+                        length,
+                        against,
+                    );
                 }
                 let (Some(bytes), Some(answer)) = (segment.returned, opposite.returned) else { continue };
                 if has_replies
@@ -107,9 +119,9 @@ impl RecordComparer<'_> {
                     && bytes != answer
                     && !is_explained
                     && !is_same_reply
-                    && !self.selection.tolerates_length(DifferenceKind::ChunkBytes, bytes, answer)
+                    && !self.options.tolerates_length(DifferenceKind::ChunkBytes, bytes, answer)
                 {
-                    found.length(DifferenceKind::ChunkBytes, false, path, bytes, answer);
+                    found.add_length_difference(DifferenceKind::ChunkBytes, false, path, bytes, answer);
                 }
             }
         }

@@ -22,7 +22,7 @@ impl<'e> ComparisonListing<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
     pub(super) fn find(entries: &[&'e RecordField]) -> Option<Self> {
         let is_name = |entry: &&&RecordField| {
-            entry.path.role == CompareClass::Equal(DifferenceKind::Name)
+            entry.path.class == CompareClass::Equal(DifferenceKind::Name)
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
         };
         let name = entries.iter().find(is_name)?;
@@ -56,7 +56,7 @@ impl<'e> ComparisonListing<'e> {
     }
 
     /// Matches the entries of both listings.
-    pub(super) fn along(&self, other: &Self) -> Vec<ListingMatch<'e>> {
+    pub(super) fn match_entries(&self, other: &Self) -> Vec<ListingMatch<'e>> {
         let keys = |listing: &Self| -> Vec<u64> {
             listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
         };
@@ -75,10 +75,14 @@ impl<'e> ComparisonListing<'e> {
             let new: Vec<usize> = (from.1..to.1).filter(|at| place(&in_a, &keys_b, *at).is_none()).collect();
             let both = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
             if gone.len() == new.len() {
-                met.extend(gone.iter().zip(&new).filter_map(both).map(|(a, b)| ListingMatch::Both(a, b)));
+                met.extend(gone.iter().zip(&new).filter_map(both).map(|(a, b)| ListingMatch::Pair(a, b)));
             } else {
-                met.extend(gone.iter().filter_map(|at| Some(ListingMatch::A(self.names.get(*at).copied()?))));
-                met.extend(new.iter().filter_map(|at| Some(ListingMatch::B(other.names.get(*at).copied()?))));
+                met.extend(
+                    gone.iter().filter_map(|at| Some(ListingMatch::OnlyInA(self.names.get(*at).copied()?))),
+                );
+                met.extend(
+                    new.iter().filter_map(|at| Some(ListingMatch::OnlyInB(other.names.get(*at).copied()?))),
+                );
             }
             // Names at a different position in the other listing.
             for at in from.0..to.0 {
@@ -86,7 +90,7 @@ impl<'e> ComparisonListing<'e> {
                     met.push(ListingMatch::Moved(name, at, place));
                 }
             }
-            met.extend(both((&to.0, &to.1)).map(|(a, b)| ListingMatch::Both(a, b)));
+            met.extend(both((&to.0, &to.1)).map(|(a, b)| ListingMatch::Pair(a, b)));
             from = (to.0 + 1, to.1 + 1);
         }
         met
@@ -101,11 +105,11 @@ impl<'e> ComparisonListing<'e> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ListingMatch<'e> {
     /// The fields of an entry of A and of its partner of B.
-    Both(Range<usize>, Range<usize>),
+    Pair(Range<usize>, Range<usize>),
     /// An entry in A only.
-    A(&'e RecordValue),
+    OnlyInA(&'e RecordValue),
     /// An entry in B only.
-    B(&'e RecordValue),
+    OnlyInB(&'e RecordValue),
     /// An entry at another index on B; indices count from 0.
     Moved(&'e RecordValue, usize, usize),
 }
@@ -141,12 +145,12 @@ mod tests {
         let (of_a, of_b) = (ComparisonListing::find(&a).unwrap(), ComparisonListing::find(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
         let word = |met: ListingMatch<'_>| match met {
-            ListingMatch::Both(a, b) => format!("{}={}", a.start / 2, b.start / 2),
-            ListingMatch::A(name) => format!("-{name}"),
-            ListingMatch::B(name) => format!("+{name}"),
+            ListingMatch::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),
+            ListingMatch::OnlyInA(name) => format!("-{name}"),
+            ListingMatch::OnlyInB(name) => format!("+{name}"),
             ListingMatch::Moved(name, from, to) => format!("{name} {from}>{to}"),
         };
-        of_a.along(&of_b).into_iter().map(word).collect()
+        of_a.match_entries(&of_b).into_iter().map(word).collect()
     }
 
     #[test]

@@ -13,7 +13,7 @@ impl Comparison {
     ///
     /// # Errors
     /// Returns the first error of `tell`, which ends the comparison.
-    pub fn drive<E>(
+    pub fn run<E>(
         &mut self,
         mut next: impl FnMut(ComparisonSide) -> Option<(ComparisonClient, ComparisonRecord)>,
         mut tell: impl FnMut(Difference) -> Result<(), E>,
@@ -29,14 +29,14 @@ impl Comparison {
                 }
             }
             self.advance(are_over);
-            self.take().into_iter().try_for_each(&mut tell)?;
+            self.take_differences().into_iter().try_for_each(&mut tell)?;
         }
         self.finish();
-        self.take().into_iter().try_for_each(tell)
+        self.take_differences().into_iter().try_for_each(tell)
     }
 
     /// Takes the differences found since the last call, sorted by frame.
-    pub fn take(&mut self) -> Vec<Difference> {
+    pub fn take_differences(&mut self) -> Vec<Difference> {
         self.sort();
         std::mem::take(&mut self.differences)
     }

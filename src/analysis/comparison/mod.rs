@@ -54,7 +54,7 @@ pub const MAX_WAITING_RECORDS: usize = 16_384;
 /// Maximum number of clients kept without waiting records.
 const MAX_IDLE_CLIENTS: usize = 16_384;
 /// Approximate memory of a client without waiting records, in bytes.
-const LANE_BYTES: usize = 1_024;
+const IDLE_CLIENT_BYTES: usize = 1_024;
 /// Maximum number of operations that are counted separately.
 const OPERATIONS: usize = 1_024;
 
@@ -92,22 +92,22 @@ pub struct OperationSideCounts {
 /// Comparison of two captures.
 #[derive(Debug)]
 pub struct Comparison {
-    selection: ComparisonOptions,
-    renaming: IdentityMap,
+    options: ComparisonOptions,
+    identities: IdentityMap,
     /// Origins of the filehandles of each side.
     origins: [FilehandleOrigins; 2],
-    lanes: Vec<PairingQueue>,
+    queues: Vec<PairingQueue>,
     /// Queue of each client, by side.
     clients: [HashMap<ComparisonClient, usize>; 2],
     waiting: [usize; 2],
     waiting_bytes: [usize; 2],
     /// Memory limit of waiting records and clients, in bytes.
-    room_bytes: usize,
+    limit_bytes: usize,
     /// Number of records without partners, of all queues.
     unpaired_count: usize,
     /// The differences with the lowest frames, up to `most`.
     differences: Vec<Difference>,
-    most: usize,
+    max_differences: usize,
     counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences that the options exclude.
     filtered: u64,
@@ -125,17 +125,17 @@ impl Comparison {
     /// Creates a comparison with at most `most` differences and `room_bytes` bytes of waiting records and clients.
     pub fn new(selection: ComparisonOptions, most: usize, room_bytes: usize) -> Self {
         Self {
-            room_bytes,
-            selection,
-            renaming: IdentityMap::default(),
+            limit_bytes: room_bytes,
+            options: selection,
+            identities: IdentityMap::default(),
             origins: Default::default(),
-            lanes: Vec::new(),
+            queues: Vec::new(),
             clients: Default::default(),
             unpaired_count: 0,
             waiting: [0; 2],
             waiting_bytes: [0; 2],
             differences: Vec::new(),
-            most: most.max(1),
+            max_differences: most.max(1),
             counts: BTreeMap::new(),
             filtered: 0,
             operation_counts: BTreeMap::new(),
@@ -152,21 +152,21 @@ impl Comparison {
     pub fn push(&mut self, side: ComparisonSide, client: ComparisonClient, record: ComparisonRecord) {
         let at = side as usize;
         self.waiting[at] += 1;
-        self.waiting_bytes[at] += record.size();
-        let name = self.mix_name(&record.class);
+        self.waiting_bytes[at] += record.memory_bytes();
+        let name = self.counted_name(&record.class);
         self.operation_counts.entry(name).or_default().counts[at] += 1;
         let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
             let mut lane = PairingQueue::default();
-            lane.rows[at].client = Some(client.clone());
-            self.lanes.push(lane);
-            self.lanes.len() - 1
+            lane.sides[at].client = Some(client.clone());
+            self.queues.push(lane);
+            self.queues.len() - 1
         });
         let key = self.origins[at].key(&record);
-        self.lanes[lane].rows[at].push(WaitingRecord { record, key, pairs: 0 });
+        self.queues[lane].sides[at].push(WaitingRecord { record, key, pairs: 0 });
     }
 
     /// Limits the number of names: a malformed capture can have any number of operations.
-    fn mix_name(&self, class: &Rc<str>) -> Rc<str> {
+    fn counted_name(&self, class: &Rc<str>) -> Rc<str> {
         if self.operation_counts.contains_key(class) || self.operation_counts.len() < OPERATIONS {
             Rc::clone(class)
         } else {
@@ -185,9 +185,9 @@ impl Comparison {
         if are_over == [true; 2] {
             return;
         }
-        self.join_lanes(false);
-        for at in 0..self.lanes.len() {
-            self.with_lane(at, |this, lane| this.match_queue(lane, PairingUrgency::Steady));
+        self.pair_clients(false);
+        for at in 0..self.queues.len() {
+            self.with_queue(at, |this, lane| this.match_queue(lane, PairingUrgency::Steady));
         }
         for side in [ComparisonSide::A, ComparisonSide::B]
             .into_iter()
@@ -202,22 +202,22 @@ impl Comparison {
             if !self.is_full(MAX_WAITING_RECORDS) {
                 return;
             }
-            for at in 0..self.lanes.len() {
+            for at in 0..self.queues.len() {
                 if self.is_full(MAX_WAITING_RECORDS / 2) {
-                    self.with_lane(at, |this, lane| this.match_queue(lane, pace));
+                    self.with_queue(at, |this, lane| this.match_queue(lane, pace));
                 }
             }
         }
     }
 
-    fn with_lane(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut PairingQueue)) {
+    fn with_queue(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut PairingQueue)) {
         #[cfg(test)]
         {
             self.visited += 1;
         }
-        let Some(mut lane) = self.lanes.get_mut(at).map(std::mem::take) else { return };
+        let Some(mut lane) = self.queues.get_mut(at).map(std::mem::take) else { return };
         work(self, &mut lane);
-        self.lanes[at] = lane;
+        self.queues[at] = lane;
     }
 
     /// Returns `true` if this many records wait on either side, or as many bytes in proportion.
@@ -230,13 +230,13 @@ impl Comparison {
         let at = side as usize;
         // Each side has three eighths of the memory, and clients the rest.
         self.waiting[at] >= records
-            || self.waiting_bytes[at] >= self.room_bytes / 8 * 3 / MAX_WAITING_RECORDS * records
+            || self.waiting_bytes[at] >= self.limit_bytes / 8 * 3 / MAX_WAITING_RECORDS * records
     }
 
     /// Returns `true` if there are too many clients. A pass over all of them must free about as many records, so that
     /// the limit scales with the memory.
     fn has_too_many_clients(&self) -> bool {
-        self.lanes.len() > MAX_IDLE_CLIENTS.min(self.room_bytes / 4 / LANE_BYTES)
+        self.queues.len() > MAX_IDLE_CLIENTS.min(self.limit_bytes / 4 / IDLE_CLIENT_BYTES)
     }
 
     /// Limits the number of records without partners that wait for a late one.
@@ -244,7 +244,7 @@ impl Comparison {
         let across = differs_in_rdma(lane);
         for side in 0..2 {
             while self.unpaired_count > MAX_UNPAIRED
-                && let Some(waiting) = lane.rows[side].unpaired.pop_front()
+                && let Some(waiting) = lane.sides[side].unpaired.pop_front()
             {
                 self.unpaired_count -= 1;
                 self.report_unpaired(&waiting.record, side, across);
@@ -254,8 +254,8 @@ impl Comparison {
 
     /// Finishes the comparison at the end of both captures.
     pub fn finish(&mut self) {
-        self.join_lanes(true);
-        for mut lane in std::mem::take(&mut self.lanes) {
+        self.pair_clients(true);
+        for mut lane in std::mem::take(&mut self.queues) {
             self.match_queue(&mut lane, PairingUrgency::Last);
             self.finish_queue(&mut lane);
         }
@@ -271,7 +271,7 @@ impl Comparison {
         differences: &mut Vec<Difference>,
         difference: Difference,
     ) -> bool {
-        if !selection.counts(&difference) {
+        if !selection.includes(&difference) {
             return false;
         }
         *counts.entry(difference.kind).or_default() += 1;
@@ -284,28 +284,28 @@ impl Comparison {
 
     fn report(&mut self, difference: Difference) {
         let (counts, mix) = (&mut self.counts, &mut self.operation_counts);
-        let is_told = Self::add_difference(&self.selection, counts, mix, &mut self.differences, difference);
+        let is_told = Self::add_difference(&self.options, counts, mix, &mut self.differences, difference);
         self.filtered += u64::from(!is_told);
-        if self.differences.len() >= self.most.saturating_mul(2).max(1024) {
+        if self.differences.len() >= self.max_differences.saturating_mul(2).max(1024) {
             self.sort();
         }
     }
 
     /// Sorts the differences, and keeps the first.
     fn sort(&mut self) {
-        self.differences.sort_by_key(Difference::order);
-        self.differences.truncate(self.most);
+        self.differences.sort_by_key(Difference::sort_key);
+        self.differences.truncate(self.max_differences);
     }
 
     fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, is_across: bool) {
         self.pairs += 1;
-        if is_across && a.is_set_up && !a.is_null {
+        if is_across && a.is_connection_setup && !a.is_null {
             self.setup_calls += 1;
             return;
         }
         let differences = RecordComparer {
-            selection: &self.selection,
-            renaming: &mut self.renaming,
+            options: &self.options,
+            identities: &mut self.identities,
             compared: &mut self.compared,
         }
         .compare(a, b);
@@ -317,32 +317,32 @@ impl Comparison {
 
     /// Reports wrong pairs of names, which are known later than the records.
     fn report_identity_differences(&mut self, is_last: bool) {
-        for difference in self.renaming.take_differences(is_last) {
+        for difference in self.identities.take_differences(is_last) {
             self.report(difference);
         }
     }
 
     fn subtract_waiting(&mut self, side: usize, records: &[WaitingRecord]) {
         self.waiting[side] -= records.len();
-        let bytes = records.iter().map(|waiting| waiting.record.size()).sum();
+        let bytes = records.iter().map(|waiting| waiting.record.memory_bytes()).sum();
         self.waiting_bytes[side] = self.waiting_bytes[side].saturating_sub(bytes);
     }
 
     /// Reports a record on one side only.
     fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
         // The number of connection attempts is up to the transport.
-        if is_across && record.is_set_up {
+        if is_across && record.is_connection_setup {
             self.setup_calls += 1;
             return;
         }
-        let here = difference_side(record, true, Some(record.about()));
+        let here = difference_side(record, true, Some(record.summary()));
         let (kind, a, b) = if side == 0 {
             (DifferenceKind::Missing, here, DifferenceSide::default())
         } else {
             (DifferenceKind::Extra, DifferenceSide::default(), here)
         };
         let operation = record.title.to_string();
-        self.report(Difference { kind, operation, path: String::new(), field: "", times: 1, a, b });
+        self.report(Difference { kind, operation, path: String::new(), field: "", count: 1, a, b });
     }
 
     /// Reports a difference of the whole captures.
@@ -353,13 +353,13 @@ impl Comparison {
         a: impl ToString,
         b: impl ToString,
     ) {
-        let side = |value: String| DifferenceSide { place: None, frame: None, value: Some(value) };
+        let side = |value: String| DifferenceSide { location: None, frame: None, value: Some(value) };
         self.report(Difference {
             kind,
             operation: "capture".to_owned(),
             path: what.to_owned(),
             field: "",
-            times: 1,
+            count: 1,
             a: side(a.to_string()),
             b: side(b.to_string()),
         });
@@ -367,10 +367,10 @@ impl Comparison {
 
     /// Returns `true` if two counts of the whole captures are within their tolerance.
     pub fn tolerates(&self, key: &str, a: u64, b: u64) -> bool {
-        self.selection
+        self.options
             .tolerances
             .iter()
-            .any(|tolerance| tolerance.fields == key && tolerance.most.allows(a, b))
+            .any(|tolerance| tolerance.fields == key && tolerance.max_difference.allows(a, b))
     }
 
     /// Returns the number of differences excluded by `--ignore`, `--only` or the settings of a baseline.
@@ -431,8 +431,8 @@ pub(crate) fn class(title: &str) -> String {
 /// Returns `true` if exactly one side of a queue uses RDMA.
 fn differs_in_rdma(lane: &PairingQueue) -> bool {
     let is_rdma = |side: usize| {
-        let row = &lane.rows[side];
+        let row = &lane.sides[side];
         row.is_rdma
     };
-    lane.rows.iter().all(|row| row.client.is_some()) && is_rdma(0) != is_rdma(1)
+    lane.sides.iter().all(|row| row.client.is_some()) && is_rdma(0) != is_rdma(1)
 }

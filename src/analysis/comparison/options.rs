@@ -1,6 +1,6 @@
 //! Options of a comparison: `--ignore`, `--only`, `--strict` and tolerances.
 
-use super::compare_class::{CompareClass, covers, role_of};
+use super::compare_class::{CompareClass, class_of_field, pattern_covers};
 use super::difference::{Difference, DifferenceKind};
 use super::ignore_keys;
 use super::record::RecordValue;
@@ -56,10 +56,10 @@ impl IgnoreKey {
         kinds.chain(ignore_keys::words().map(|(word, about)| (word.to_owned(), about.to_owned())))
     }
 
-    fn is_about(&self, difference: &Difference) -> bool {
+    fn matches(&self, difference: &Difference) -> bool {
         match self {
             Self::Kind(kind) => difference.kind == *kind,
-            Self::Field(pattern) => !difference.field.is_empty() && covers(pattern, difference.field),
+            Self::Field(pattern) => !difference.field.is_empty() && pattern_covers(pattern, difference.field),
             Self::Operation(name) => {
                 difference.operation.rsplit(' ').next() == Some(name)
                     || difference.path.split('.').next() == Some(name)
@@ -78,7 +78,7 @@ pub struct Tolerance {
     /// The fields, by filter name; or a length (`inline`), or a count of the capture (`frames`).
     pub fields: String,
     /// The maximum distance.
-    pub most: ToleranceBound,
+    pub max_difference: ToleranceBound,
 }
 
 impl Tolerance {
@@ -97,7 +97,7 @@ impl Tolerance {
                 _ => format!("there is no field, length or count {fields}{}", proposal(&near)),
             });
         }
-        Ok(Self { fields: fields.to_owned(), most })
+        Ok(Self { fields: fields.to_owned(), max_difference: most })
     }
 }
 
@@ -167,7 +167,9 @@ impl ComparisonOptions {
         }
         let varies = |word: &&IgnoreKey| match word {
             // A time that a Call sets is an argument.
-            IgnoreKey::Field(pattern) => matches!(role_of(pattern, "time", true), CompareClass::Varies(_)),
+            IgnoreKey::Field(pattern) => {
+                matches!(class_of_field(pattern, "time", true), CompareClass::Varies(_))
+            }
             IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
         };
         let word = self.only.iter().find(varies).filter(|_| !self.strict)?;
@@ -175,9 +177,9 @@ impl ComparisonOptions {
     }
 
     /// Returns `true` if a difference counts.
-    pub fn counts(&self, difference: &Difference) -> bool {
-        !self.ignore.iter().any(|word| word.is_about(difference))
-            && (self.only.is_empty() || self.only.iter().any(|word| word.is_about(difference)))
+    pub fn includes(&self, difference: &Difference) -> bool {
+        !self.ignore.iter().any(|word| word.matches(difference))
+            && (self.only.is_empty() || self.only.iter().any(|word| word.matches(difference)))
     }
 
     /// Returns `true` if two values of a field are within its tolerance.
@@ -187,14 +189,16 @@ impl ComparisonOptions {
             _ => None,
         };
         self.tolerances.iter().any(|tolerance| {
-            covers(&tolerance.fields, field)
-                && number(a).zip(number(b)).is_some_and(|(a, b)| tolerance.most.allows(a, b))
+            pattern_covers(&tolerance.fields, field)
+                && number(a).zip(number(b)).is_some_and(|(a, b)| tolerance.max_difference.allows(a, b))
         })
     }
 
     /// Returns `true` if two lengths of this kind are within its tolerance.
     pub(super) fn tolerates_length(&self, kind: DifferenceKind, a: u64, b: u64) -> bool {
-        self.tolerances.iter().any(|tolerance| tolerance.fields == kind.word() && tolerance.most.allows(a, b))
+        self.tolerances
+            .iter()
+            .any(|tolerance| tolerance.fields == kind.word() && tolerance.max_difference.allows(a, b))
     }
 }
 

@@ -13,7 +13,7 @@ use super::record::{ComparisonRecord, RecordMessage, RecordValue, hash};
 use super::recorder::{SignatureScope, arguments};
 
 /// Numbers of records in an alignment: few first, and more if those do not suffice.
-pub(super) const WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
+pub(super) const ALIGNMENT_WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
 /// Maximum number of records without partners that wait for a late one, of all queues.
 pub(super) const MAX_UNPAIRED: usize = 4_096;
 
@@ -71,11 +71,11 @@ impl PairingQueueSide {
     pub(super) fn push(&mut self, waiting: WaitingRecord) {
         self.records += 1;
         self.is_rdma |= waiting.record.is_rdma();
-        self.has_steps |= waiting.record.run_of.is_some();
+        self.has_steps |= waiting.record.replayed_step.is_some();
         self.minor_version = waiting.record.minor_version.or(self.minor_version);
         let frame = frame(&waiting.record);
         if self.first.as_ref().is_none_or(|(place, _)| place.frame().is_none_or(|first| frame < first.0)) {
-            self.first = Some((waiting.record.place, Rc::clone(&waiting.record.title)));
+            self.first = Some((waiting.record.location, Rc::clone(&waiting.record.title)));
         }
         if frame < self.last_taken_frame {
             self.late.push(waiting);
@@ -110,8 +110,8 @@ impl PairingQueueSide {
             let next = self.waiting.front().map(|next| frame(&next.record));
             let record = &mut waiting.record;
             record.is_racing =
-                frame(record) < self.last_end_frame || next.is_some_and(|next| next < record.until);
-            self.last_end_frame = self.last_end_frame.max(record.until);
+                frame(record) < self.last_end_frame || next.is_some_and(|next| next < record.end_frame);
+            self.last_end_frame = self.last_end_frame.max(record.end_frame);
             self.last_taken_frame = self.last_taken_frame.max(frame(record));
             taken.push(waiting);
         }
@@ -125,31 +125,32 @@ impl PairingQueueSide {
 
 /// Returns the first frame of a record.
 pub(super) fn frame(record: &ComparisonRecord) -> u64 {
-    record.place.frame().map_or(0, |frame| frame.0)
+    record.location.frame().map_or(0, |frame| frame.0)
 }
 
 /// Both sides of one client and direction.
 #[derive(Debug, Default)]
 pub(super) struct PairingQueue {
-    pub(super) rows: [PairingQueueSide; 2],
+    pub(super) sides: [PairingQueueSide; 2],
 }
 
 impl PairingQueue {
     /// Returns `true` if B is a replay of A: its records name their steps of A, and have the same signatures.
-    pub(super) fn is_run(&self) -> bool {
-        self.rows[1].has_steps && !self.rows[0].has_steps
+    pub(super) fn is_replay(&self) -> bool {
+        self.sides[1].has_steps && !self.sides[0].has_steps
     }
 
     /// Pairs waiting records by replayed steps, in the order of A. Returns `None` if more than 10 % of the signatures
     /// differ: then B is the replay of another capture.
     pub(super) fn pairs_by_step(&self) -> Option<Vec<(usize, usize)>> {
-        let [a, b] = &self.rows;
+        let [a, b] = &self.sides;
         let of_b = b.waiting.iter().enumerate();
         let mut places: HashMap<u64, usize> = HashMap::with_capacity(b.waiting.len());
         // Of a retransmitted step the last record counts.
-        places.extend(of_b.filter_map(|(at, waiting)| Some((waiting.record.run_of?, at))));
+        places.extend(of_b.filter_map(|(at, waiting)| Some((waiting.record.replayed_step?, at))));
         let found = a.waiting.iter().enumerate();
-        let found = found.filter_map(|(at, waiting)| Some((at, *places.get(&waiting.record.place.index)?)));
+        let found =
+            found.filter_map(|(at, waiting)| Some((at, *places.get(&waiting.record.location.index)?)));
         let mut pairs: Vec<_> = found.collect();
         let all = pairs.len();
         let signature =
@@ -159,8 +160,8 @@ impl PairingQueue {
     }
 
     /// Returns `true` if the sides have different minor versions of NFSv4.
-    pub(super) fn is_other_minor(&self) -> bool {
-        let [a, b] = &self.rows;
+    pub(super) fn differs_in_minor_version(&self) -> bool {
+        let [a, b] = &self.sides;
         a.minor_version.zip(b.minor_version).is_some_and(|(a, b)| a != b)
     }
 }
@@ -171,7 +172,7 @@ pub(super) struct RecordKey {
     /// Hash of the operation and everything in the Call that must be equal.
     call: u64,
     /// The same hash without fields that depend on the minor version.
-    of_any_minor: u64,
+    minor_independent_hash: u64,
     signature: u64,
     about: u64,
     /// Filehandles of the Call.
@@ -201,9 +202,9 @@ impl FilehandleOrigins {
         }
         RecordKey {
             call: mixed([record.signature, record.arguments, 0, 0]),
-            of_any_minor: by,
+            minor_independent_hash: by,
             signature: record.signature,
-            about: record.about,
+            about: record.subject_hash,
             filehandles,
         }
     }
@@ -213,7 +214,7 @@ impl FilehandleOrigins {
         let mut found = Vec::new();
         let mut beside = scope;
         for entry in message.sections.iter().flat_map(|section| &section.entries) {
-            match entry.path.role {
+            match entry.path.class {
                 CompareClass::Identity(IdentityType::Filehandle) => {}
                 CompareClass::Equal(DifferenceKind::Name) => {
                     beside = mixed([scope, datum_hash(&entry.datum), 1, 0]);
@@ -282,7 +283,7 @@ impl RecordKey {
         renaming: &mut IdentityMap,
     ) -> NumberedRecordKey<'_> {
         let number = |filehandle: &Filehandle| renaming.number(side, filehandle.name);
-        let call = if is_other_minor { self.of_any_minor } else { self.call };
+        let call = if is_other_minor { self.minor_independent_hash } else { self.call };
         NumberedRecordKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
     }
 }
@@ -296,7 +297,7 @@ pub(super) struct NumberedRecordKey<'k> {
 }
 
 impl NumberedRecordKey<'_> {
-    fn objects(&self, other: &Self) -> FilehandleRelation {
+    fn filehandle_relation(&self, other: &Self) -> FilehandleRelation {
         if self.numbers.len() != other.numbers.len() {
             return FilehandleRelation::Other;
         }
@@ -316,7 +317,7 @@ impl NumberedRecordKey<'_> {
 
     /// Returns `true` if both have the same arguments, and objects not known to be different.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.call == other.call && self.objects(other) != FilehandleRelation::Other
+        self.call == other.call && self.filehandle_relation(other) != FilehandleRelation::Other
     }
 
     /// Returns the similarity of two Calls: one equal pair outweighs all similar ones, and filehandles decide between
@@ -333,7 +334,7 @@ impl NumberedRecordKey<'_> {
         } else {
             [3, 2, 0]
         };
-        match self.objects(other) {
+        match self.filehandle_relation(other) {
             FilehandleRelation::Same => same,
             FilehandleRelation::Unknown => unknown,
             FilehandleRelation::Other => others,

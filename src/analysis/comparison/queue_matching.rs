@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::difference::{Difference, DifferenceKind};
-use super::pairing_queue::{MAX_REPLY_DISTANCE, PairingQueue, WINDOWS, WaitingRecord, frame};
+use super::pairing_queue::{ALIGNMENT_WINDOWS, MAX_REPLY_DISTANCE, PairingQueue, WaitingRecord, frame};
 use super::record::ComparisonRecord;
 use super::record_comparison::difference_side;
 use super::{Comparison, PairingUrgency, alignment, differs_in_rdma};
@@ -12,15 +12,15 @@ impl Comparison {
     /// Matches the records of a queue.
     pub(super) fn match_queue(&mut self, lane: &mut PairingQueue, pace: PairingUrgency) {
         // A client on one side only waits for the other side.
-        if lane.rows.iter().any(|row| row.client.is_none()) {
+        if lane.sides.iter().any(|row| row.client.is_none()) {
             return;
         }
         loop {
-            let (across, is_other_minor) = (differs_in_rdma(lane), lane.is_other_minor());
-            let [a, b] = &mut lane.rows;
+            let (across, is_other_minor) = (differs_in_rdma(lane), lane.differs_in_minor_version());
+            let [a, b] = &mut lane.sides;
             // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
-                PairingUrgency::Steady => WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
+                PairingUrgency::Steady => ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
                 PairingUrgency::WhileEqual | PairingUrgency::Full | PairingUrgency::Last => 0,
             };
             if a.waiting.len() <= keep && b.waiting.len() <= keep {
@@ -30,8 +30,8 @@ impl Comparison {
             let is_run = b.has_steps() && !a.has_steps();
             let together = !is_run
                 && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
-                    let known = one.key.with_numbers(0, is_other_minor, &mut self.renaming);
-                    known.is_same(&other.key.with_numbers(1, is_other_minor, &mut self.renaming))
+                    let known = one.key.with_numbers(0, is_other_minor, &mut self.identities);
+                    known.is_same(&other.key.with_numbers(1, is_other_minor, &mut self.identities))
                 });
             if together {
                 let (of_a, of_b) = (a.take(1), b.take(1));
@@ -51,9 +51,9 @@ impl Comparison {
 
     /// Aligns the two sides, whose first records differ.
     fn match_by_alignment(&mut self, lane: &mut PairingQueue, is_all: bool) {
-        let found = self.aligned(lane, is_all);
-        let (across, is_run) = (differs_in_rdma(lane), lane.is_run());
-        let [a, b] = &mut lane.rows;
+        let found = self.alignment_of(lane, is_all);
+        let (across, is_run) = (differs_in_rdma(lane), lane.is_replay());
+        let [a, b] = &mut lane.sides;
         let (of_a, of_b) = (a.take(found.covered.0), b.take(found.covered.1));
         self.subtract_waiting(0, &of_a);
         self.subtract_waiting(1, &of_b);
@@ -74,7 +74,7 @@ impl Comparison {
             pairs.iter().map(|(i, _)| *i).collect::<HashSet<_>>(),
             pairs.iter().map(|(_, j)| *j).collect::<HashSet<_>>(),
         ];
-        for ((row, records), paired) in lane.rows.iter_mut().zip([of_a, of_b]).zip(&paired) {
+        for ((row, records), paired) in lane.sides.iter_mut().zip([of_a, of_b]).zip(&paired) {
             let before = row.unpaired.len();
             let records = records.into_iter().enumerate();
             let free = records.filter(|(at, _)| !paired.contains(at));
@@ -85,20 +85,20 @@ impl Comparison {
     }
 
     /// Returns the alignment of the waiting records, as far as known by now.
-    fn aligned(&mut self, lane: &PairingQueue, is_all: bool) -> alignment::Alignment {
-        if let Some(pairs) = lane.is_run().then(|| lane.pairs_by_step()).flatten() {
-            let lengths = lane.rows.each_ref().map(|row| row.waiting.len());
+    fn alignment_of(&mut self, lane: &PairingQueue, is_all: bool) -> alignment::Alignment {
+        if let Some(pairs) = lane.is_replay().then(|| lane.pairs_by_step()).flatten() {
+            let lengths = lane.sides.each_ref().map(|row| row.waiting.len());
             return alignment::align_by_steps(pairs, (lengths[0], lengths[1]), is_all);
         }
-        let longest = lane.rows.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
-        let is_other_minor = lane.is_other_minor();
+        let longest = lane.sides.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
+        let is_other_minor = lane.differs_in_minor_version();
         let mut found = alignment::Alignment::default();
-        for window in WINDOWS {
+        for window in ALIGNMENT_WINDOWS {
             let is_end = window >= longest;
             let mut sides: [Vec<_>; 2] = Default::default();
-            for (side, (row, known)) in lane.rows.iter().zip(&mut sides).enumerate() {
+            for (side, (row, known)) in lane.sides.iter().zip(&mut sides).enumerate() {
                 let keys = row.waiting.iter().take(window).map(|waiting| &waiting.key);
-                known.extend(keys.map(|key| key.with_numbers(side, is_other_minor, &mut self.renaming)));
+                known.extend(keys.map(|key| key.with_numbers(side, is_other_minor, &mut self.identities)));
             }
             let keys = sides.each_ref().map(|side| side.iter().map(|known| known.call).collect::<Vec<_>>());
             let [a, b] = &sides;
@@ -125,11 +125,11 @@ impl Comparison {
         pairs: &[(usize, usize)],
     ) {
         let [a, b] = rows;
-        let is_exact = self.selection.strict || self.selection.exact;
+        let is_exact = self.options.strict || self.options.exact;
         let waited = |row: &[WaitingRecord], first: usize, second: usize| {
             record(row, first)
                 .zip(record(row, second))
-                .is_some_and(|(first, second)| is_exact || first.until < frame(second))
+                .is_some_and(|(first, second)| is_exact || first.end_frame < frame(second))
         };
         let is_crossed = |(i, j): (usize, usize), (p, q): (usize, usize)| {
             i < p && j > q && waited(a, i, p) && waited(b, q, j)
@@ -160,7 +160,7 @@ impl Comparison {
                 operation: one.title.to_string(),
                 path: String::new(),
                 field: "",
-                times: 1,
+                count: 1,
                 a: difference_side(one, true, word(pair.0 < other.0, in_a)),
                 b: difference_side(opposite, true, word(pair.1 < other.1, in_b)),
             });
@@ -169,16 +169,16 @@ impl Comparison {
 
     /// Pairs late records with those without partners, and reports the rest.
     pub(super) fn finish_queue(&mut self, lane: &mut PairingQueue) {
-        let (across, is_other_minor) = (differs_in_rdma(lane), lane.is_other_minor());
+        let (across, is_other_minor) = (differs_in_rdma(lane), lane.differs_in_minor_version());
         for side in 0..2 {
-            for late in std::mem::take(&mut lane.rows[side].late) {
+            for late in std::mem::take(&mut lane.sides[side].late) {
                 self.waiting[side] -= 1;
-                let renaming = &mut self.renaming;
+                let renaming = &mut self.identities;
                 let found =
-                    lane.rows[1 - side].unpaired.iter().position(|other| {
+                    lane.sides[1 - side].unpaired.iter().position(|other| {
                         let [of, index] = match side {
-                            0 => [other.record.run_of, Some(late.record.place.index)],
-                            _ => [late.record.run_of, Some(other.record.place.index)],
+                            0 => [other.record.replayed_step, Some(late.record.location.index)],
+                            _ => [late.record.replayed_step, Some(other.record.location.index)],
                         };
                         if of.is_some() {
                             return of == index && late.record.signature == other.record.signature;
@@ -188,19 +188,19 @@ impl Comparison {
                             .is_same(&other.key.with_numbers(1 - side, is_other_minor, renaming))
                     });
                 self.unpaired_count -= usize::from(found.is_some());
-                match found.and_then(|at| lane.rows[1 - side].unpaired.remove(at)) {
+                match found.and_then(|at| lane.sides[1 - side].unpaired.remove(at)) {
                     Some(other) if side == 0 => self.compare(&late.record, &other.record, across),
                     Some(other) => self.compare(&other.record, &late.record, across),
                     None => {
                         self.unpaired_count += 1;
-                        lane.rows[side].unpaired.push_back(late);
+                        lane.sides[side].unpaired.push_back(late);
                     }
                 }
             }
         }
-        self.join_replies(lane);
+        self.pair_replies(lane);
         for side in 0..2 {
-            for waiting in std::mem::take(&mut lane.rows[side].unpaired) {
+            for waiting in std::mem::take(&mut lane.sides[side].unpaired) {
                 self.unpaired_count -= 1;
                 self.report_unpaired(&waiting.record, side, across);
             }
@@ -209,27 +209,27 @@ impl Comparison {
 
     /// Pairs each Reply without its Call, whose operation is unknown, with a nearby unpaired Transaction of the other
     /// side.
-    fn join_replies(&mut self, lane: &mut PairingQueue) {
+    fn pair_replies(&mut self, lane: &mut PairingQueue) {
         let across = differs_in_rdma(lane);
         for side in 0..2 {
             let mut at = 0;
-            while let Some(reply) = lane.rows[side].unpaired.get(at) {
+            while let Some(reply) = lane.sides[side].unpaired.get(at) {
                 let near = |other: &WaitingRecord| other.pairs.abs_diff(reply.pairs);
                 let is_likely = |other: &WaitingRecord| {
                     other.record.call.is_some()
                         && other.record.reply.is_some()
                         && near(other) <= MAX_REPLY_DISTANCE
                 };
-                let others = lane.rows[1 - side].unpaired.iter().enumerate();
+                let others = lane.sides[1 - side].unpaired.iter().enumerate();
                 let found = others
                     .filter(|(_, other)| reply.record.call.is_none() && is_likely(other))
                     .min_by_key(|(_, other)| near(other))
                     .map(|(place, _)| place);
-                let Some(other) = found.and_then(|place| lane.rows[1 - side].unpaired.remove(place)) else {
+                let Some(other) = found.and_then(|place| lane.sides[1 - side].unpaired.remove(place)) else {
                     at += 1;
                     continue;
                 };
-                let Some(reply) = lane.rows[side].unpaired.remove(at) else { continue };
+                let Some(reply) = lane.sides[side].unpaired.remove(at) else { continue };
                 self.unpaired_count -= 2;
                 if side == 0 {
                     self.compare(&reply.record, &other.record, across);

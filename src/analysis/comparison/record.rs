@@ -33,7 +33,7 @@ pub struct FieldPath {
     /// The filter name; empty if there is none, as in an old baseline.
     pub field: &'static str,
     /// Compare class of the field.
-    pub role: CompareClass,
+    pub class: CompareClass,
     /// Offset of the field's own name in `text`.
     leaf: usize,
 }
@@ -43,7 +43,7 @@ impl FieldPath {
     pub fn new(text: impl Into<Box<str>>, field: &'static str, role: CompareClass) -> Self {
         let text = text.into();
         let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
-        Self { text, field, role, leaf }
+        Self { text, field, class: role, leaf }
     }
 
     /// Returns the names of the parents with their final dot, or an empty text.
@@ -99,7 +99,7 @@ impl Eq for MaskBitNames {}
 
 impl RecordValue {
     /// Creates a value of bytes, hashed if they are long.
-    pub fn of_bytes(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         match bytes.len() > MAX_VALUE_BYTES {
             true => Self::Digest(bytes.len() as u64, hash(bytes)),
             false => Self::Bytes(bytes.into()),
@@ -228,9 +228,9 @@ pub struct RecordSection {
 pub enum MessageCompleteness {
     /// To its end.
     #[default]
-    Whole,
+    Complete,
     /// To the end of the captured bytes.
-    Cut,
+    Truncated,
     /// To bytes that are malformed or not described.
     Undecoded,
 }
@@ -241,7 +241,7 @@ pub struct RecordMessage {
     /// The headers, then the operations.
     pub sections: Vec<RecordSection>,
     /// Extent of the decoding.
-    pub end: MessageCompleteness,
+    pub completeness: MessageCompleteness,
     /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
     pub proc: Option<Rc<str>>,
     /// Number of inline bytes.
@@ -299,9 +299,9 @@ pub struct RecordChunk {
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonRecord {
     /// Location in the capture.
-    pub place: DifferenceLocation,
+    pub location: DifferenceLocation,
     /// Last frame of the Reply, or of the Call if there is no Reply: the end of its time in flight.
-    pub until: u64,
+    pub end_frame: u64,
     /// Title: `NFS 4.2 READ`. It differs between minor versions.
     pub title: Rc<str>,
     /// The title without the minor version: records of one class are one operation.
@@ -309,7 +309,7 @@ pub struct ComparisonRecord {
     /// The minor version of NFSv4.
     pub minor_version: Option<u32>,
     /// In the recording of a replay, the step: index of its Transaction in the capture.
-    pub run_of: Option<u64>,
+    pub replayed_step: Option<u64>,
     /// `true` if another operation of the same client was in flight at the same time.
     pub is_racing: bool,
     /// Hash of program, version, procedure and operation: only records with equal signatures are pairs.
@@ -317,11 +317,11 @@ pub struct ComparisonRecord {
     /// Hash of everything in the Call that must be equal.
     pub arguments: u64,
     /// Hash of the names, offsets and counts of the Call.
-    pub about: u64,
+    pub subject_hash: u64,
     /// `true` for a NULL.
     pub is_null: bool,
     /// `true` for connection setup: a NULL, or a Call of PORTMAP.
-    pub is_set_up: bool,
+    pub is_connection_setup: bool,
     /// The Call.
     pub call: Option<RecordMessage>,
     /// The Reply.
@@ -349,18 +349,18 @@ impl ComparisonRecord {
     pub fn scope(&self) -> Option<IdentityName> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let is_filehandle =
-            |entry: &&RecordField| entry.path.role == CompareClass::Identity(IdentityType::Filehandle);
+            |entry: &&RecordField| entry.path.class == CompareClass::Identity(IdentityType::Filehandle);
         entries
             .filter(is_filehandle)
             .find_map(|entry| IdentityName::from_value(IdentityType::Filehandle, &entry.datum, None))
     }
 
     /// Returns up to four names, offsets and counts of the Call, and the status.
-    pub fn about(&self) -> String {
+    pub fn summary(&self) -> String {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let main = |entry: &&RecordField| {
             let is_main = matches!(
-                entry.path.role,
+                entry.path.class,
                 CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
             );
             is_main && entry.path.field != "nfs.ops.count"
@@ -375,7 +375,7 @@ impl ComparisonRecord {
     }
 
     /// Returns the approximate memory of the record, in bytes.
-    pub fn size(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         let of = |message: &RecordMessage| {
             message.sections.iter().map(|section| 40 + 48 * section.entries.len()).sum::<usize>()
         };

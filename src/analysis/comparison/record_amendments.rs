@@ -34,7 +34,7 @@ impl RecordAmendments {
             if let Some(message) = message
                 && data.iter().any(|(_, known)| *known != KnownFileData::Bytes)
             {
-                put(message, data);
+                replace_data(message, data);
             }
         }
         if !self.roots.is_empty() {
@@ -56,7 +56,7 @@ impl RecordAmendments {
                     section.name = name.clone();
                     let before = section.entries.len();
                     let is_handle = |role| role == CompareClass::Identity(IdentityType::Filehandle);
-                    section.entries.retain(|entry| !is_handle(entry.path.role));
+                    section.entries.retain(|entry| !is_handle(entry.path.class));
                     // The filehandle is a varying field; its length is the word before it.
                     if section.entries.len() < before {
                         message.varying += 4;
@@ -83,14 +83,14 @@ impl RecordAmendments {
 }
 
 /// Replaces the values of missing file data.
-fn put(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
+fn replace_data(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
     let mut data = data.iter();
     for section in &mut message.sections {
         let is_plus = &*section.name == "READ_PLUS";
         for entry in section
             .entries
             .iter_mut()
-            .filter(|entry| entry.path.role == CompareClass::Equal(DifferenceKind::Data))
+            .filter(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Data))
         {
             let (RecordValue::Digest(length, _) | RecordValue::Unknown(length)) = entry.datum else {
                 continue;

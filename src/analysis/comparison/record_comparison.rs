@@ -20,7 +20,7 @@ use super::record::{
 const MAX_LOOKAHEAD: usize = 64;
 
 /// The operation count of a COMPOUND, which is not compared because the operations are.
-pub(crate) const OPERATIONS: &str = "nfs.ops.count";
+pub(crate) const OPERATION_COUNT_FIELD: &str = "nfs.ops.count";
 
 /// Counts of a comparison besides differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,9 +59,9 @@ impl AddAssign for ComparedCounts {
 /// A comparer of two records.
 pub struct RecordComparer<'c> {
     /// Options of the comparison.
-    pub selection: &'c ComparisonOptions,
+    pub options: &'c ComparisonOptions,
     /// Identity map of both sides.
-    pub renaming: &'c mut IdentityMap,
+    pub identities: &'c mut IdentityMap,
     /// Counts of the comparison.
     pub compared: &'c mut ComparedCounts,
 }
@@ -94,9 +94,9 @@ struct SectionPair<'s> {
     /// `true` if one is a READ and the other a READ_PLUS.
     is_plus: bool,
     /// `true` after a status differs: the following fields are of different union arms.
-    is_other_arm: bool,
+    differs_in_union_arm: bool,
     /// Paths of unions whose discriminants differ: fields on one side only are of another arm.
-    arms: Vec<String>,
+    differing_unions: Vec<String>,
     /// The group of fields on one side only that the last field belongs to.
     group: Option<DifferenceGroup>,
 }
@@ -136,7 +136,7 @@ impl SectionPair<'_> {
 
 /// Returns the frame of the Call or of the Reply.
 pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNumber> {
-    let place = record.place;
+    let place = record.location;
     if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn difference_side(
     is_call: bool,
     value: Option<String>,
 ) -> DifferenceSide {
-    DifferenceSide { place: Some(record.place), frame: frame(record, is_call), value }
+    DifferenceSide { location: Some(record.location), frame: frame(record, is_call), value }
 }
 
 impl PairComparison<'_> {
@@ -164,7 +164,7 @@ impl PairComparison<'_> {
             .iter_mut()
             .find(|(at, known)| !path.is_empty() && *at == spot && known.path == path && known.kind == kind);
         if let Some((_, known)) = known {
-            known.times += 1;
+            known.count += 1;
             return;
         }
         let [a, b] = values;
@@ -173,7 +173,7 @@ impl PairComparison<'_> {
             operation: if self.a.call.is_some() { &self.a.title } else { &self.b.title }.to_string(),
             path,
             field,
-            times: 1,
+            count: 1,
             a: difference_side(self.a, spot.is_call, a),
             b: difference_side(self.b, spot.is_call, b),
         };
@@ -186,12 +186,12 @@ impl PairComparison<'_> {
             *at == spot && known.path == path && known.kind == kind
         };
         if let Some((_, known)) = self.differences.iter_mut().find(is_it) {
-            known.times += 1;
+            known.count += 1;
         }
     }
 
     /// Adds a difference that is in no field.
-    pub(super) fn length(
+    pub(super) fn add_length_difference(
         &mut self,
         kind: DifferenceKind,
         is_call: bool,
@@ -210,7 +210,7 @@ impl PairComparison<'_> {
 
     /// Returns `true` if a field of the Call or of the Reply differs, which explains different lengths. Undecoded bytes
     /// explain none.
-    pub(super) fn is_explained(&self, is_call: bool) -> bool {
+    pub(super) fn has_field_difference(&self, is_call: bool) -> bool {
         let of = |spot: &OperationPosition, kind: DifferenceKind| {
             spot.is_call == is_call && kind != DifferenceKind::Undecoded
         };
@@ -218,7 +218,7 @@ impl PairComparison<'_> {
     }
 
     /// Returns `true` if a status differs.
-    pub(super) fn has_other_status(&self) -> bool {
+    pub(super) fn has_status_difference(&self) -> bool {
         self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
     }
 
@@ -267,7 +267,7 @@ impl RecordComparer<'_> {
     /// Compares two records. [`IdentityMap::wrong`] reports identities that map to different objects when all pairs are
     /// known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
-        let terms = ComparePolicy::new(self.selection, a, b);
+        let terms = ComparePolicy::new(self.options, a, b);
         let mut found =
             PairComparison { a, b, policy: terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
@@ -278,7 +278,7 @@ impl RecordComparer<'_> {
             if in_a != in_b {
                 let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
                 let word = |is_there| if is_there { "there" } else { "not in the capture" };
-                found.length(kind, is_call, String::new(), word(in_a), word(in_b));
+                found.add_length_difference(kind, is_call, String::new(), word(in_a), word(in_b));
                 // The Reply alone does not identify the operation.
                 if is_call {
                     return found.into_differences();
@@ -289,11 +289,11 @@ impl RecordComparer<'_> {
             let (Some(of_a), Some(of_b)) = messages else { continue };
             self.messages(&mut found, is_call, of_a, of_b);
             if terms.compares_lengths() {
-                self.lengths(&mut found, is_call, of_a, of_b);
+                self.compare_lengths(&mut found, is_call, of_a, of_b);
             }
         }
         if terms.compares_lengths() {
-            self.chunks(&mut found);
+            self.compare_chunks(&mut found);
         }
         if a.missing != b.missing
             && a.call.is_some() == b.call.is_some()
@@ -309,7 +309,7 @@ impl RecordComparer<'_> {
                 }
             };
             let in_call = is_call(a) || is_call(b);
-            found.length(DifferenceKind::Incomplete, in_call, String::new(), text(a), text(b));
+            found.add_length_difference(DifferenceKind::Incomplete, in_call, String::new(), text(a), text(b));
         }
         if terms.is_exact && !terms.is_strict {
             compare_exactly(&mut found);
@@ -324,16 +324,23 @@ impl RecordComparer<'_> {
         a: &RecordMessage,
         b: &RecordMessage,
     ) {
-        let is_whole = a.end == MessageCompleteness::Whole && b.end == MessageCompleteness::Whole;
+        let is_whole = a.completeness == MessageCompleteness::Complete
+            && b.completeness == MessageCompleteness::Complete;
         let mut at = (0, 0);
-        let pairs = aligned(&a.sections, &b.sections, found.policy.differs_in_rdma);
+        let pairs = pair_sections(&a.sections, &b.sections, found.policy.differs_in_rdma);
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
             // After a failure no operation follows.
-            if is_whole && (is_call || !found.has_other_status()) {
+            if is_whole && (is_call || !found.has_status_difference()) {
                 let part = |sections: &'_ [RecordSection], from, to| {
                     sections.get(from..to).unwrap_or_default().to_vec()
                 };
-                sections_alone(found, is_call, at, &part(&a.sections, at.0, i), &part(&b.sections, at.1, j));
+                report_unpaired_sections(
+                    found,
+                    is_call,
+                    at,
+                    &part(&a.sections, at.0, i),
+                    &part(&b.sections, at.1, j),
+                );
             }
             if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
                 let is_plus = found.policy.differs_in_rdma && a.name != b.name;
@@ -341,22 +348,32 @@ impl RecordComparer<'_> {
                 // An operation without a status is in the union of the previous one.
                 let mut entries = a.entries.iter().chain(&b.entries);
                 let has_status =
-                    entries.any(|entry| entry.path.role == CompareClass::Equal(DifferenceKind::Status));
-                let is_other_arm = !is_call && found.has_other_status() && !has_status;
+                    entries.any(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Status));
+                let is_other_arm = !is_call && found.has_status_difference() && !has_status;
                 let (arms, group) = (Vec::new(), None);
-                let sections = SectionPair { spot, a, b, is_whole, is_plus, is_other_arm, arms, group };
+                let sections = SectionPair {
+                    spot,
+                    a,
+                    b,
+                    is_whole,
+                    is_plus,
+                    differs_in_union_arm: is_other_arm,
+                    differing_unions: arms,
+                    group,
+                };
                 self.sections(found, sections);
             }
             at = (i + 1, j + 1);
         }
         // Different union arms may decode differently.
-        if (a.end == MessageCompleteness::Undecoded) != (b.end == MessageCompleteness::Undecoded)
-            && !found.has_other_status()
+        if (a.completeness == MessageCompleteness::Undecoded)
+            != (b.completeness == MessageCompleteness::Undecoded)
+            && !found.has_status_difference()
         {
             let word = |message: &RecordMessage| {
-                if message.end == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
+                if message.completeness == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
             };
-            found.length(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
+            found.add_length_difference(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
         }
     }
 
@@ -367,7 +384,7 @@ impl RecordComparer<'_> {
         let is_skipped = |entry: &&RecordField| {
             is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
                 || is_both_plus && &*entry.path.text == "data"
-                || entry.path.field == OPERATIONS
+                || entry.path.field == OPERATION_COUNT_FIELD
         };
         let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
@@ -402,11 +419,11 @@ impl RecordComparer<'_> {
         };
         fields(self, found, 0..a.fields.start, 0..b.fields.start);
         let mut alone = Vec::new();
-        for met in a.along(&b) {
+        for met in a.match_entries(&b) {
             match met {
-                ListingMatch::Both(in_a, in_b) => fields(self, found, in_a, in_b),
-                ListingMatch::A(name) => alone.push([Some(name.display_text()), None]),
-                ListingMatch::B(name) => alone.push([None, Some(name.display_text())]),
+                ListingMatch::Pair(in_a, in_b) => fields(self, found, in_a, in_b),
+                ListingMatch::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
+                ListingMatch::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
                 ListingMatch::Moved(name, from, to) => {
                     let word = |place| Some(format!("{} in place {place}", name.display_text()));
                     alone.push([word(from), word(to)]);
@@ -482,7 +499,7 @@ impl RecordComparer<'_> {
         is_a: bool,
     ) {
         let is_below = |above: &str| entry.path.text.starts_with(above);
-        if sections.is_other_arm || sections.arms.iter().any(|arm| is_below(arm)) {
+        if sections.differs_in_union_arm || sections.differing_unions.iter().any(|arm| is_below(arm)) {
             return;
         }
         let kind = match found.policy.treatment_of_one(&entry.path, sections.spot.is_call) {
@@ -517,11 +534,11 @@ impl RecordComparer<'_> {
         b: &RecordField,
     ) {
         let path = &a.path;
-        if path.field == OPERATIONS {
+        if path.field == OPERATION_COUNT_FIELD {
             return;
         }
         sections.group = None;
-        if sections.is_other_arm {
+        if sections.differs_in_union_arm {
             return;
         }
         if a.datum.is_unknown() || b.datum.is_unknown() {
@@ -533,7 +550,7 @@ impl RecordComparer<'_> {
             && (a.datum.is_discriminant() || b.datum.is_discriminant())
             && !path.parent_path().is_empty()
         {
-            sections.arms.push(path.parent_path().to_owned());
+            sections.differing_unions.push(path.parent_path().to_owned());
         }
         let (kind, bits) =
             match found.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
@@ -560,9 +577,9 @@ impl RecordComparer<'_> {
             self.compared.data_bytes += length;
         }
         let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
-        if !is_same && !self.selection.tolerates(path.field, &a.datum, &b.datum) {
+        if !is_same && !self.options.tolerates(path.field, &a.datum, &b.datum) {
             let values = [Some(a.datum.display_text()), Some(b.datum.display_text())];
-            sections.is_other_arm |= kind == DifferenceKind::Status;
+            sections.differs_in_union_arm |= kind == DifferenceKind::Status;
             found.add(kind, sections.spot, sections.path(a), path.field, values);
         }
     }
@@ -584,12 +601,12 @@ impl RecordComparer<'_> {
         let path = &a.path;
         match names {
             (None, None) if a.datum.is_same(&b.datum) => {}
-            (Some(one), Some(other)) => self.renaming.pair(one, other, || FirstPairing {
+            (Some(one), Some(other)) => self.identities.record_pair(one, other, || FirstPairing {
                 operation: Rc::clone(&found.a.title),
                 section: Rc::clone(&sections.a.name),
                 path: Rc::clone(path),
                 identity,
-                places: [found.a.place, found.b.place],
+                places: [found.a.location, found.b.location],
                 frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
                 values: [a.datum.clone(), b.datum.clone()],
             }),
@@ -608,20 +625,26 @@ fn compare_exactly(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
     let is_told = |found: &PairComparison<'_>| !found.differences.is_empty();
     if a.title != b.title && !is_told(found) {
-        found.length(DifferenceKind::Header, true, String::new(), &a.title, &b.title);
+        found.add_length_difference(DifferenceKind::Header, true, String::new(), &a.title, &b.title);
     }
     if a.status != b.status && !is_told(found) {
-        found.length(DifferenceKind::Status, false, String::new(), &a.status, &b.status);
+        found.add_length_difference(DifferenceKind::Status, false, String::new(), &a.status, &b.status);
     }
     for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
         let [Some(one), Some(other)] = messages else { continue };
-        if one.end != other.end && !is_told(found) {
-            let word = |message: &RecordMessage| match message.end {
-                MessageCompleteness::Whole => "whole",
-                MessageCompleteness::Cut => "cut",
+        if one.completeness != other.completeness && !is_told(found) {
+            let word = |message: &RecordMessage| match message.completeness {
+                MessageCompleteness::Complete => "whole",
+                MessageCompleteness::Truncated => "cut",
                 MessageCompleteness::Undecoded => "not decoded",
             };
-            found.length(DifferenceKind::Incomplete, is_call, String::new(), word(one), word(other));
+            found.add_length_difference(
+                DifferenceKind::Incomplete,
+                is_call,
+                String::new(),
+                word(one),
+                word(other),
+            );
         }
     }
 }
@@ -651,7 +674,7 @@ fn has_same_path(a: &RecordField, b: &RecordField, alike: OperationRelation) -> 
     alike.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
 }
 
-fn sections_alone(
+fn report_unpaired_sections(
     found: &mut PairComparison<'_>,
     is_call: bool,
     at: (usize, usize),
@@ -676,7 +699,7 @@ fn sections_alone(
 }
 
 /// Pairs the operations of two COMPOUNDs: the longest common subsequence of names.
-fn aligned(a: &[RecordSection], b: &[RecordSection], is_across: bool) -> Vec<(usize, usize)> {
+fn pair_sections(a: &[RecordSection], b: &[RecordSection], is_across: bool) -> Vec<(usize, usize)> {
     let is_same = |a: &RecordSection, b: &RecordSection| {
         let plain =
             |name: &str| if is_across && name == "READ_PLUS" { "READ".to_owned() } else { name.to_owned() };
@@ -685,7 +708,7 @@ fn aligned(a: &[RecordSection], b: &[RecordSection], is_across: bool) -> Vec<(us
     if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
         return (0..a.len()).map(|at| (at, at)).collect();
     }
-    super::alignment::heaviest(a.len().min(MAX_LOOKAHEAD), b.len().min(MAX_LOOKAHEAD), |i, j| {
+    super::alignment::heaviest_subsequence(a.len().min(MAX_LOOKAHEAD), b.len().min(MAX_LOOKAHEAD), |i, j| {
         u32::from(a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b)))
     })
 }

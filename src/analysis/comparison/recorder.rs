@@ -16,7 +16,7 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::compare_class::{self, CompareClass, role_of};
+use super::compare_class::{self, CompareClass, class_of_field};
 use super::difference::{DifferenceKind, DifferenceLocation};
 use super::record::{
     ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames, MessageCompleteness, RecordChunk,
@@ -24,10 +24,10 @@ use super::record::{
 };
 
 /// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
-const WORDS: usize = 4_096;
+const MAX_SHARED_WORDS: usize = 4_096;
 
 /// Maximum length of a READ_PLUS hole hashed as zeros, in bytes; of a longer one the length is hashed.
-const HOLE: u64 = 16 << 20;
+const MAX_HASHED_HOLE_BYTES: u64 = 16 << 20;
 
 /// A field of a message with its location.
 #[derive(Clone, Debug)]
@@ -56,16 +56,16 @@ pub struct Recorder {
 }
 
 /// Reason why padding may differ.
-const FILL: &str = "fill has no meaning";
+const PADDING_REASON: &str = "fill has no meaning";
 
 /// The root paths of Calls and of Replies.
-const ROOTS: [u32; 2] = [0, 1];
+const ROOT_PATHS: [u32; 2] = [0, 1];
 
 impl Default for Recorder {
     fn default() -> Self {
         let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(DifferenceKind::Argument)));
         let data = Rc::new(FieldPath::new("data", "nfs.data", CompareClass::Equal(DifferenceKind::Data)));
-        let fill = Rc::new(FieldPath::new("fill", "", CompareClass::Varies(FILL)));
+        let fill = Rc::new(FieldPath::new("fill", "", CompareClass::Varies(PADDING_REASON)));
         let other_xid =
             Rc::new(FieldPath::new("rdma_xid", "rpcordma.xid", CompareClass::Equal(DifferenceKind::Header)));
         Self {
@@ -89,7 +89,7 @@ impl Recorder {
             let dot = if above.is_empty() { "" } else { "." };
             let text = format!("{above}{dot}{}", field.label);
             let name = if field.name.is_empty() { field.label } else { field.name };
-            let role = role_of(name, above, is_call);
+            let role = class_of_field(name, above, is_call);
             self.paths.push(Rc::new(FieldPath::new(text, name, role)));
         }
         id
@@ -101,7 +101,7 @@ impl Recorder {
             return Rc::clone(known);
         }
         let new: Rc<str> = word.into();
-        if self.words.len() < WORDS {
+        if self.words.len() < MAX_SHARED_WORDS {
             self.words.insert(word.into(), Rc::clone(&new));
         }
         new
@@ -120,22 +120,24 @@ impl Recorder {
                 record(RpcMessageKind::Reply).and_then(last).or(record(RpcMessageKind::Call).and_then(last));
             let (title, class) = (title(&facts, true), title(&facts, false));
             ComparisonRecord {
-                place: DifferenceLocation {
+                location: DifferenceLocation {
                     index: transaction.index,
                     call: record(RpcMessageKind::Call).and_then(first),
                     reply: record(RpcMessageKind::Reply).and_then(first),
                 },
-                until: until.unwrap_or(FrameNumber(0)).0,
+                end_frame: until.unwrap_or(FrameNumber(0)).0,
                 title: self.word(&title),
                 class: self.word(&class),
                 minor_version: facts.minor_version,
-                run_of: None,
+                replayed_step: None,
                 is_racing: false,
                 signature: signature(&class),
                 arguments: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::All)),
-                about: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::NamesOffsetsCounts)),
+                subject_hash: call
+                    .as_ref()
+                    .map_or(0, |call| arguments(call, SignatureScope::NamesOffsetsCounts)),
                 is_null: facts.procedure == Some(0),
-                is_set_up: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
+                is_connection_setup: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
                 call,
                 reply,
@@ -165,12 +167,12 @@ impl Recorder {
         });
         let (sections, spans) = listener.finish();
         let end = match heard {
-            Ok(()) => MessageCompleteness::Whole,
-            Err(error) if error.is_cut() => MessageCompleteness::Cut,
+            Ok(()) => MessageCompleteness::Complete,
+            Err(error) if error.is_cut() => MessageCompleteness::Truncated,
             Err(_) => MessageCompleteness::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
-        RecordMessage { sections, end, proc: None, length, varying }
+        RecordMessage { sections, completeness: end, proc: None, length, varying }
     }
 
     fn message(
@@ -190,18 +192,23 @@ impl Recorder {
         let is_described =
             facts.procedure_name.is_some() || which == RpcMessageKind::Reply && facts.program.is_none();
         let end = match heard {
-            Ok(()) if is_described => MessageCompleteness::Whole,
+            Ok(()) if is_described => MessageCompleteness::Complete,
             Ok(()) => MessageCompleteness::Undecoded,
-            Err(error) if error.is_cut() => MessageCompleteness::Cut,
+            Err(error) if error.is_cut() => MessageCompleteness::Truncated,
             Err(_) => MessageCompleteness::Undecoded,
         };
         let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
         // Positions count from the start of the RPC message.
-        let base = if sent.is_nomsg() { 0 } else { sent.rpc_at.unwrap_or(0) };
+        let base = if sent.is_nomsg() { 0 } else { sent.rpc_offset.unwrap_or(0) };
         spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
-        let message =
-            RecordMessage { sections, end, proc, length: sent.inline_length().unwrap_or(0) as u64, varying };
+        let message = RecordMessage {
+            sections,
+            completeness: end,
+            proc,
+            length: sent.inline_length().unwrap_or(0) as u64,
+            varying,
+        };
         (Some(message), spans)
     }
 }
@@ -258,7 +265,7 @@ pub(super) enum SignatureScope {
 pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
-        let counts = match entry.path.role {
+        let counts = match entry.path.class {
             CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count) => {
                 true
             }
@@ -354,7 +361,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
             places: None,
             sections: vec![RecordSection::default()],
             stack: Vec::new(),
-            above: ROOTS[usize::from(!is_call)],
+            above: ROOT_PATHS[usize::from(!is_call)],
             spans: Vec::new(),
             plus: None,
             rdma_xid: None,
@@ -364,12 +371,12 @@ impl<'r, 'a> RecordListener<'r, 'a> {
     }
 
     fn finish(mut self) -> (Vec<RecordSection>, Vec<(usize, u64)>) {
-        self.end_of_plus();
+        self.finish_read_plus();
         (self.sections, self.spans)
     }
 
     /// Adds the data of a READ_PLUS as one hash, like that of a READ.
-    fn end_of_plus(&mut self) {
+    fn finish_read_plus(&mut self) {
         let Some(plus) = self.plus.take() else { return };
         let entry = RecordField {
             path: Rc::clone(&self.recorder.data),
@@ -397,7 +404,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
             }
             ("nfs.length4", FieldValue::Unsigned(length)) if plus.is_hole => {
                 plus.length = plus.length.saturating_add(length);
-                if length <= HOLE {
+                if length <= MAX_HASHED_HOLE_BYTES {
                     let zeros = [0; 4096];
                     let mut left = length as usize;
                     while left > 0 {
@@ -422,13 +429,13 @@ impl<'r, 'a> RecordListener<'r, 'a> {
             FieldValue::Bool(yes) => RecordValue::Bool(yes),
             FieldValue::Flags(mask, names) => RecordValue::Flags(mask, MaskBitNames(names)),
             FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
-                let is_data = path.role == CompareClass::Equal(DifferenceKind::Data);
+                let is_data = path.class == CompareClass::Equal(DifferenceKind::Data);
                 if is_data {
                     RecordValue::Digest(bytes.len() as u64, hash(bytes))
                 } else if field.kind == field::FieldKind::Text && bytes.len() <= MAX_VALUE_BYTES {
                     RecordValue::Text(bytes.into())
                 } else {
-                    RecordValue::of_bytes(bytes)
+                    RecordValue::from_bytes(bytes)
                 }
             }
             FieldValue::Chunk(length, None) => RecordValue::Unknown(length.into()),
@@ -444,7 +451,7 @@ impl<'a> Observer<'a> for RecordListener<'_, 'a> {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
         if is_outermost && !field.name.starts_with("rpc") {
-            self.end_of_plus();
+            self.finish_read_plus();
             let name = self.recorder.word(field.label);
             self.sections.push(RecordSection { name, entries: Vec::new() });
         } else if !is_outermost {
@@ -475,7 +482,7 @@ impl<'a> RecordListener<'_, 'a> {
         }
         let place = self.recorder.child(self.above, field, self.is_call);
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
-        if let (CompareClass::Varies(_), Some(section)) = (path.role, self.sections.first_mut()) {
+        if let (CompareClass::Varies(_), Some(section)) = (path.class, self.sections.first_mut()) {
             let datum = Self::datum(&path, field, value);
             section.entries.push(RecordField { path, datum });
         }
@@ -514,7 +521,7 @@ impl<'a> RecordListener<'_, 'a> {
         if let (
             CompareClass::Identity(_) | CompareClass::Varies(_),
             FieldValue::Bytes(content) | FieldValue::Text(content),
-        ) = (path.role, value)
+        ) = (path.class, value)
         {
             self.spans.push((bytes.start, content.len().next_multiple_of(4) as u64));
         }

@@ -5,31 +5,31 @@ use std::collections::BTreeMap;
 use super::difference::Difference;
 
 /// Maximum number of operations counted separately; a malformed capture has more.
-const OPERATIONS: usize = 1_024;
+const MAX_OPERATIONS: usize = 1_024;
 /// The name for all further operations.
-const OTHERS: &str = "other operations";
+const OTHER_OPERATIONS: &str = "other operations";
 
 /// The differences with the lowest frames.
 #[derive(Clone, Debug)]
 pub struct FirstDifferences {
-    most: usize,
+    max_count: usize,
     differences: Vec<Difference>,
 }
 
 impl FirstDifferences {
     /// Creates a list of at most `most` differences.
     pub fn new(most: usize) -> Self {
-        Self { most, differences: Vec::new() }
+        Self { max_count: most, differences: Vec::new() }
     }
 
     /// Adds a difference.
     pub fn push(&mut self, difference: &Difference) {
-        let is_late = self.differences.last().is_some_and(|last| last.order() <= difference.order());
-        if self.differences.len() >= self.most && is_late || self.most == 0 {
+        let is_late = self.differences.last().is_some_and(|last| last.sort_key() <= difference.sort_key());
+        if self.differences.len() >= self.max_count && is_late || self.max_count == 0 {
             return;
         }
-        let at = self.differences.partition_point(|kept| kept.order() <= difference.order());
-        self.differences.truncate(self.most - 1);
+        let at = self.differences.partition_point(|kept| kept.sort_key() <= difference.sort_key());
+        self.differences.truncate(self.max_count - 1);
         self.differences.insert(at.min(self.differences.len()), difference.clone());
     }
 
@@ -67,8 +67,8 @@ impl DifferenceTally {
     pub fn push(&mut self, difference: &Difference) {
         self.first.push(difference);
         let is_known =
-            self.operations.contains_key(&difference.operation) || self.operations.len() < OPERATIONS;
-        let name = if is_known { &*difference.operation } else { OTHERS };
+            self.operations.contains_key(&difference.operation) || self.operations.len() < MAX_OPERATIONS;
+        let name = if is_known { &*difference.operation } else { OTHER_OPERATIONS };
         let of_each = self.max_per_operation;
         let operation = self
             .operations
@@ -98,7 +98,7 @@ mod tests {
             operation: operation.to_owned(),
             path: String::new(),
             field: "",
-            times: 1,
+            count: 1,
             a: half.clone(),
             b: half,
         }
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn operations_without_number_are_one() {
         let mut tally = DifferenceTally::new(1, 1);
-        (0..3 * OPERATIONS as u64).for_each(|at| tally.push(&difference(&format!("procedure {at}"), at)));
-        assert_eq!(tally.operations().len(), OPERATIONS + 1);
-        assert_eq!(tally.operations()[OTHERS].count, 2 * OPERATIONS as u64);
+        (0..3 * MAX_OPERATIONS as u64).for_each(|at| tally.push(&difference(&format!("procedure {at}"), at)));
+        assert_eq!(tally.operations().len(), MAX_OPERATIONS + 1);
+        assert_eq!(tally.operations()[OTHER_OPERATIONS].count, 2 * MAX_OPERATIONS as u64);
     }
 }

@@ -37,12 +37,12 @@ fn a_capture_does_not_differ_from_itself() {
 fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
     let frame = |frame| Some(nfsrdma_dissectors::frame::FrameNumber(frame));
     ComparisonRecord {
-        place: difference::DifferenceLocation { index: from, call: frame(from), reply: frame(until) },
-        until,
+        location: difference::DifferenceLocation { index: from, call: frame(from), reply: frame(until) },
+        end_frame: until,
         title: "NFS 4.2 READ".into(),
         class: "NFS 4 READ".into(),
         arguments: about,
-        about,
+        subject_hash: about,
         call: Some(record::RecordMessage::default()),
         reply: Some(record::RecordMessage::default()),
         status: "NFS4_OK".into(),
@@ -179,7 +179,7 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
     without[70] = ComparisonRecord {
         title: "Reply without its Call".into(),
         call: None,
-        place: difference::DifferenceLocation { call: None, ..all[70].place },
+        location: difference::DifferenceLocation { call: None, ..all[70].location },
         signature: 7,
         arguments: 0,
         ..all[70].clone()
@@ -291,7 +291,7 @@ fn visits_for_unmatched(clients: u64) -> u64 {
         Some((client(&number.to_string()), record))
     };
     let mut found = 0;
-    let Ok(()) = comparison.drive(next, |_| {
+    let Ok(()) = comparison.run(next, |_| {
         found += 1;
         Ok::<_, std::convert::Infallible>(())
     });

@@ -8,9 +8,9 @@ use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
 use nfsrdma_dissectors::nfs::v4::Attributes;
 
 /// Maximum number of tokens of a message: more than the entries of the largest READDIRPLUS of Linux.
-const WORDS: usize = 1 << 16;
+const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
-const NAME: usize = 1_024;
+const MAX_NAME_BYTES: usize = 1_024;
 
 /// Byte range of a handle or a name in [`FilenameTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl FilenameTokens {
     }
 
     fn push(&mut self, word: FilenameToken) {
-        if self.words.len() < WORDS {
+        if self.words.len() < MAX_TOKENS {
             self.words.push(word);
         } else {
             self.dropped += 1;
@@ -69,7 +69,7 @@ impl FilenameTokens {
     }
 
     fn push_bytes(&mut self, bytes: &[u8], word: fn(FilenameSpan) -> FilenameToken) {
-        if bytes.is_empty() || bytes.len() > NAME || self.words.len() >= WORDS {
+        if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
         }
@@ -81,7 +81,7 @@ impl FilenameTokens {
 
 impl<'a> Observer<'a> for FilenameTokens {
     #[inline]
-    fn wants_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
         values.name == "nfs.attr_vals" && has(Attributes::FILEHANDLE)
     }
 

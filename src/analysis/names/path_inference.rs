@@ -11,7 +11,7 @@ use super::store::{FileNameStore, FileNodeId, Host};
 use super::{Filehandles, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
-const NOENT: u32 = 2;
+const STATUS_NOENT: u32 = 2;
 
 /// A file within the operations of a Transaction.
 #[derive(Clone, Copy, Debug)]
@@ -82,10 +82,12 @@ impl FilenameWalk<'_> {
                 let bytes = call.bytes(name);
                 match got.handles().next().filter(|_| is_done) {
                     Some(handle) => {
-                        let id = self.store.child(first, bytes);
+                        let id = self.store.find_or_insert_child(first, bytes);
                         self.store.bind(id, self.server, reply.bytes(handle));
                     }
-                    None if procedure == "LOOKUP" && status.is_some_and(|status| status.number == NOENT) => {
+                    None if procedure == "LOOKUP"
+                        && status.is_some_and(|status| status.number == STATUS_NOENT) =>
+                    {
                         self.store.remove(first, bytes);
                     }
                     None => {}
@@ -171,7 +173,7 @@ impl FilenameWalk<'_> {
             let result = results.next().filter(|result| result.number == operation.number);
             let is_meant = is_named(number.name(), facts);
             let wants = is_meant || self.resolved.wants_all;
-            let step = FilenameWalkStep { number, operation, result, wants };
+            let step = FilenameWalkStep { number, operation, result, needs_paths: wants };
             // The arguments of the last operation before a cut may be missing.
             let about = match is_cut && at == heard && step.operation.names().next().is_none() {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
@@ -189,7 +191,7 @@ impl FilenameWalk<'_> {
             let is_meant = is_named(number.name(), facts);
             let wants = is_meant || self.resolved.wants_all;
             let operation = OperationTokens { number: result.number, words: &[] };
-            let step = FilenameWalkStep { number, operation, result: Some(result), wants };
+            let step = FilenameWalkStep { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
         }
@@ -275,13 +277,15 @@ impl FilenameWalk<'_> {
             (v4::Operation::LOOKUP | v4::Operation::OPEN | v4::Operation::CREATE, Some(name)) => {
                 let path = self.write_child_if_needed(step, *current, name);
                 let bytes = call.bytes(name);
-                if step.result.and_then(|result| result.status()) == Some(NOENT)
+                if step.result.and_then(|result| result.status()) == Some(STATUS_NOENT)
                     && let Some(parent) = current.id()
                 {
                     self.store.remove(parent, bytes);
                 }
                 *current = match current.id() {
-                    Some(parent) if is_done => WalkedFile::File(self.store.child(parent, bytes)),
+                    Some(parent) if is_done => {
+                        WalkedFile::File(self.store.find_or_insert_child(parent, bytes))
+                    }
                     parent => WalkedFile::NamedIn(parent, name),
                 };
                 path
@@ -355,14 +359,14 @@ impl FilenameWalk<'_> {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
             if !matches!(name, b"." | b"..") {
-                let id = self.store.child(directory, name);
+                let id = self.store.find_or_insert_child(directory, name);
                 self.store.bind(id, self.server, self.reply.bytes(handle));
             }
         }
     }
 
     fn write_if_needed(&mut self, step: &FilenameWalkStep<'_>, place: WalkedFile) -> Option<Range<usize>> {
-        if step.wants { self.write(place) } else { None }
+        if step.needs_paths { self.write(place) } else { None }
     }
 
     fn write_child_if_needed(
@@ -371,7 +375,7 @@ impl FilenameWalk<'_> {
         place: WalkedFile,
         name: FilenameSpan,
     ) -> Option<Range<usize>> {
-        if step.wants { self.write_child_path(place, name) } else { None }
+        if step.needs_paths { self.write_child_path(place, name) } else { None }
     }
 
     /// Writes the path of a file.
@@ -423,7 +427,7 @@ struct FilenameWalkStep<'h> {
     operation: OperationTokens<'h>,
     result: Option<OperationTokens<'h>>,
     /// `true` if its paths are needed.
-    wants: bool,
+    needs_paths: bool,
 }
 
 impl FilenameWalkStep<'_> {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use nfsrdma_dissectors::address::{Address, Tenant};
 
 /// Approximate memory of a node and its table entries, without names and handle, in bytes.
-const NODE: usize = 256;
+const NODE_BYTES: usize = 256;
 /// Maximum number of directories in a path.
-const DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// Identifier of a node; the generation distinguishes it from evicted nodes with its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,15 +61,16 @@ struct FileNode {
 }
 
 impl FileNode {
-    fn weight(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         let seat = |seat: &FileDirEntry| 2 * seat.name.len();
         let origin = match &self.origin {
             FileOrigin::Unknown => 0,
             FileOrigin::Root(path) => path.len(),
             FileOrigin::DirEntry(place) => seat(place),
         };
-        let layouts: usize = self.layout_keys.iter().map(|key| NODE / 2 + key.len()).sum();
-        NODE + origin
+        let layouts: usize = self.layout_keys.iter().map(|key| NODE_BYTES / 2 + key.len()).sum();
+        NODE_BYTES
+            + origin
             + layouts
             + self.link_entry.as_ref().map_or(0, seat)
             + self.key.as_ref().map_or(0, |key| key.len())
@@ -118,9 +119,9 @@ pub(super) struct Host {
 }
 
 /// Length of an address in a key, in bytes: its kind and at most 16.
-const ADDRESS: usize = 17;
+const ADDRESS_KEY_BYTES: usize = 17;
 /// Length of a host in a key, in bytes: the address, the network of a tunnel, and two VLAN identifiers.
-const HOST: usize = ADDRESS + 8;
+const HOST_KEY_BYTES: usize = ADDRESS_KEY_BYTES + 8;
 
 fn host_key(server: Host, key: &mut Vec<u8>) {
     key.clear();
@@ -139,11 +140,11 @@ fn host_key(server: Host, key: &mut Vec<u8>) {
             key.extend_from_slice(&lid.0.to_be_bytes());
         }
     }
-    key.resize(ADDRESS, 0);
+    key.resize(ADDRESS_KEY_BYTES, 0);
     let network = server.tenant.network_identifier().map_or(0, |identifier| identifier + 1);
     key.extend_from_slice(&network.to_be_bytes());
     key.extend(server.tenant.vlan_ids().flat_map(u16::to_be_bytes));
-    key.resize(HOST, 0);
+    key.resize(HOST_KEY_BYTES, 0);
 }
 
 /// Writes the key of a filehandle from a layout. Only the device names the address of its data server, so that the
@@ -151,12 +152,12 @@ fn host_key(server: Host, key: &mut Vec<u8>) {
 fn layout_key(handle: &[u8], key: &mut Vec<u8>) {
     key.clear();
     key.push(0xff);
-    key.resize(HOST, 0);
+    key.resize(HOST_KEY_BYTES, 0);
     key.extend_from_slice(handle);
 }
 
 /// Maximum number of data server filehandles per file: a layout has one per stripe.
-const LAYOUTS: usize = 64;
+const MAX_LAYOUT_KEYS: usize = 64;
 
 fn name_key(parent: FileNodeId, name: &[u8], key: &mut Vec<u8>) {
     key.clear();
@@ -196,15 +197,15 @@ impl FileNameStore {
     /// Changes a node and updates the byte count.
     fn change(&mut self, id: FileNodeId, change: impl FnOnce(&mut FileNode)) {
         let Some(node) = self.get_mut(id) else { return };
-        let before = node.weight();
+        let before = node.memory_bytes();
         change(node);
-        let after = node.weight();
+        let after = node.memory_bytes();
         self.bytes = self.bytes + after - before;
         self.reference(id);
     }
 
     fn insert(&mut self) -> FileNodeId {
-        while self.bytes + NODE > self.limit && self.evict_oldest() {}
+        while self.bytes + NODE_BYTES > self.limit && self.evict_oldest() {}
         let index = self.free.pop().unwrap_or_else(|| {
             self.nodes.push(FileNode::default());
             self.nodes.len() as u32 - 1
@@ -213,7 +214,7 @@ impl FileNameStore {
             Some(node) => {
                 let generation = node.generation;
                 *node = FileNode { generation, is_live: true, ..FileNode::default() };
-                self.bytes += node.weight();
+                self.bytes += node.memory_bytes();
                 generation
             }
             None => 0,
@@ -257,10 +258,10 @@ impl FileNameStore {
     /// It stops at a recently used directory, so that files of one directory do not cost its depth each. A use is
     /// recent for so few uses that [`DEPTH`] such spans are a quarter of the lifetime of an unused node.
     fn reference(&mut self, id: FileNodeId) {
-        let moment = (self.nodes.len() - self.free.len()) / (4 * DEPTH);
+        let moment = (self.nodes.len() - self.free.len()) / (4 * MAX_DEPTH);
         let mut next = Some(id);
         self.references += 1;
-        for above in 0..DEPTH {
+        for above in 0..MAX_DEPTH {
             let (Some(id), now) = (next, self.references) else { return };
             let Some(node) = self.get_mut(id) else { return };
             if above > 0 && now - node.referenced_at <= moment as u64 {
@@ -292,7 +293,7 @@ impl FileNameStore {
         }
         self.unlink(id.index);
         let Some(node) = self.get_mut(id) else { return };
-        let weight = node.weight();
+        let weight = node.memory_bytes();
         let (key, root_key) = (node.key.take(), node.root_key.take());
         let layout_keys = std::mem::take(&mut node.layout_keys);
         *node = FileNode { generation: node.generation.wrapping_add(1), ..FileNode::default() };
@@ -307,7 +308,7 @@ impl FileNameStore {
 
     /// Returns the file of a filehandle.
     pub(super) fn find(&self, server: Host, handle: &[u8]) -> Option<FileNodeId> {
-        let mut key = Vec::with_capacity(HOST + handle.len());
+        let mut key = Vec::with_capacity(HOST_KEY_BYTES + handle.len());
         host_key(server, &mut key);
         key.extend_from_slice(handle);
         let find = |key: &[u8]| self.by_handle.get(key).copied().filter(|id| self.get(*id).is_some());
@@ -321,7 +322,7 @@ impl FileNameStore {
     pub(super) fn add_layout_handle(&mut self, id: FileNodeId, handle: &[u8]) {
         layout_key(handle, &mut self.key);
         let is_known = self.by_handle.get(self.key.as_slice()) == Some(&id);
-        let has_room = self.get(id).is_some_and(|node| node.layout_keys.len() < LAYOUTS);
+        let has_room = self.get(id).is_some_and(|node| node.layout_keys.len() < MAX_LAYOUT_KEYS);
         if is_known || !has_room {
             return;
         }
@@ -386,7 +387,7 @@ impl FileNameStore {
     }
 
     /// Returns the file of this name in a directory.
-    pub(super) fn existing(&mut self, parent: FileNodeId, name: &[u8]) -> Option<FileNodeId> {
+    pub(super) fn find_child(&mut self, parent: FileNodeId, name: &[u8]) -> Option<FileNodeId> {
         name_key(parent, name, &mut self.key);
         let id = self.by_name.get(self.key.as_slice()).copied()?;
         self.get(id)?;
@@ -395,13 +396,13 @@ impl FileNameStore {
     }
 
     /// Returns the file of this name in a directory, or creates it.
-    pub(super) fn child(&mut self, parent: FileNodeId, name: &[u8]) -> FileNodeId {
+    pub(super) fn find_or_insert_child(&mut self, parent: FileNodeId, name: &[u8]) -> FileNodeId {
         match name {
             b"." => return parent,
             b".." => return self.parent(parent).unwrap_or_else(|| self.insert()),
             _ => {}
         }
-        if let Some(id) = self.existing(parent, name) {
+        if let Some(id) = self.find_child(parent, name) {
             return id;
         }
         self.reference(parent);
@@ -490,7 +491,7 @@ impl FileNameStore {
 
     /// Renames a file, possibly to another directory.
     pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
-        if let Some(id) = self.existing(from, old) {
+        if let Some(id) = self.find_child(from, old) {
             self.move_to(id, FileDirEntry { parent: to, name: new.into() });
         }
     }
@@ -507,7 +508,7 @@ impl FileNameStore {
 
     /// Removes a name. A file in use is still shown with it, unless it has another.
     pub(super) fn remove(&mut self, parent: FileNodeId, name: &[u8]) {
-        let Some(id) = self.existing(parent, name) else { return };
+        let Some(id) = self.find_child(parent, name) else { return };
         let other = self.get(id).and_then(|node| node.link_entry.clone());
         match other {
             Some(other) => {
@@ -520,7 +521,7 @@ impl FileNameStore {
 
     /// Returns the filehandle of a node.
     pub(super) fn handle_of(&self, id: FileNodeId) -> Option<&[u8]> {
-        self.get(id)?.key.as_ref()?.get(HOST..)
+        self.get(id)?.key.as_ref()?.get(HOST_KEY_BYTES..)
     }
 
     /// Returns the path components from a file up, each with its node.
@@ -541,7 +542,7 @@ impl FileNameStore {
             };
             Some((id, step))
         })
-        .take(DEPTH)
+        .take(MAX_DEPTH)
     }
 
     /// Returns the number of bytes in use.
@@ -554,7 +555,7 @@ impl FileNameStore {
     #[cfg(test)]
     pub(super) fn check(&self) {
         let live = || self.nodes.iter().filter(|node| node.is_live);
-        assert_eq!(self.bytes, live().map(FileNode::weight).sum::<usize>());
+        assert_eq!(self.bytes, live().map(FileNode::memory_bytes).sum::<usize>());
         assert_eq!(self.nodes.len(), live().count() + self.free.len());
         let in_order = std::iter::successors(self.oldest, |index| self.nodes[*index as usize].newer);
         assert_eq!(in_order.take(self.nodes.len() + 1).count(), live().count());

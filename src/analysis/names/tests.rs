@@ -34,9 +34,9 @@ fn named(store: &FileNameStore, handle: &[u8]) -> String {
 fn known() -> (FileNameStore, FileNodeId) {
     let mut store = store();
     let root = store.root(SERVER);
-    let directory = store.child(root, b"d");
+    let directory = store.find_or_insert_child(root, b"d");
     let directory = store.bind(directory, SERVER, b"D");
-    let file = store.child(directory, b"f");
+    let file = store.find_or_insert_child(directory, b"f");
     store.bind(file, SERVER, b"F");
     (store, directory)
 }
@@ -53,17 +53,17 @@ fn a_directory_that_is_renamed_takes_what_is_below_it_along() {
     let root = store.root(SERVER);
     store.rename(root, b"d", root, b"e");
     assert_eq!(named(&store, b"F"), "/e/f");
-    assert_eq!(store.existing(root, b"d"), None);
+    assert_eq!(store.find_child(root, b"d"), None);
 }
 
 #[test]
 fn what_a_rename_replaces_keeps_its_name_and_its_handle() {
     let (mut store, directory) = known();
-    let new = store.child(directory, b"f.new");
+    let new = store.find_or_insert_child(directory, b"f.new");
     store.bind(new, SERVER, b"N");
     store.rename(directory, b"f.new", directory, b"f");
     assert_eq!([named(&store, b"N"), named(&store, b"F")], ["/d/f", "/d/f"]);
-    assert_eq!(store.existing(directory, b"f"), Some(store.find(SERVER, b"N").unwrap()));
+    assert_eq!(store.find_child(directory, b"f"), Some(store.find(SERVER, b"N").unwrap()));
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn a_file_goes_by_its_other_name_when_its_first_is_removed() {
     // An open file without a name.
     store.remove(directory, b"g");
     assert_eq!(named(&store, b"F"), "/d/g");
-    assert_eq!(store.existing(directory, b"g"), None);
+    assert_eq!(store.find_child(directory, b"g"), None);
 }
 
 #[test]
 fn a_name_that_has_another_handle_is_another_file() {
     let (mut store, directory) = known();
-    let id = store.child(directory, b"f");
+    let id = store.find_or_insert_child(directory, b"f");
     let new = store.bind(id, SERVER, b"F2");
     assert_ne!(id, new);
     assert_eq!(named(&store, b"F2"), "/d/f");
@@ -93,11 +93,11 @@ fn a_name_that_has_another_handle_is_another_file() {
 fn a_directory_without_a_name_is_told_when_its_name_comes() {
     let mut store = store();
     let directory = store.find_or_insert(SERVER, b"D");
-    let file = store.child(directory, b"f");
+    let file = store.find_or_insert_child(directory, b"f");
     assert_eq!(text(&store, file), "…/f");
     assert_eq!(text(&store, directory), format!("0x{:08x}", hash(b"D")));
     let root = store.root(SERVER);
-    let id = store.child(root, b"d");
+    let id = store.find_or_insert_child(root, b"d");
     assert_eq!(store.bind(id, SERVER, b"D"), directory);
     assert_eq!(text(&store, file), "/d/f");
 }
@@ -106,7 +106,7 @@ fn a_directory_without_a_name_is_told_when_its_name_comes() {
 fn the_root_is_the_root_under_its_handle_too() {
     let mut store = store();
     let file = store.find_or_insert(SERVER, b"R");
-    let below = store.child(file, b"f");
+    let below = store.find_or_insert_child(file, b"f");
     let root = store.root(SERVER);
     assert_eq!(store.bind(root, SERVER, b"R"), file);
     assert_eq!([text(&store, file), text(&store, below)], ["/", "/f"]);
@@ -137,7 +137,7 @@ fn servers_of_equal_addresses_in_different_networks_have_handles_of_their_own() 
         let server = Host { tenant, ..SERVER };
         assert_eq!(store.find(server, b"F"), None, "{tenant}");
         let root = store.root(server);
-        let file = store.child(root, &names(at));
+        let file = store.find_or_insert_child(root, &names(at));
         store.bind(file, server, b"F");
     }
     for (at, tenant) in tenants.into_iter().enumerate() {
@@ -173,7 +173,7 @@ fn a_tenant_learns_nothing_from_another() {
 fn a_directory_below_itself_ends_a_path() {
     let (mut store, directory) = known();
     let root = store.root(SERVER);
-    let below = store.child(directory, b"e");
+    let below = store.find_or_insert_child(directory, b"e");
     store.rename(root, b"d", below, b"d");
     assert!(!named(&store, b"F").is_empty());
 }
@@ -183,7 +183,7 @@ fn memory_is_bounded_and_what_is_forgotten_is_counted() {
     let mut store = FileNameStore::new(64 << 10);
     let root = store.root(SERVER);
     for number in 0..10_000_u32 {
-        let id = store.child(root, format!("file {number}").as_bytes());
+        let id = store.find_or_insert_child(root, format!("file {number}").as_bytes());
         store.bind(id, SERVER, &number.to_be_bytes());
         assert!(store.bytes() <= 66 << 10, "{}", store.bytes());
     }
@@ -197,7 +197,7 @@ fn moves_for_chain(depth: u32) -> u64 {
     let mut store = store();
     let mut directory = store.root(SERVER);
     for level in 0..depth {
-        let child = store.child(directory, b"d");
+        let child = store.find_or_insert_child(directory, b"d");
         directory = store.bind(child, SERVER, &level.to_be_bytes());
     }
     assert!(store.evicted > u64::from(depth / 2));
@@ -220,11 +220,11 @@ fn directories_in_use_outlive_files_that_were_used_once() {
     let root = store.root(SERVER);
     let mut directory = root;
     for level in 0..5_u32 {
-        let child = store.child(directory, format!("d{level}").as_bytes());
+        let child = store.find_or_insert_child(directory, format!("d{level}").as_bytes());
         directory = store.bind(child, SERVER, &level.to_be_bytes());
     }
     for at in 100..20_000_u32 {
-        let file = store.child(directory, &at.to_be_bytes());
+        let file = store.find_or_insert_child(directory, &at.to_be_bytes());
         store.bind(file, SERVER, &at.to_be_bytes());
     }
     assert!(store.evicted > 10_000);
@@ -289,13 +289,13 @@ proptest::proptest! {
         for (what, a, b, c, d) in steps {
             let (first, second) = (store.find_or_insert(SERVER, &[a]), store.find_or_insert(SERVER, &[b]));
             match what {
-                0 => { let id = store.child(first, &[c]); store.bind(id, SERVER, &[d]); }
+                0 => { let id = store.find_or_insert_child(first, &[c]); store.bind(id, SERVER, &[d]); }
                 1 => store.rename(first, &[c], second, &[d]),
                 2 => store.link(first, second, &[c]),
                 3 => store.remove(first, &[c]),
                 4 => { let root = store.root(SERVER); store.bind(root, SERVER, &[a]); }
                 5 => store.mount(SERVER, &[a], &[c]),
-                _ => { store.child(first, &[c]); }
+                _ => { store.find_or_insert_child(first, &[c]); }
             }
             for handle in 0..6 {
                 named(&store, &[handle]);

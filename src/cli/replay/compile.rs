@@ -152,7 +152,7 @@ fn read<W: Write + Seek>(
     compiler: &mut TraceCompiler<W>,
 ) -> io::Result<Vec<SourceError>> {
     let mut flow = Flow::new(FlowLimits {
-        keep_data: true,
+        keep_file_data: true,
         lingering_transactions: LINGERING,
         dialect,
         ..memory.limits()
@@ -168,7 +168,7 @@ fn read<W: Write + Seek>(
                 match &mut selection {
                     Some(selection) => selection.add_frame(&frame, &mut flow),
                     None => {
-                        flow.frame(&frame);
+                        flow.process_frame(&frame);
                     }
                 }
                 if !is_known {

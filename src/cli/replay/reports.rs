@@ -66,7 +66,7 @@ impl ReportArgs {
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
         let recording = TraceRecorder::new(outputs::seekable(path, inputs)?, keeping, &name)
             .map_err(|error| OutputError::unwritten(path, error))?;
-        Ok(Some(recording.ending(|to| Ok(to.commit()?))))
+        Ok(Some(recording.with_finish(|to| Ok(to.commit()?))))
     }
 
     /// Begins the reports, before anything is sent. `junit` is the other one that was asked for.

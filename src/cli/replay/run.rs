@@ -183,7 +183,7 @@ impl RunOptionArgs {
         let ReplayCheckOptions { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
         Self {
             order: ReplayOrder::Conservative,
-            pace: ReplayPace::Asap,
+            pace: ReplayPace::Immediate,
             clients: 1,
             connections: None,
             window: 256,
@@ -234,7 +234,7 @@ impl RunOptionArgs {
             selected_steps: part.chosen,
             gss: part.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
-            wants_as_asked: self.wants == DelegationWantArg::Asked,
+            keeps_requested_wants: self.wants == DelegationWantArg::Asked,
             auxiliary_ports: Ports {
                 port_mapper: server.server.rpcbind_port,
                 mount: server.server.mount_port,
@@ -411,7 +411,7 @@ impl FinishedRun {
 
     /// Whether the recording that was asked for was written.
     pub(super) fn recorded(&self, reports: &ReportArgs) -> Result<()> {
-        match (&self.report.recorded_as, &reports.record) {
+        match (&self.report.recording, &reports.record) {
             (Some(Err(error)), Some(path)) => {
                 bail!(
                     "{}: the recording was not finished: {error}; make room or record elsewhere",
@@ -439,7 +439,7 @@ impl FinishedRun {
         if let Some(why) = &self.report.unreachable {
             complain(format!("{why}; the run ended before its end"));
         }
-        if let Some(why) = &self.report.silent {
+        if let Some(why) = &self.report.silent_program {
             complain(format!("{why}; what it would have been asked was not replayed"));
         }
         self.not_removed.iter().for_each(complain);
@@ -453,7 +453,7 @@ impl FinishedRun {
 pub(super) fn exit(report: &ReplayReport, min_coverage: f64) -> ExitStatus {
     match report {
         _ if !report.own_faults.is_empty() => ExitStatus::OwnFault,
-        _ if report.unreachable.is_some() || report.silent.is_some() => ExitStatus::Unreachable,
+        _ if report.unreachable.is_some() || report.silent_program.is_some() => ExitStatus::Unreachable,
         _ if report.is_different() => ExitStatus::Differs,
         _ if report.is_interrupted => ExitStatus::Uncovered,
         _ if report.shortfall(min_coverage).is_some() => ExitStatus::Uncovered,

@@ -10,12 +10,12 @@ use crate::filter::value::Constant;
 use crate::filter::{identifiers, literal};
 
 /// Maximum number of possible values that an error lists when none is similar.
-const FEW: usize = 8;
+const MAX_LISTED_VALUES: usize = 8;
 
 /// Context of an untyped operand.
 #[derive(Clone, Copy)]
 pub(super) struct OperandContext<'e> {
-    pub(super) sort: OperandType,
+    pub(super) operand_type: OperandType,
     /// The field that may have names for its values.
     pub(super) field: Option<&'e CatalogEntry>,
     /// `true` if the complete value is compared, and not a part or an order.
@@ -25,7 +25,7 @@ pub(super) struct OperandContext<'e> {
 impl OperandContext<'_> {
     /// Creates a context of this type, without names for values.
     pub(super) const fn nameless(sort: OperandType) -> Self {
-        Self { sort, field: None, is_whole: false }
+        Self { operand_type: sort, field: None, is_whole: false }
     }
 }
 
@@ -37,7 +37,7 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<Constant> {
-        let constant = match beside.sort {
+        let constant = match beside.operand_type {
             OperandType::Number => {
                 literal::number(word).or_else(|| named_number(word, beside)).map(Constant::Number)
             }
@@ -56,7 +56,7 @@ impl FilterCompiler<'_> {
             OperandType::Time => literal::time(word).map(Constant::Time),
             OperandType::Duration => literal::duration(word).map(Constant::Duration),
         };
-        constant.ok_or_else(|| self.no_value(word, span, beside))
+        constant.ok_or_else(|| self.value_error(word, span, beside))
     }
 
     pub(super) fn quoted(
@@ -65,13 +65,13 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<Constant> {
-        match beside.sort {
+        match beside.operand_type {
             OperandType::Text => self.text(bytes, span, beside),
             OperandType::Bytes => Ok(Constant::Bytes(bytes.to_vec())),
             OperandType::Number => {
                 let text = String::from_utf8_lossy(bytes);
                 let number = named_number(&text, beside).or_else(|| literal::number(&text));
-                number.map(Constant::Number).ok_or_else(|| self.no_value(&text, span, beside))
+                number.map(Constant::Number).ok_or_else(|| self.value_error(&text, span, beside))
             }
             _ => self.word(&String::from_utf8_lossy(bytes), span, beside),
         }
@@ -84,7 +84,7 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<Constant> {
-        let bytes = in_case(bytes, beside);
+        let bytes = to_field_case(bytes, beside);
         if let Some((field, FieldOrigin::Generated(fact))) = beside.field.map(|field| (field, &field.origin))
             && beside.is_whole
             && let Some(words) = identifiers::possible_values(*fact, self.catalog)
@@ -92,7 +92,7 @@ impl FilterCompiler<'_> {
             let word = String::from_utf8_lossy(&bytes);
             if !words.iter().any(|known| *known == word) && !identifiers::is_number(&word) {
                 let names = nearest(&word, words.iter().map(String::as_str));
-                let names = if words.len() <= FEW && names.is_empty() {
+                let names = if words.len() <= MAX_LISTED_VALUES && names.is_empty() {
                     format!("; it is {}", words.join(", "))
                 } else {
                     proposal(&names)
@@ -104,18 +104,23 @@ impl FilterCompiler<'_> {
         Ok(Constant::Text(bytes))
     }
 
-    fn no_value(&self, word: &str, span: FilterSpan, beside: OperandContext<'_>) -> FilterError {
+    fn value_error(&self, word: &str, span: FilterSpan, beside: OperandContext<'_>) -> FilterError {
         let Some(field) = beside.field else {
             let fields = if word.contains('.') { self.catalog.nearest(word) } else { Vec::new() };
-            return self.error(span, format!("{word} is not {}{}", beside.sort.text(), proposal(&fields)));
+            return self
+                .error(span, format!("{word} is not {}{}", beside.operand_type.text(), proposal(&fields)));
         };
         let fields = match word.contains('.') {
             true => self.catalog.nearest(word),
             false => self.catalog.replacements(field.name).to_vec(),
         };
         if field.names.is_empty() || !fields.is_empty() {
-            let what =
-                format!("{} is {}, which {word} is not{}", field.name, beside.sort.text(), proposal(&fields));
+            let what = format!(
+                "{} is {}, which {word} is not{}",
+                field.name,
+                beside.operand_type.text(),
+                proposal(&fields)
+            );
             return self.error(span, what);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
@@ -134,12 +139,12 @@ impl FilterCompiler<'_> {
 const FORMER_NAMES: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
 
 /// Converts a text to the case of the values of a generated field, if they have one.
-fn in_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
+fn to_field_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
     match beside.field.map(|field| &field.origin) {
-        Some(FieldOrigin::Generated(fact)) if GeneratedField::CAPITALS.contains(fact) => {
+        Some(FieldOrigin::Generated(fact)) if GeneratedField::UPPER_CASE.contains(fact) => {
             text.to_ascii_uppercase()
         }
-        Some(FieldOrigin::Generated(fact)) if GeneratedField::SMALL.contains(fact) => {
+        Some(FieldOrigin::Generated(fact)) if GeneratedField::LOWER_CASE.contains(fact) => {
             text.to_ascii_lowercase()
         }
         _ => text.to_vec(),

@@ -43,7 +43,7 @@ impl OperandType {
         matches!(self, Self::Bytes | Self::Ethernet | Self::Text)
     }
 
-    pub(super) fn goes_with(self, other: Self) -> bool {
+    pub(super) fn is_comparable_with(self, other: Self) -> bool {
         let is_number = |sort| matches!(sort, Self::Number | Self::Boolean);
         let is_address = |sort| matches!(sort, Self::Address | Self::Ipv4 | Self::Ipv6);
         self == other
@@ -71,13 +71,13 @@ impl OperandType {
 
 impl FilterCompiler<'_> {
     /// Returns the type of an operand; `None` for a value that takes the type of its context.
-    pub(super) fn sort(&self, operand: &Operand<'_>) -> FilterCompileResult<Option<OperandType>> {
+    pub(super) fn type_of(&self, operand: &Operand<'_>) -> FilterCompileResult<Option<OperandType>> {
         Ok(match &operand.form {
             OperandForm::Word(_) => {
                 self.field_of(operand).map(|entry| OperandType::from_filter_type(entry.kind))
             }
             OperandForm::Quoted(_) | OperandForm::Char(_) => None,
-            OperandForm::Slice(of, _) => match self.sort(of)? {
+            OperandForm::Slice(of, _) => match self.type_of(of)? {
                 Some(OperandType::Text) => Some(OperandType::Text),
                 Some(OperandType::Bytes | OperandType::Ethernet | OperandType::Ipv4 | OperandType::Ipv6) => {
                     Some(OperandType::Bytes)
@@ -90,14 +90,14 @@ impl FilterCompiler<'_> {
                 }
                 None => return Err(self.not_a_field(of)),
             },
-            OperandForm::Call(name, arguments) => Some(self.sort_of_call(name, arguments, operand.span)?),
-            OperandForm::Negative(of) => match self.sort(of)? {
+            OperandForm::Call(name, arguments) => Some(self.type_of_call(name, arguments, operand.span)?),
+            OperandForm::Negative(of) => match self.type_of(of)? {
                 sort @ (None | Some(OperandType::Number | OperandType::Duration)) => sort,
                 Some(sort) => {
                     return Err(self.error(operand.span, format!("{} has no negative", sort.text())));
                 }
             },
-            OperandForm::Arithmetic(left, what, right) => self.sort_of_arithmetic(left, *what, right)?,
+            OperandForm::Arithmetic(left, what, right) => self.type_of_arithmetic(left, *what, right)?,
         })
     }
 
@@ -108,13 +108,13 @@ impl FilterCompiler<'_> {
         }
     }
 
-    fn sort_of_arithmetic(
+    fn type_of_arithmetic(
         &self,
         left: &Operand<'_>,
         what: Arithmetic,
         right: &Operand<'_>,
     ) -> FilterCompileResult<Option<OperandType>> {
-        let (left_sort, right_sort) = (self.sort(left)?, self.sort(right)?);
+        let (left_sort, right_sort) = (self.type_of(left)?, self.type_of(right)?);
         let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
             return Ok(None);
         };
@@ -148,7 +148,7 @@ impl FilterCompiler<'_> {
         })
     }
 
-    fn sort_of_call(
+    fn type_of_call(
         &self,
         name: &str,
         arguments: &[Operand<'_>],
@@ -162,7 +162,7 @@ impl FilterCompiler<'_> {
         }
         let mut sorts = Vec::new();
         for argument in arguments {
-            sorts.push(self.sort(argument)?);
+            sorts.push(self.type_of(argument)?);
         }
         let Some(first) = sorts.iter().copied().flatten().next() else {
             return Err(arguments
@@ -188,10 +188,12 @@ impl FilterCompiler<'_> {
             Function::String => Ok(OperandType::Text),
             Function::Abs if matches!(first, OperandType::Number | OperandType::Duration) => Ok(first),
             Function::Abs => refuse("a number"),
-            Function::Max | Function::Min => match sorts.iter().flatten().all(|sort| sort.goes_with(first)) {
-                true => Ok(first),
-                false => Err(self.error(span, format!("the arguments of {name} are of several types"))),
-            },
+            Function::Max | Function::Min => {
+                match sorts.iter().flatten().all(|sort| sort.is_comparable_with(first)) {
+                    true => Ok(first),
+                    false => Err(self.error(span, format!("the arguments of {name} are of several types"))),
+                }
+            }
         }
     }
 }

@@ -38,7 +38,7 @@ impl FieldExtractor {
         base: usize,
     ) -> ExtractorListener<'g, 'b> {
         self.open.clear();
-        self.begun.clear();
+        self.searched_starts.clear();
         ExtractorListener { extractor: self, bytes, base, depth: 0, only: None, header: None }
     }
 
@@ -97,14 +97,15 @@ impl ExtractorListener<'_, '_> {
             if of.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
                 let is_begun = |(known, _): &(FilterSlot, usize)| *known == slot;
-                if !of.is_headless
-                    || self.extractor.is_current_protocol(slot) && !self.extractor.begun.iter().any(is_begun)
+                if !of.has_no_header
+                    || self.extractor.is_current_protocol(slot)
+                        && !self.extractor.searched_starts.iter().any(is_begun)
                 {
-                    self.extractor.begun.push((slot, at));
+                    self.extractor.searched_starts.push((slot, at));
                 }
             } else if self.extractor.names == Some(slot) {
                 self.extractor.name_protocol(field);
-            } else if of.is_headless {
+            } else if of.has_no_header {
                 if self.extractor.is_current_protocol(slot) && !self.extractor.values.has(slot) {
                     self.push_bytes(slot, at..usize::MAX);
                 }
@@ -128,7 +129,7 @@ impl ExtractorListener<'_, '_> {
 
 impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
     #[inline(always)]
-    fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
         self.extractor.is_inside(describe) || {
             let set = self.extractor.slots(field);
             self.has_slot_for(set)
@@ -136,7 +137,7 @@ impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
     }
 
     #[inline(always)]
-    fn wants_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
         self.extractor.is_inside(describe)
     }
 
@@ -170,7 +171,7 @@ impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
             place += 1;
             let of = self.extractor.traits(slot);
             if self.extracts_slot(slot)
-                && !of.is_headless
+                && !of.has_no_header
                 && !of.is_part
                 && self.extractor.names != Some(slot)
             {
@@ -200,7 +201,7 @@ impl ExtractorListener<'_, '_> {
         while !self.extractor.open.is_empty() {
             self.close(usize::MAX);
         }
-        while let Some((slot, at)) = self.extractor.begun.pop() {
+        while let Some((slot, at)) = self.extractor.searched_starts.pop() {
             // The outermost protocol is the whole frame.
             let end = if at == 0 { usize::MAX } else { end };
             self.push_bytes(slot, at..end);
@@ -469,7 +470,7 @@ mod tests {
             let mut gatherer = FieldExtractor::new(Filter::parse(filter).unwrap().fields);
             let mut listener = gatherer.listen(&bytes, 0);
             let datagram = net::decode(&frame(&bytes), &mut listener);
-            listener.finish_at(datagram.carried.end().unwrap());
+            listener.finish_at(datagram.payload.end_offset().unwrap());
             assert_eq!(
                 gatherer.values.values_of(0).collect::<Vec<_>>(),
                 [FilterValue::Bytes(expected)],

@@ -24,7 +24,7 @@ struct DifferenceSideObject<'a> {
 
 impl<'a> From<&'a DifferenceSide> for Option<DifferenceSideObject<'a>> {
     fn from(half: &'a DifferenceSide) -> Self {
-        let place = half.place;
+        let place = half.location;
         (place.is_some() || half.value.is_some()).then(|| DifferenceSideObject {
             index: place.map(|place| place.index).filter(|index| *index > 0),
             call: place.and_then(|place| place.call).map(|frame| frame.0),
@@ -62,7 +62,7 @@ impl<'a> DifferenceObject<'a> {
             file,
             path: word(&difference.path),
             field: word(difference.field),
-            times: difference.times,
+            times: difference.count,
             a: (&difference.a).into(),
             b: (&difference.b).into(),
         }

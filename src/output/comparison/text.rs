@@ -77,15 +77,15 @@ fn first_difference(
         let value = fit(value, room.max(20), &view.screen.glyphs);
         writeln!(to, "   {letter}  {}{}{value}", place, if place.is_empty() { "" } else { "  " })?;
     }
-    if first.times > 1 {
-        writeln!(to, "   and {} more of it in this Transaction", HumanCount(first.times - 1))?;
+    if first.count > 1 {
+        writeln!(to, "   and {} more of it in this Transaction", HumanCount(first.count - 1))?;
     }
     Ok(())
 }
 
 /// `frame 590` and where the Transaction is if that is another: `frame 595 (Call in 590)`.
 fn place(half: &DifferenceSide) -> String {
-    match (half.frame, half.place.and_then(|place| place.call)) {
+    match (half.frame, half.location.and_then(|place| place.call)) {
         (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
         (Some(frame), _) => format!("frame {frame}"),
         (None, _) => String::new(),

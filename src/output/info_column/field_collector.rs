@@ -75,7 +75,7 @@ impl LabelFieldCollector {
 
 impl<'a> Observer<'a> for LabelFieldCollector {
     #[inline]
-    fn wants_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
         self.inside.is_some() && self.entry.is_none()
     }
 

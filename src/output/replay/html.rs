@@ -171,7 +171,7 @@ fn facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
                 rate(report.calls, elapsed)
             ),
         ),
-        ("recorded", format!("{}, {}", time(report.recorded), rate(report.steps, report.recorded))),
+        ("recorded", format!("{}, {}", time(report.recorded_ns), rate(report.steps, report.recorded_ns))),
         ("connections", HumanCount(report.connections).to_string()),
         ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))),
     ];
@@ -196,7 +196,7 @@ fn facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
     }
     let lateness = &report.issue_delay;
     if lateness.count() > 0 {
-        let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile(part)));
+        let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile_ns(part)));
         facts.push(("issue times", format!("p50 {half} late, p99 {most}, latest {last}")));
     }
     let events = view.events().into_iter().filter(|(_, count)| *count > 0);
@@ -274,7 +274,7 @@ struct HtmlDifferenceCells<'a>(&'a Difference);
 
 impl fmt::Display for HtmlDifferenceCells<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Difference { kind, path, field, times, a, b, .. } = self.0;
+        let Difference { kind, path, field, count: times, a, b, .. } = self.0;
         let what = if path.is_empty() { kind.word() } else { path };
         write!(f, r#"<td title="{}"><code>{}</code>"#, XmlText(field), HtmlText(what))?;
         if *times > 1 {

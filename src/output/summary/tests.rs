@@ -179,7 +179,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
             length: 54,
         };
         statistics.frame(&frame);
-        flow.frame(&frame);
+        flow.process_frame(&frame);
     }
     let mut text = Vec::new();
     CaptureSummary {
@@ -231,7 +231,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
         length: 154,
     };
     statistics.frame(&frame);
-    flow.frame(&frame);
+    flow.process_frame(&frame);
     let mut text = Vec::new();
     CaptureSummary {
         statistics: &statistics,

@@ -56,7 +56,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     let mut text = PluralCount(statistics.frames(), "frame").to_string();
     let _ = write!(text, ", {}", HumanSize(statistics.bytes()));
     if let Some(duration) =
-        statistics.times().and_then(|(first, last)| last.since(first)).filter(|ns| *ns > 0)
+        statistics.times().and_then(|(first, last)| last.nanoseconds_since(first)).filter(|ns| *ns > 0)
     {
         let _ = write!(text, " in {}", HumanDuration(duration, summary.glyphs));
     }
@@ -72,7 +72,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         transactions(statistics, &mut text);
     }
     recovery(statistics.recovery(), &mut text);
-    let twice = summary.flow.stats().captured_twice();
+    let twice = summary.flow.stats().duplicate_frames();
     if twice > 0 {
         let _ = write!(text, " {} captured twice.", PluralCount(twice, "frame"));
     }
@@ -93,12 +93,12 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
 
 /// Copies of messages by who sent them, and the time that recovery took.
 fn recovery(tally: RecoveryTally, text: &mut String) {
-    let by_transport = tally.by_transport();
+    let by_transport = tally.transport_copies();
     if by_transport > 0 {
         let _ = write!(text, " {} by the transport.", PluralCount(by_transport, "message retransmission"));
     }
-    if tally.resent > 0 {
-        let _ = write!(text, " {} by RPC.", PluralCount(tally.resent, "message retransmission"));
+    if tally.rpc_copies > 0 {
+        let _ = write!(text, " {} by RPC.", PluralCount(tally.rpc_copies, "message retransmission"));
     }
     if tally.transactions > 0 {
         let waited = HumanDuration(tally.wait_ns, Glyphs::UNICODE);
@@ -106,8 +106,8 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
         let _ = write!(text, " {of} spent {waited} in loss recovery.");
     }
     // A slow server alone is no sign of loss.
-    if tally.suspected > 0 && tally.has_loss() {
-        let of = PluralCount(tally.suspected, "Transaction");
+    if tally.suspected_transactions > 0 && tally.has_loss() {
+        let of = PluralCount(tally.suspected_transactions, "Transaction");
         let _ = write!(
             text,
             " {of} waited an ACK timeout or longer for the server: packets lost before the capture point may be why."
@@ -227,8 +227,8 @@ fn operation_table(key: &OperationKey, tally: &OperationTally) -> SummaryTable {
         (Some(program), Some(version)) => format!("{program} version {version}"),
         (Some(program), None) => program.to_owned(),
         (None, Some(version)) => format!("Unknown program, version {version}"),
-        (None, None) if tally.cut == 0 => "Unknown program".to_owned(),
-        (None, None) if tally.cut == tally.calls => "Cut by the snap length".to_owned(),
+        (None, None) if tally.truncated_calls == 0 => "Unknown program".to_owned(),
+        (None, None) if tally.truncated_calls == tally.calls => "Cut by the snap length".to_owned(),
         (None, None) => "Unknown program, or cut by the snap length".to_owned(),
     };
     // What stands furthest right in the second list goes first where there is no room.

@@ -17,7 +17,7 @@ fn frames(name: &str, screen: TerminalStyle, count: u64) -> String {
         if frame.number.0 > count {
             break;
         }
-        let (datagram, meaning) = flow.observed_frame(&frame, &mut NullObserver);
+        let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullObserver);
         names.infer_from_frame(&flow);
         list.frame(&mut out, &frame, &datagram, meaning, &flow, &mut names).unwrap();
         while flow.next_transaction().is_some() {}

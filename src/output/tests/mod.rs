@@ -20,7 +20,7 @@ fn transactions(name: &str) -> Vec<Transaction> {
     let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        flow.frame(&frame);
+        flow.process_frame(&frame);
         transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
     }
     flow.finish();

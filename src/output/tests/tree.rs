@@ -39,7 +39,7 @@ fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
     let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(FlowLimits::default()));
     while let Some(frame) = source.next().unwrap() {
         kept.keep(&frame);
-        flow.frame(&frame);
+        flow.process_frame(&frame);
         let done = std::iter::from_fn(|| flow.next_transaction());
         let read = done.into_iter().find(|done| done.call.as_ref().unwrap().frames == [FrameNumber(590)]);
         if let Some(read) = read {
@@ -89,7 +89,7 @@ fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let (mut view, mut out) = (TreeView::new(TerminalStyle::pipe()), Vec::new());
     let mut names = FileNames::default();
     while let Some(frame) = source.next().unwrap() {
-        flow.frame(&frame);
+        flow.process_frame(&frame);
         names.infer_from_frame(&flow);
         if numbers.contains(&frame.number.0) {
             view.frame(&mut out, &frame, &flow, &names).unwrap();

@@ -254,7 +254,7 @@ impl TreeView {
             chunk.returned_bytes().map(|returned| format!(", returned {returned}")).unwrap_or_default();
         let (offered, moved) = (chunk.offered_bytes(), chunk.moved_bytes());
         let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
-        let took = match chunk.times.and_then(|(first, last)| last.since(first)) {
+        let took = match chunk.times.and_then(|(first, last)| last.nanoseconds_since(first)) {
             Some(ns) if ns > 0 => format!(" in {}", HumanDuration(ns, self.screen.glyphs)),
             _ => String::new(),
         };
@@ -328,11 +328,11 @@ impl TreeView {
         self.tree.clear();
         let datagram = net::decode(frame, &mut self.tree);
         let mut trouble = None;
-        match &datagram.carried {
+        match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
-                if let Some(mad) = Mad::of(packet, &mut self.tree)
+                if let Some(mad) = Mad::from_packet(packet, &mut self.tree)
                     && let Some(message) = cm::CmMessage::decode(&mad, &mut self.tree)
-                    && let Some(private) = message.private()
+                    && let Some(private) = message.private_data()
                 {
                     PrivateData::find(private.bytes, private.at, &mut self.tree);
                 }
@@ -373,7 +373,7 @@ impl TreeView {
         let whole = whole_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {
             Some(content) => (&**content, 0),
-            None => (message.bytes.as_slice(), message.rpc_at.filter(|_| in_rpc).unwrap_or(0)),
+            None => (message.bytes.as_slice(), message.rpc_offset.filter(|_| in_rpc).unwrap_or(0)),
         };
         let end = self.tree.end();
         self.tree.finish();

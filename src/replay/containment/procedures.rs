@@ -14,7 +14,7 @@ type ContainmentResult<'a> = Result<(ReplyIdentifiers, Cursor<'a>), ContainmentV
 
 /// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
 pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> ContainmentResult<'_> {
-    let described = Procedure::of(Program::PORTMAP, version, procedure)
+    let described = Procedure::from_numbers(Program::PORTMAP, version, procedure)
         .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
         .ok_or(ContainmentViolation::Program)?;
     described.arguments(&mut cursor, &mut NullObserver).map_err(|_| ContainmentViolation::Unreadable)?;

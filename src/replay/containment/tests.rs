@@ -103,7 +103,7 @@ fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
     for procedure in [v3::Procedure::GETATTR, v3::Procedure::FSSTAT, v3::Procedure::PATHCONF] {
         let [known, other] = [BELOW, b"captured"].map(|handle| {
             let mut encoder = header(Program::NFS, 3, procedure.0);
-            encoder.opaque(handle);
+            encoder.append_opaque(handle);
             check(&run(), &encoder.finish().0)
         });
         assert_eq!((known, other), (Ok(ReplyIdentifiers::Nothing), Err(ContainmentViolation::Filehandle)));

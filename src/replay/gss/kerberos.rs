@@ -160,7 +160,7 @@ fn empty() -> GssBufferDesc {
 }
 
 /// Returns a buffer that the library only reads.
-fn lent(bytes: &[u8]) -> GssBufferDesc {
+fn borrowed_buffer(bytes: &[u8]) -> GssBufferDesc {
     GssBufferDesc { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
 }
 
@@ -192,7 +192,7 @@ impl KerberosMechanism {
         let functions = GssApiFunctions::get()?;
         let service = format!("nfs@{host}");
         let (mut minor, mut name) = (0, ptr::null_mut());
-        let (mut text, mut kind) = (lent(service.as_bytes()), oid(HOSTBASED_SERVICE));
+        let (mut text, mut kind) = (borrowed_buffer(service.as_bytes()), oid(HOSTBASED_SERVICE));
         // SAFETY: all pointers refer to values on this stack; the library copies what it needs.
         let major =
             unsafe { (functions.import_name)(&raw mut minor, &raw mut text, &raw mut kind, &raw mut name) };
@@ -205,7 +205,7 @@ impl KerberosMechanism {
 
 impl GssMechanism for KerberosMechanism {
     fn step(&mut self, token: &[u8]) -> Result<GssInitStep, GssMechanismError> {
-        let (mut minor, mut input, mut output) = (0, lent(token), empty());
+        let (mut minor, mut input, mut output) = (0, borrowed_buffer(token), empty());
         let mut mechanism = oid(KERBEROS);
         let input: *mut GssBufferDesc = if token.is_empty() { ptr::null_mut() } else { &raw mut input };
         // SAFETY: name and context belong to the library, from calls of this value; all other pointers refer to values
@@ -238,7 +238,7 @@ impl GssMechanism for KerberosMechanism {
         if self.context.is_null() {
             return Err(GssMechanismError("cannot sign: no context stands".into()));
         }
-        let (mut minor, mut message, mut mic) = (0, lent(message), empty());
+        let (mut minor, mut message, mut mic) = (0, borrowed_buffer(message), empty());
         // SAFETY: the context belongs to the library; all other pointers refer to values on this stack.
         let major = unsafe {
             (self.functions.get_mic)(&raw mut minor, self.context, 0, &raw mut message, &raw mut mic)
@@ -254,7 +254,7 @@ impl GssMechanism for KerberosMechanism {
         if self.context.is_null() {
             return false;
         }
-        let (mut minor, mut message, mut checksum) = (0, lent(message), lent(checksum));
+        let (mut minor, mut message, mut checksum) = (0, borrowed_buffer(message), borrowed_buffer(checksum));
         // SAFETY: as in `sign`; the library accepts any bytes as checksum.
         let major = unsafe {
             (self.functions.verify_mic)(

@@ -237,14 +237,14 @@ impl GssContext {
             cred,
             verf: no_verifier(),
         });
-        let mut encoder = Encoder::within(std::mem::take(&mut self.header));
+        let mut encoder = Encoder::reusing(std::mem::take(&mut self.header));
         RpcMsg { xid, body }.encode(&mut encoder);
         self.header = encoder.finish().0;
         // The signature covers the header up to the credential; the empty verifier after it has two words.
         let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
         self.checksum.clear();
         self.mechanism.sign(header, &mut self.checksum)?;
-        let mut encoder = Encoder::within(std::mem::take(out));
+        let mut encoder = Encoder::reusing(std::mem::take(out));
         encoder.raw(header);
         let checksum = VerifierBody::Checksum(Opaque(&self.checksum));
         Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
@@ -434,8 +434,8 @@ mod tests {
     fn protected(number: u32, results: &[u8]) -> Vec<u8> {
         let signed = [&number.to_be_bytes(), results].concat();
         let mut encoder = Encoder::new();
-        encoder.opaque(&signed);
-        encoder.opaque(&sum(b's', &signed));
+        encoder.append_opaque(&signed);
+        encoder.append_opaque(&sum(b's', &signed));
         encoder.finish().0
     }
 

@@ -215,11 +215,11 @@ pub fn operation(step: &TraceStep<'_>) -> String {
     let named = match procedure {
         Some(Procedure::Compound) => v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
             .ok()
-            .and_then(|call| call.named().operation)
+            .and_then(|call| call.main_operation().operation)
             .and_then(|operation| operation.name()),
         Some(Procedure::CbCompound) => v4::CbCompoundCall::decode(&mut cursor, &mut NullObserver)
             .ok()
-            .and_then(|call| call.named().operation)
+            .and_then(|call| call.main_operation().operation)
             .and_then(|operation| operation.name()),
         _ => None,
     };

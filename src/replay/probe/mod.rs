@@ -137,7 +137,8 @@ pub fn probe(
     url: &ServerUrl,
     wish: &ConnectOptions,
 ) -> Result<ServerProbe, ProbeError> {
-    let (ProbeConnection { mut line, address, versions }, given_up) = stand(transport, url, wish)?;
+    let (ProbeConnection { client: mut line, address, versions }, given_up) =
+        connect_for_probe(transport, url, wish)?;
     let connection = line.connection;
     let place = || format!("{} ({address})", url.host);
     let newest = versions.iter().max().copied().unwrap_or(4);
@@ -186,14 +187,14 @@ pub fn probe(
 
 /// A connection whose first Calls were answered.
 struct ProbeConnection<'t> {
-    line: RpcClient<'t>,
+    client: RpcClient<'t>,
     address: SocketAddr,
     versions: Vec<u32>,
 }
 
 /// Connects, and queries the versions of NFS; abandons an iWARP connection whose first Call gets no Reply, and tries
 /// another. Returns the number of abandoned connections as well.
-fn stand<'t>(
+fn connect_for_probe<'t>(
     transport: &'t mut dyn RpcTransport,
     url: &ServerUrl,
     wish: &ConnectOptions,
@@ -211,7 +212,7 @@ fn stand<'t>(
                 let xid = Xid(xid.0.wrapping_add(16));
                 let line =
                     RpcClient::new(transport, connection, AuthSysCredential::default(), xid, wish.timeout);
-                return Ok((ProbeConnection { line, address, versions }, given_up));
+                return Ok((ProbeConnection { client: line, address, versions }, given_up));
             }
             Err(error) => error,
         };

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, ChannelAttrs4, ClientOwner4, CompoundReply,
     CreateSession4Args, CreateSessionFlags, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args,
     ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4, Readdir4Args, Results,
-    Sequence4Args, Sessionid4, StateProtect4A, words_of,
+    Sequence4Args, Sessionid4, StateProtect4A, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
@@ -291,7 +291,7 @@ fn limits(
     export: &str,
     found: &mut Nfs4ProbeReport,
 ) -> Result<(), String> {
-    let words = words_of([
+    let words = words_for_bits([
         Attributes::LEASE_TIME,
         Attributes::MAXFILESIZE,
         Attributes::MAXREAD,
@@ -327,7 +327,7 @@ fn read_root(
     held: &mut Option<ProbeSession>,
     found: &mut Nfs4ProbeReport,
 ) -> Result<(), String> {
-    let words = words_of([Attributes::TYPE]);
+    let words = words_for_bits([Attributes::TYPE]);
     let (mut cookie, mut cookieverf) = (0, [0; 8]);
     loop {
         let readdir = Args::READDIR(Readdir4Args {

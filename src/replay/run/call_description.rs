@@ -13,7 +13,7 @@ use super::dependencies::effects::OperationEffect;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceMessage, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
-const OPERATIONS: usize = 256;
+const MAX_OPERATIONS: usize = 256;
 
 /// Pseudo variable of the root.
 pub(super) const ROOT: u32 = NONE - 1;
@@ -30,7 +30,7 @@ pub(super) struct CallDescription {
     /// Title of the Call, for example `NFS 4.2 READ`.
     pub(super) title: CallTitle,
     /// Mask words of all attributes that a COMPOUND requests or sets, except those of OPEN.
-    attributes: Vec<u32>,
+    attribute_mask: Vec<u32>,
 }
 
 /// Shared title of a Call.
@@ -41,7 +41,7 @@ pub(super) type CallTitle = Option<Rc<str>>;
 pub(super) struct CallTitleCache(FxHashMap<[u32; 5], Rc<str>>);
 
 impl CallTitleCache {
-    const MOST: usize = 4096;
+    const MAX_TITLES: usize = 4096;
 
     fn of(&mut self, step: &TraceStep<'_>, operation: Option<Operation>) -> CallTitle {
         let asked = &step.asked;
@@ -51,7 +51,7 @@ impl CallTitleCache {
             return Some(Rc::clone(title));
         }
         let title: Rc<str> = title(step, operation).into();
-        if self.0.len() < Self::MOST {
+        if self.0.len() < Self::MAX_TITLES {
             self.0.insert(key, Rc::clone(&title));
         }
         Some(title)
@@ -81,7 +81,7 @@ impl CallDescription {
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
         self.operations.clear();
         self.effects.clear();
-        self.attributes.clear();
+        self.attribute_mask.clear();
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
@@ -89,7 +89,7 @@ impl CallDescription {
         match step.asked.find_description() {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) {
-                    for operation in call.operations().map_while(Result::ok).take(OPERATIONS) {
+                    for operation in call.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
                         let number = operation.number();
                         if about.is_none_or(|about: Operation| number.class() < about.class()) {
                             about = Some(number);
@@ -99,23 +99,27 @@ impl CallDescription {
                         self.record_attributes(&operation);
                     }
                     if self.operations.len() as u32 != call.count() {
-                        about = call.named().operation;
+                        about = call.main_operation().operation;
                     }
                 }
             }
             Some(Procedure::V3(procedure)) => {
                 if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) {
-                    self.effects.push(OperationEffect::of_v3(&arguments));
+                    self.effects.push(OperationEffect::from_v3_args(&arguments));
                 }
             }
             Some(Procedure::Nfsacl3(procedure)) => {
                 let sets = procedure == nfsacl::v3::Procedure::SETACL;
-                self.effects.push(if sets { OperationEffect::Change } else { OperationEffect::Look });
+                self.effects.push(if sets {
+                    OperationEffect::ChangeAttributes
+                } else {
+                    OperationEffect::ReadAttributes
+                });
             }
             _ => {}
         }
         self.title = titles.of(step, about);
-        self.find_files(step);
+        self.resolve_files(step);
     }
 
     fn record_attributes(&mut self, operation: &Args<'_>) {
@@ -127,9 +131,9 @@ impl CallDescription {
             _ => return,
         };
         for (at, word) in mask.words().iter().enumerate() {
-            match self.attributes.get_mut(at) {
+            match self.attribute_mask.get_mut(at) {
                 Some(known) => *known |= word,
-                None => self.attributes.push(word),
+                None => self.attribute_mask.push(word),
             }
         }
     }
@@ -141,8 +145,10 @@ impl CallDescription {
 
     /// Returns `true` if the Call may change an object.
     pub(super) fn may_change(&self) -> bool {
-        use OperationEffect::{Find, List, Look, Nothing, Read};
-        let is_reading = |act: &OperationEffect| matches!(act, Nothing | Look | Find(_) | List | Read(..));
+        use OperationEffect::{Lookup, Nothing, Read, ReadAttributes, ReadDirectory};
+        let is_reading = |act: &OperationEffect| {
+            matches!(act, Nothing | ReadAttributes | Lookup(_) | ReadDirectory | Read(..))
+        };
         self.effects.is_empty() || !self.effects.iter().all(is_reading)
     }
 
@@ -184,7 +190,7 @@ impl CallDescription {
         )
     }
 
-    fn find_files(&mut self, step: &TraceStep<'_>) {
+    fn resolve_files(&mut self, step: &TraceStep<'_>) {
         let of = |message: &TraceMessage<'_>, operation: usize| {
             let slot = message.slots.iter().find(|slot| {
                 slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == operation
@@ -227,7 +233,7 @@ impl CallDescription {
     pub(super) fn is_adaptable(&self, supported: Option<&[u32]>) -> bool {
         let is_beyond = |words: &[u32]| {
             let has = words.iter().copied().chain(std::iter::repeat(0));
-            self.attributes.iter().zip(has).any(|(asked, has)| asked & !has != 0)
+            self.attribute_mask.iter().zip(has).any(|(asked, has)| asked & !has != 0)
         };
         supported.is_some_and(is_beyond)
             || self.has_root()

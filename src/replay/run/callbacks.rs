@@ -25,11 +25,11 @@ use crate::replay::transport::tcp::callback_listener::{TcpCallbackCall, TcpCallb
 use crate::replay::transport::{TransportKind, TransportParams};
 
 /// Maximum number of ports; further clients share them.
-const PORTS: usize = 256;
+const MAX_PORTS: usize = 256;
 /// Maximum time that the thread waits for the run's answer about a file.
 const GETATTR_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of Calls that wait to be recorded; beyond it the thread blocks.
-const WAITING: usize = 256;
+const MAX_QUEUED_CALLS: usize = 256;
 
 /// Client copy and captured client.
 pub(super) type ReplayClientKey = (u32, u32);
@@ -48,7 +48,7 @@ struct CallbackServerState {
     thread: Option<CallbackThread>,
     is_recorded: bool,
     /// Reason why a port could not be opened.
-    why: Option<String>,
+    open_error: Option<String>,
 }
 
 /// The thread that answers. It ends when this is dropped.
@@ -59,7 +59,7 @@ struct CallbackThread {
     /// Pipe that wakes the thread; closing it ends the thread.
     wake: Option<PipeWriter>,
     answered: Option<Receiver<AnsweredCallback>>,
-    questions: Receiver<CallbackGetattrQuery>,
+    getattr_queries: Receiver<CallbackGetattrQuery>,
     counts: Arc<Mutex<CallbackCounts>>,
 }
 
@@ -73,7 +73,7 @@ struct CallbackGetattrQuery {
     handle: Vec<u8>,
     /// Mask words of the requested attributes.
     mask: Vec<u32>,
-    to: Sender<Option<CallbackAttributes>>,
+    answer_sender: Sender<Option<CallbackAttributes>>,
 }
 
 /// Number of Calls by operation, and of Calls without an answer.
@@ -114,7 +114,7 @@ impl CallbackServer {
         let mut state = self.state.borrow_mut();
         let ports = &mut *state;
         let at = |address: &SocketAddr| address.ip().to_canonical() == local.ip().to_canonical();
-        let is_full = ports.open.len() >= PORTS;
+        let is_full = ports.open.len() >= MAX_PORTS;
         let known = ports.open.iter().find(|(of, address)| at(address) && (is_full || *of == whose));
         if let Some((_, address)) = known {
             return Some(*address);
@@ -128,7 +128,7 @@ impl CallbackServer {
                 Some(address)
             }
             Err(error) => {
-                ports.why.get_or_insert_with(|| format!("{}: {error}", local.ip()));
+                ports.open_error.get_or_insert_with(|| format!("{}: {error}", local.ip()));
                 None
             }
         }
@@ -145,7 +145,7 @@ impl CallbackServer {
     pub(super) fn record_answered(&self, tape: &mut dyn ReplayRecorder) {
         let state = self.state.borrow();
         let heard = state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
-        for heard in heard.take(WAITING) {
+        for heard in heard.take(MAX_QUEUED_CALLS) {
             let Some((whose, _)) = state.open.get(heard.port) else { continue };
             tape.record_exchange(&Exchange {
                 stream: Stream::Callback(heard.stream),
@@ -167,8 +167,9 @@ impl CallbackServer {
         mut told: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
     ) {
         let state = self.state.borrow();
-        let questions = state.thread.iter().flat_map(|thread| thread.questions.try_iter());
-        for CallbackGetattrQuery { port, handle, mask, to } in questions.take(WAITING) {
+        let questions = state.thread.iter().flat_map(|thread| thread.getattr_queries.try_iter());
+        for CallbackGetattrQuery { port, handle, mask, answer_sender: to } in questions.take(MAX_QUEUED_CALLS)
+        {
             let whose = state.open.get(port).map(|(whose, _)| *whose);
             let answer = whose.and_then(|whose| told(whose, &handle, &Bitmap4::from(&mask[..])));
             // The thread may have stopped waiting.
@@ -178,7 +179,7 @@ impl CallbackServer {
 
     /// Closes the ports and adds the counts to a report.
     pub(super) fn finish(self, report: &mut ReplayReport) {
-        let CallbackServerState { thread, why, .. } = self.state.into_inner();
+        let CallbackServerState { thread, open_error: why, .. } = self.state.into_inner();
         report.no_callbacks = why;
         let Some(thread) = thread else { return };
         let counts = Arc::clone(&thread.counts);
@@ -213,7 +214,7 @@ impl CallbackThread {
         let (ports, added) = channel();
         let (to, heard) = match is_recorded {
             true => {
-                let (to, heard) = sync_channel(WAITING);
+                let (to, heard) = sync_channel(MAX_QUEUED_CALLS);
                 (Some(to), Some(heard))
             }
             false => (None, None),
@@ -223,11 +224,14 @@ impl CallbackThread {
         let (ask, questions) = channel();
         let listen = move || {
             // Without the network the thread has nothing to do.
-            let _ =
-                listen(woken, &added, &CallbackRunChannels { to: to.as_ref(), ask: &ask, counts: &counted });
+            let _ = serve_callbacks(
+                woken,
+                &added,
+                &CallbackRunChannels { to: to.as_ref(), ask: &ask, counts: &counted },
+            );
         };
         let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
-        Ok(Self { handle, ports, wake: Some(wake), answered: heard, questions, counts })
+        Ok(Self { handle, ports, wake: Some(wake), answered: heard, getattr_queries: questions, counts })
     }
 }
 
@@ -255,13 +259,15 @@ impl CallbackRunChannels<'_> {
     fn query_attributes(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<CallbackAttributes> {
         let (to, answer) = channel();
         let mask = mask.words().iter().collect();
-        self.ask.send(CallbackGetattrQuery { port, handle: handle.to_vec(), mask, to }).ok()?;
+        self.ask
+            .send(CallbackGetattrQuery { port, handle: handle.to_vec(), mask, answer_sender: to })
+            .ok()?;
         answer.recv_timeout(GETATTR_TIMEOUT).ok()?
     }
 }
 
 /// Serves the ports until the pipe is closed.
-fn listen(
+fn serve_callbacks(
     mut woken: PipeReader,
     added: &Receiver<TcpListenPort>,
     run: &CallbackRunChannels<'_>,
@@ -273,16 +279,16 @@ fn listen(
             is_over = woken.read(&mut [0; 64])? == 0;
         }
         added.try_iter().for_each(|port| listening.add(port));
-        listening.serve(&mut |called| answer(called, run));
+        listening.serve(&mut |called| answer_call(called, run));
     }
     Ok(())
 }
 
-fn answer(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> Option<Vec<u8>> {
+fn answer_call(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> Option<Vec<u8>> {
     let came = Instant::now();
     let mut names = Vec::new();
     let mut told = |handle: &[u8], mask: &Bitmap4<'_>| run.query_attributes(called.port, handle, mask);
-    let answer = responder::answer(called.message, &mut names, &mut told);
+    let answer = responder::answer_callback(called.message, &mut names, &mut told);
     {
         let mut counts = run.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {
@@ -363,9 +369,9 @@ mod tests {
     fn many_clients_share_the_ports_that_there_are() {
         let callbacks = CallbackServer::new(LOCAL);
         let addresses: Vec<_> =
-            (0..PORTS as u32 + 9).map(|copy| callbacks.address((copy, 0), &tcp()).unwrap()).collect();
-        assert_eq!(addresses[PORTS], addresses[0]);
-        assert_eq!(callbacks.state.borrow().open.len(), PORTS);
+            (0..MAX_PORTS as u32 + 9).map(|copy| callbacks.address((copy, 0), &tcp()).unwrap()).collect();
+        assert_eq!(addresses[MAX_PORTS], addresses[0]);
+        assert_eq!(callbacks.state.borrow().open.len(), MAX_PORTS);
     }
 
     #[test]
@@ -436,11 +442,11 @@ mod tests {
         let address = callbacks.address((0, 0), &tcp()).unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         let words = [0x8000_0028, 1, 0, 2, 0x4000_0000, 1, 0, 0, 0, 0, 0];
-        for _ in 0..2 * WAITING {
+        for _ in 0..2 * MAX_QUEUED_CALLS {
             stream.write_all(&words.map(u32::to_be_bytes).concat()).unwrap();
         }
         // Calls are answered until the queue is full.
-        let mut replies = vec![0; 28 * WAITING];
+        let mut replies = vec![0; 28 * MAX_QUEUED_CALLS];
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.read_exact(&mut replies).unwrap();
         // After the end of the recording all are answered.

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use crate::replay::trace::TraceStep;
 
 /// Bits of share_access that request a delegation. RFC 8881 section 18.16.1.
-const WANTED: u32 = 0xff00
+const DELEGATION_WANT_BITS: u32 = 0xff00
     | ShareAccess::OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL.0
     | ShareAccess::OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED.0;
 
@@ -33,7 +33,7 @@ pub(super) enum CapturedOpenGrant {
 struct CapturedOpen {
     /// Index in the COMPOUND, from 0.
     operation: usize,
-    got: CapturedOpenGrant,
+    grant: CapturedOpenGrant,
     /// Bits of share_access that its delegation covers.
     access: u32,
     /// `true` if the server requested OPEN_CONFIRM.
@@ -63,8 +63,8 @@ impl CapturedOpens {
         let got = results.filter_map(|(at, results)| match results {
             Results::OPEN(StatusUnion::Ok(open)) => Some(CapturedOpen {
                 operation: at,
-                got: CapturedOpenGrant::of(open.rflags, &open.delegation),
-                access: access_of(&open.delegation),
+                grant: CapturedOpenGrant::of(open.rflags, &open.delegation),
+                access: delegation_access(&open.delegation),
                 must_confirm: open.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM),
             }),
             _ => None,
@@ -77,8 +77,10 @@ impl CapturedOpens {
         let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
         let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
         let none = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
-        match self.at(at).map(|opened| opened.got) {
-            Some(CapturedOpenGrant::Open) => ShareAccess(access.0 & !(WANTED | instead | times) | none),
+        match self.at(at).map(|opened| opened.grant) {
+            Some(CapturedOpenGrant::Open) => {
+                ShareAccess(access.0 & !(DELEGATION_WANT_BITS | instead | times) | none)
+            }
             Some(CapturedOpenGrant::OpenAndDelegation) => ShareAccess(access.0 & !instead),
             Some(CapturedOpenGrant::Delegation) | None => access,
         }
@@ -90,12 +92,12 @@ impl CapturedOpens {
 
     /// Returns `true` if the OPEN at index `at` was granted a delegation and no open stateid.
     pub(super) fn granted_only_delegation(&self, at: usize) -> bool {
-        self.at(at).is_some_and(|opened| opened.got == CapturedOpenGrant::Delegation)
+        self.at(at).is_some_and(|opened| opened.grant == CapturedOpenGrant::Delegation)
     }
 
     /// Returns `true` if any OPEN was granted a delegation and no open stateid.
-    pub(super) fn has_any_delegation_alone(&self) -> bool {
-        self.0.iter().any(|opened| opened.got == CapturedOpenGrant::Delegation)
+    pub(super) fn any_granted_only_delegation(&self) -> bool {
+        self.0.iter().any(|opened| opened.grant == CapturedOpenGrant::Delegation)
     }
 
     /// Returns `true` if the OPEN at index `at` had to be confirmed.
@@ -120,7 +122,7 @@ impl CapturedOpenGrant {
 }
 
 /// Returns the bits of share_access that a delegation covers. RFC 8881 section 10.4.
-fn access_of(delegation: &OpenDelegation4<'_>) -> u32 {
+fn delegation_access(delegation: &OpenDelegation4<'_>) -> u32 {
     match delegation {
         OpenDelegation4::Read(_) => ShareAccess::OPEN4_SHARE_ACCESS_READ.0,
         OpenDelegation4::Write(_) => ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0,
@@ -137,7 +139,7 @@ mod tests {
     const OFFERS: u32 = 0x30_0000;
 
     fn of(got: CapturedOpenGrant) -> CapturedOpens {
-        CapturedOpens(vec![CapturedOpen { operation: 2, got, access: 0, must_confirm: false }])
+        CapturedOpens(vec![CapturedOpen { operation: 2, grant: got, access: 0, must_confirm: false }])
     }
 
     fn asks(got: CapturedOpenGrant, access: u32) -> u32 {

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, CbClient4, Close4Args, CompoundCall, Createhow4, ExchangeId4Args,
     ExchangeIdFlags, Fattr4, Getattr4Args, Mode4, Netaddr4, ObjectFh4, Open4Args, OpenClaim4, Openflag4,
-    Readdir4Args, Setclientid4Args, ShareAccess, StateProtect4A, mask_and_values, words_of,
+    Readdir4Args, Setclientid4Args, ShareAccess, StateProtect4A, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
@@ -50,7 +50,7 @@ pub(super) struct CompoundRewrites {
 }
 
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
-const OFFERS: u32 = 0x0030_0000;
+const DELEGATION_OFFER_BITS: u32 = 0x0030_0000;
 
 /// Replacement for an operation or its arguments.
 enum OperationReplacement {
@@ -81,11 +81,11 @@ impl CompoundRewriteContext<'_> {
         self.supported.is_none_or(word)
     }
 
-    fn mask(&self, mask: &Bitmap4<'_>) -> Option<OperationReplacement> {
+    fn supported_mask(&self, mask: &Bitmap4<'_>) -> Option<OperationReplacement> {
         if mask.iter().all(|bit| self.supports(bit)) {
             return None;
         }
-        Some(OperationReplacement::Mask(words_of(mask.iter().filter(|bit| self.supports(*bit)))))
+        Some(OperationReplacement::Mask(words_for_bits(mask.iter().filter(|bit| self.supports(*bit)))))
     }
 
     /// Returns the attributes without those that the server does not support; if `is_undelegated`, also without the
@@ -127,10 +127,10 @@ impl CompoundRewriteContext<'_> {
             Args::SETCLIENTID(_) => self.callback.map(|at| {
                 let address = SocketAddr::new(at.ip().to_canonical(), at.port());
                 let netid = if address.is_ipv4() { "tcp" } else { "tcp6" };
-                OperationReplacement::Callback(netid, universal_address::text(address))
+                OperationReplacement::Callback(netid, universal_address::format_address(address))
             }),
-            Args::GETATTR(args) => self.mask(&args.attr_request),
-            Args::READDIR(args) => self.mask(&args.attr_request),
+            Args::GETATTR(args) => self.supported_mask(&args.attr_request),
+            Args::READDIR(args) => self.supported_mask(&args.attr_request),
             Args::CREATE(args) => self.attributes(&args.createattrs, false),
             Args::SETATTR(args) => self.attributes(&args.obj_attributes, self.borrowed(at).is_some()),
             Args::DELEGRETURN(_) => self.borrowed(at).map(|one| OperationReplacement::Close(one.seqid)),
@@ -149,7 +149,8 @@ impl CompoundRewriteContext<'_> {
                     _ => None,
                 };
                 // A client may set these flags only for a server that supports OPEN_ARGUMENTS (RFC 9754 section 2).
-                let offers = if self.supports(Attributes::OPEN_ARGUMENTS) { 0 } else { OFFERS };
+                let offers =
+                    if self.supports(Attributes::OPEN_ARGUMENTS) { 0 } else { DELEGATION_OFFER_BITS };
                 let access = ShareAccess(self.opens.adjusted_access(at, args.share_access).0 & !offers);
                 let is_claimed = self.borrowed(at).is_some()
                     && matches!(args.claim, OpenClaim4::DelegateCur(_) | OpenClaim4::DelegCurFh(_));
@@ -162,7 +163,7 @@ impl CompoundRewriteContext<'_> {
 }
 
 /// Applies a replacement to an operation.
-fn with<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) -> Args<'n> {
+fn apply_replacement<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) -> Args<'n> {
     match (operation, new) {
         (_, OperationReplacement::Root) => Args::PUTFH(ObjectFh4 { object: Opaque(root) }),
         (Args::EXCHANGE_ID(args), OperationReplacement::Unprotected) => Args::EXCHANGE_ID(ExchangeId4Args {
@@ -269,7 +270,7 @@ pub(super) fn rewrite_compound(
             .into_iter()
             .zip(&news)
             .map(|(operation, new)| match new {
-                Some(new) => with(operation, new, live.root),
+                Some(new) => apply_replacement(operation, new, live.root),
                 None => operation,
             })
             .collect();
@@ -336,7 +337,7 @@ mod tests {
         };
         let both = ModeUmask4 { mu_mode: Mode4(0o777), mu_umask: Mode4(0o022) };
         let mut bytes = create(Attribute::MODE_UMASK(both));
-        let supported = words_of([Attributes::MODE]);
+        let supported = words_for_bits([Attributes::MODE]);
         let live = CompoundRewriteContext {
             root: b"",
             supported: Some(&supported),
@@ -417,7 +418,7 @@ mod tests {
     #[test]
     fn what_the_server_can_take_stays_as_it_is() {
         // RFC 9754: open_arguments is attribute 86.
-        let mask = words_of([Attributes::SIZE, Attributes::MODE, 86]);
+        let mask = words_for_bits([Attributes::SIZE, Attributes::MODE, 86]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&mask[..]) });
         let mut bytes = message(&[getattr]);
         let before = bytes.clone();

@@ -55,13 +55,13 @@ use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_targets::NameTargetTable;
 use super::file_divergence::FileDivergence;
 use super::options::ReplayOptions;
-use super::prologue::{PrologueError, prologue};
+use super::prologue::{PrologueError, create_missing_state};
 use super::recording::ReplayRecorder;
 use super::recovery::client_state::RecoverableState;
 use super::reply_check::ReplyChecker;
 use super::report::{ReplayReport, ReplayStepState, StepId};
 use super::tree_check::{ExpectedTree, LiveServerNames, TreeCheckReport};
-use super::values::{LiveValues, suffix};
+use super::values::{LiveValues, client_suffix};
 use crate::analysis::comparison::record::hash;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::replay::containment::{ContainedTransport, Containment};
@@ -99,11 +99,11 @@ const MAX_REPLY_TIMEOUTS: u32 = 3;
 /// Maximum number of copies of the captured clients.
 pub const MAX_CLIENT_COPIES: usize = 4096;
 /// Maximum number of captured steps in flight that are counted.
-const DEPTH: usize = 1 << 16;
+const MAX_CAPTURED_DEPTH: usize = 1 << 16;
 /// State of a step that uses a delegation that the live server did not grant.
 const NO_DELEGATION_REASON: &str = "no-delegation: is about a delegation that this server did not give";
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
-const TEXT: u32 = 4096;
+const MAX_LINK_TEXT_BYTES: u32 = 4096;
 
 /// An error that ends a run early.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ struct LiveConnection {
 struct LostConnection {
     since: Instant,
     /// Earliest time of the next connection attempt.
-    next: Instant,
+    next_attempt: Instant,
 }
 
 /// Outcome of an attempt to send a step.
@@ -199,9 +199,9 @@ enum StepSendOutcome {
     /// The server asked for a later retry.
     RetryLater,
     /// The server cannot be reached, or is not to be contacted, until this time.
-    Unreachable(Instant),
+    UnreachableUntil(Instant),
     /// The slot of the live session is in use by a step that used another slot in the capture.
-    Slot((u32, u32)),
+    SlotBusy((u32, u32)),
 }
 
 /// A copy of the captured clients, with a directory of its own.
@@ -263,7 +263,7 @@ pub fn run_all<R: Read + Seek>(
     for (number, report) in (2..).zip(reports) {
         sum.join(report?, number, options.max_shown_mismatches);
     }
-    sum.recorded_as = recorded_as;
+    sum.recording = recorded_as;
     callbacks.finish(&mut sum);
     Ok(sum)
 }
@@ -288,10 +288,10 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let mut values = LiveValues::new(&tag);
         let mut report = ReplayReport::default();
         for (variable, handle) in &seeded.handles {
-            report.dropped_values += u64::from(!values.set(*variable, handle));
+            report.dropped_values += u64::from(!values.set_value(*variable, handle));
         }
-        let mut containment = Containment::for_run(seeded, &suffix(&tag));
-        let made = prologue(contents, transport, target, &tag, &mut values, &mut containment);
+        let mut containment = Containment::for_run(seeded, &client_suffix(&tag));
+        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
         match made {
             Ok(made) => report.synthesized = made,
             Err(PrologueError::Trace(error)) => return Err(error.into()),
@@ -307,7 +307,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             GssPolicy::AsSys | GssPolicy::Skip => None,
         };
         let end = &steps.summary().end;
-        report.recorded = end.last.saturating_sub(end.first);
+        report.recorded_ns = end.last.saturating_sub(end.first);
         let first = end.first;
         Ok(Self {
             number,
@@ -339,7 +339,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             captured_concurrency: CapturedConcurrency::default(),
             live_concurrency: LiveConcurrency::default(),
             locks: LiveLockStateids::default(),
-            depths: BinaryHeap::new(),
+            captured_reply_times: BinaryHeap::new(),
             in_flight: 0,
             failed_connections: 0,
             reply_timeouts: 0,
@@ -352,15 +352,15 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             unwanted_delegations: VecDeque::new(),
             recoveries: 0,
             recovery_calls: 0,
-            unreclaimed: FxHashSet::default(),
+            unrecovered: FxHashSet::default(),
             expiries: VecDeque::new(),
             connections: Vec::new(),
             connection_by_client: FxHashMap::default(),
-            by_connection: FxHashMap::default(),
+            connection_index: FxHashMap::default(),
             slots: FxHashMap::default(),
             clients: FxHashMap::default(),
             started: None,
-            first,
+            first_call_time: first,
             sent: 0,
             is_exhausted: false,
             next_due: None,
@@ -375,14 +375,14 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             unmodified_directories: seeded.parents_of_refused.clone(),
             leaves_open: false,
             cb_getattr_answers: CbGetattrAnswers::default(),
-            out: Vec::new(),
+            call_buffer: Vec::new(),
             placed: Vec::new(),
             signing,
             buffers: Vec::new(),
             needs: Vec::new(),
-            directories: Vec::new(),
+            is_directory: Vec::new(),
             expected_data: Vec::new(),
-            keyed: Vec::new(),
+            key_data: Vec::new(),
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedTree::new()),
@@ -422,7 +422,7 @@ struct ReplayEngine<'r, R> {
     live_concurrency: LiveConcurrency,
     locks: LiveLockStateids,
     /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
-    depths: BinaryHeap<Reverse<u64>>,
+    captured_reply_times: BinaryHeap<Reverse<u64>>,
     in_flight: usize,
     /// Number of consecutive connections lost without a Reply.
     failed_connections: u32,
@@ -446,20 +446,20 @@ struct ReplayEngine<'r, R> {
     recoveries: u32,
     recovery_calls: u64,
     /// Variables of state that could not be recovered.
-    unreclaimed: FxHashSet<u32>,
+    unrecovered: FxHashSet<u32>,
     /// Send times of the Calls in flight, in ascending order.
     expiries: VecDeque<(Instant, CallTag)>,
     connections: Vec<LiveConnection>,
     /// Index of the live connection by client and captured connection.
     connection_by_client: FxHashMap<(u32, u64), usize>,
-    by_connection: FxHashMap<ConnectionId, usize>,
+    connection_index: FxHashMap<ConnectionId, usize>,
     /// Steps that wait for a slot of a live session, by session variable and slot.
     slots: FxHashMap<(u32, u32), VecDeque<u32>>,
     /// Completion times of the latest steps of each client, if clients have think time.
     clients: FxHashMap<u32, ThinkTimeHistory>,
     started: Option<Instant>,
     /// Capture time of the first Call.
-    first: u64,
+    first_call_time: u64,
     sent: u64,
     is_exhausted: bool,
     /// Time when the next step is due, if known.
@@ -478,17 +478,17 @@ struct ReplayEngine<'r, R> {
     leaves_open: bool,
     /// Captured answers to CB_GETATTR.
     cb_getattr_answers: CbGetattrAnswers,
-    out: Vec<u8>,
+    call_buffer: Vec<u8>,
     placed: Vec<PlacedPayload>,
     /// Signs Calls with RPCSEC_GSS, if the run does.
     signing: Option<GssCallSigner>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
     /// For each operation of the answered step, `true` if its file is a directory.
-    directories: Vec<bool>,
+    is_directory: Vec<bool>,
     /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
     expected_data: Vec<(u32, Option<u128>)>,
-    keyed: Vec<u8>,
+    key_data: Vec<u8>,
     unchecked_replies: ReplyCheckQueue,
     /// Variables given by Replies that are not processed yet.
     pending_variables: FxHashSet<u32>,
@@ -508,7 +508,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
         let ended = || ReplayStepState::Skipped("interrupted: the run was ended before it".into());
         for held in self.window.steps_in_order() {
-            self.report.count_step(held.id, held.parts.title(), ended(), self.options.max_shown_mismatches);
+            self.report.count_step(
+                held.id,
+                held.description.title(),
+                ended(),
+                self.options.max_shown_mismatches,
+            );
         }
         let mut parts = CallDescription::default();
         while !self.is_exhausted {
@@ -516,7 +521,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 Some(step) => {
                     parts.read(&step, &mut self.titles);
                     self.report.count_step(
-                        id(&step),
+                        step_id(&step),
                         parts.title(),
                         ended(),
                         self.options.max_shown_mismatches,
@@ -560,7 +565,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             self.mark_objects_uncertain(&held, &step, &state);
         }
-        self.report.count_step(held.id, held.parts.title(), state, self.options.max_shown_mismatches);
+        self.report.count_step(held.id, held.description.title(), state, self.options.max_shown_mismatches);
         self.release_step(seat, held);
     }
 
@@ -577,10 +582,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 /// Records differences of a file from the capture, if the number of files allows it.
 fn record_divergence(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
     if !touched.is_empty() && (files.len() < MAX_DIVERGENT_FILES || files.contains_key(&variable)) {
-        files.entry(variable).or_default().join(touched);
+        files.entry(variable).or_default().merge(touched);
     }
 }
 
-fn id(step: &TraceStep<'_>) -> StepId {
+fn step_id(step: &TraceStep<'_>) -> StepId {
     StepId { step: step.origin.id, frames: [step.origin.call_frame, step.origin.reply_frame] }
 }

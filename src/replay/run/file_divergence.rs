@@ -11,7 +11,7 @@ use crate::replay::run::dependencies::effects::OperationEffect;
 use crate::replay::tree::ranges::ReplayByteRangeSet;
 
 /// Maximum number of separate ranges remembered per file.
-const RANGES: usize = 64;
+const MAX_RANGES: usize = 64;
 
 /// Parts of a file that differ from the capture.
 #[derive(Clone, Debug, Default)]
@@ -30,21 +30,21 @@ pub(super) struct FileDivergence {
 
 impl FileDivergence {
     /// Returns a divergence of these bytes, not of the size.
-    pub(super) fn of_data(from: u64, to: u64) -> Self {
+    pub(super) fn from_data_range(from: u64, to: u64) -> Self {
         let mut touched = Self::default();
-        touched.data.add(from, to, RANGES, |_, _| {});
+        touched.data.add(from, to, MAX_RANGES, |_, _| {});
         touched
     }
 
     /// Returns a divergence of everything.
     pub(super) fn everything() -> Self {
-        Self { size: true, names: true, attributes: true, xattrs: true, ..Self::of_data(0, u64::MAX) }
+        Self { size: true, names: true, attributes: true, xattrs: true, ..Self::from_data_range(0, u64::MAX) }
     }
 
     /// Returns a divergence caused by another client whose Calls are not in the capture: of the content, and of names
     /// if `names`.
     pub(super) fn by_other_client(names: bool) -> Self {
-        Self { size: true, names, is_by_other_client: true, ..Self::of_data(0, u64::MAX) }
+        Self { size: true, names, is_by_other_client: true, ..Self::from_data_range(0, u64::MAX) }
     }
 
     /// Returns `true` if another client, whose Calls are not in the capture, changed the file.
@@ -54,7 +54,7 @@ impl FileDivergence {
 
     /// Returns the divergence caused by an operation that was executed only in the capture or only in the run.
     /// `written` is the length of its payload in bytes.
-    pub(super) fn of_operation(operation: Option<Operation>, act: OperationEffect, written: u64) -> Self {
+    pub(super) fn from_operation(operation: Option<Operation>, act: OperationEffect, written: u64) -> Self {
         match operation {
             Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
             _ => Self::from_effect(act, written),
@@ -62,27 +62,31 @@ impl FileDivergence {
     }
 
     fn from_effect(act: OperationEffect, written: u64) -> Self {
-        let range =
-            |from: u64, count: u64| Self { size: true, ..Self::of_data(from, from.saturating_add(count)) };
+        let range = |from: u64, count: u64| Self {
+            size: true,
+            ..Self::from_data_range(from, from.saturating_add(count))
+        };
         match act {
             OperationEffect::Write(offset, count) => range(offset, count.unwrap_or(written)),
             // A count of 0 means up to the end (RFC 7862 sections 15.2.3 and 15.13.3).
             OperationEffect::Copy(_, to, 0) => range(to, u64::MAX),
             OperationEffect::Copy(_, to, count) => range(to, count),
             // Size, mode and owners; which of them is changed is not examined.
-            OperationEffect::Change => Self { attributes: true, size: true, ..Self::of_data(0, u64::MAX) },
+            OperationEffect::ChangeAttributes => {
+                Self { attributes: true, size: true, ..Self::from_data_range(0, u64::MAX) }
+            }
             // It may truncate.
-            OperationEffect::Open(_, true) | OperationEffect::Make(_) => Self::everything(),
+            OperationEffect::Open(_, true) | OperationEffect::Create(_) => Self::everything(),
             OperationEffect::Link(_) | OperationEffect::Remove(_) | OperationEffect::Rename(..) => {
                 Self { names: true, ..Self::default() }
             }
             OperationEffect::Nothing
-            | OperationEffect::Look
-            | OperationEffect::Find(_)
-            | OperationEffect::List
+            | OperationEffect::ReadAttributes
+            | OperationEffect::Lookup(_)
+            | OperationEffect::ReadDirectory
             | OperationEffect::Open(_, false)
-            | OperationEffect::State
-            | OperationEffect::Free
+            | OperationEffect::ChangeFileState
+            | OperationEffect::FreeState
             | OperationEffect::Read(..)
             | OperationEffect::ExclusiveClient => Self::default(),
         }
@@ -99,9 +103,9 @@ impl FileDivergence {
     }
 
     /// Adds another divergence of the same file.
-    pub(super) fn join(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         for (from, to) in other.data.iter() {
-            self.data.add(from, to, RANGES, |_, _| {});
+            self.data.add(from, to, MAX_RANGES, |_, _| {});
         }
         self.size |= other.size;
         self.names |= other.names;
@@ -133,9 +137,9 @@ impl FileDivergence {
         match difference.kind {
             DifferenceKind::Status => {
                 let values = [&difference.a, &difference.b];
-                values
-                    .iter()
-                    .all(|half| half.value.as_deref().is_some_and(|status| self.may_be(operation, status)))
+                values.iter().all(|half| {
+                    half.value.as_deref().is_some_and(|status| self.may_have_status(operation, status))
+                })
             }
             DifferenceKind::Data if reads => has_content,
             DifferenceKind::Count if reads || matches!(operation, "COPY" | "CLONE") => has_content,
@@ -152,7 +156,7 @@ impl FileDivergence {
     }
 
     /// Returns `true` if an operation may have this status because of the divergence.
-    fn may_be(&self, operation: &str, status: &str) -> bool {
+    fn may_have_status(&self, operation: &str, status: &str) -> bool {
         if status.ends_with("_OK") {
             return true;
         }
@@ -191,8 +195,8 @@ mod tests {
 
     fn difference(kind: DifferenceKind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
         let [a, b] =
-            values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) });
-        Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", times: 1, a, b }
+            values.map(|value| DifferenceSide { location: None, frame: None, value: Some(value.to_owned()) });
+        Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", count: 1, a, b }
     }
 
     #[test]

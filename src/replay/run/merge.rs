@@ -4,9 +4,9 @@ use super::report::{ReplayReport, StepMismatch};
 use super::tree_check::TreeCheckReport;
 
 /// Maximum number of protocol errors and of refusals that are listed.
-const TOLD: usize = 100;
+const MAX_LISTED_MESSAGES: usize = 100;
 /// Maximum number of example steps per reason.
-const FIRST: usize = 5;
+const MAX_EXAMPLES: usize = 5;
 
 impl ReplayReport {
     /// Adds the report of another copy with this number. The duration is that of the longest.
@@ -23,7 +23,9 @@ impl ReplayReport {
             for (operation, steps) in because.operations {
                 *known.operations.entry(operation).or_default() += steps;
             }
-            known.first.extend(because.first.into_iter().take(FIRST.saturating_sub(known.first.len())));
+            known
+                .first
+                .extend(because.first.into_iter().take(MAX_EXAMPLES.saturating_sub(known.first.len())));
         }
         for (name, of) in other.operations {
             let known = self.operation_report(&name);
@@ -44,7 +46,7 @@ impl ReplayReport {
             (&mut self.contexts_renewed, other.contexts_renewed),
             (&mut self.contexts_destroyed, other.contexts_destroyed),
             (&mut self.unanswered, other.unanswered),
-            (&mut self.returned, other.returned),
+            (&mut self.returned_delegations, other.returned_delegations),
             (&mut self.discarded, other.discarded),
             (&mut self.synthesized, other.synthesized),
             (&mut self.dropped_values, other.dropped_values),
@@ -59,17 +61,17 @@ impl ReplayReport {
         }
         let told = |what: String| format!("client {copy}: {what}");
         self.own_faults.extend(other.own_faults.into_iter().map(told));
-        self.own_faults.truncate(TOLD);
+        self.own_faults.truncate(MAX_LISTED_MESSAGES);
         self.refused.extend(other.refused.into_iter().map(told));
-        self.refused.truncate(TOLD);
+        self.refused.truncate(MAX_LISTED_MESSAGES);
         self.compared.iter_mut().zip(other.compared).for_each(|(sum, more)| *sum += more);
         self.elapsed = self.elapsed.max(other.elapsed);
-        self.issue_delay.join(&other.issue_delay);
+        self.issue_delay.merge(&other.issue_delay);
         self.is_interrupted |= other.is_interrupted;
         self.limit = self.limit.or(other.limit);
         self.squashed = self.squashed.or(other.squashed);
         self.unreachable = self.unreachable.take().or(other.unreachable);
-        self.silent = self.silent.take().or(other.silent);
+        self.silent_program = self.silent_program.take().or(other.silent_program);
         match (&mut self.tree_check, other.tree_check) {
             (Some(walked), Some(more)) => walked.join(more, copy, shown),
             (walked, more) => *walked = walked.take().or(more),

@@ -42,15 +42,15 @@ impl FromStr for ReplayOrder {
 pub enum ReplayPace {
     /// At once.
     #[default]
-    Asap,
+    Immediate,
     /// At the captured times, this many times as fast.
-    Original(f64),
+    CapturedTimes(f64),
     /// At this rate in Calls per second.
     Rate(f64),
     /// After the captured think time, counted from the Reply to the previous step.
-    Think,
+    ThinkTime,
     /// At once, but with at most as many in flight as in the capture when the step was sent.
-    Depth,
+    CapturedDepth,
 }
 
 impl FromStr for ReplayPace {
@@ -62,12 +62,12 @@ impl FromStr for ReplayPace {
             _ => Err(format!("{text:?} is no number from 0.000001 to 1000000000")),
         };
         match text {
-            "asap" => Ok(Self::Asap),
-            "depth" => Ok(Self::Depth),
-            "original" => Ok(Self::Original(1.0)),
-            "think" => Ok(Self::Think),
+            "asap" => Ok(Self::Immediate),
+            "depth" => Ok(Self::CapturedDepth),
+            "original" => Ok(Self::CapturedTimes(1.0)),
+            "think" => Ok(Self::ThinkTime),
             _ => match (text.strip_prefix('x'), text.strip_prefix("rate=")) {
-                (Some(times), _) => number(times).map(Self::Original),
+                (Some(times), _) => number(times).map(Self::CapturedTimes),
                 (_, Some(rate)) => number(rate).map(Self::Rate),
                 _ => Err("is none of asap, original, think, depth, x2.5 and rate=1000".into()),
             },
@@ -78,12 +78,12 @@ impl FromStr for ReplayPace {
 impl fmt::Display for ReplayPace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asap => f.write_str("asap"),
-            Self::Original(1.0) => f.write_str("original"),
-            Self::Original(times) => write!(f, "x{times}"),
+            Self::Immediate => f.write_str("asap"),
+            Self::CapturedTimes(1.0) => f.write_str("original"),
+            Self::CapturedTimes(times) => write!(f, "x{times}"),
             Self::Rate(rate) => write!(f, "rate={rate}"),
-            Self::Think => f.write_str("think"),
-            Self::Depth => f.write_str("depth"),
+            Self::ThinkTime => f.write_str("think"),
+            Self::CapturedDepth => f.write_str("depth"),
         }
     }
 }
@@ -130,7 +130,7 @@ pub struct ReplayOptions {
     pub auxiliary_ports: Ports,
     /// `true` if OPENs request the delegations that they requested in the capture, instead of those that they were
     /// granted.
-    pub wants_as_asked: bool,
+    pub keeps_requested_wants: bool,
     /// Tag that makes the client owners of this run distinct from those of others.
     pub tag: String,
     /// `true` to check the file tree at the end.
@@ -142,9 +142,9 @@ pub const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
 
 impl ReplayOptions {
     /// Returns the maximum duration of a run whose capture lasted `recorded_ns`.
-    pub fn limit(&self, recorded_ns: u64) -> Duration {
+    pub fn max_duration(&self, recorded_ns: u64) -> Duration {
         let slower = match self.pace {
-            ReplayPace::Original(times) => 1.0 / times.clamp(1e-6, 1.0),
+            ReplayPace::CapturedTimes(times) => 1.0 / times.clamp(1e-6, 1.0),
             _ => 1.0,
         };
         self.max_time.unwrap_or_else(|| {
@@ -158,7 +158,7 @@ impl Default for ReplayOptions {
     fn default() -> Self {
         Self {
             order: ReplayOrder::Dependence,
-            pace: ReplayPace::Asap,
+            pace: ReplayPace::Immediate,
             connections: None,
             window: 256,
             timeout: Duration::from_secs(30),
@@ -174,7 +174,7 @@ impl Default for ReplayOptions {
             gss: GssPolicy::AsSys,
             captured_chunks: false,
             auxiliary_ports: Ports::default(),
-            wants_as_asked: false,
+            keeps_requested_wants: false,
             tag: String::new(),
             checks_tree: true,
         }

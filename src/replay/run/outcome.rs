@@ -9,7 +9,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use crate::replay::seed::files::SessionLimits;
 
 /// Maximum number of operations of a COMPOUND that are read.
-const OPERATIONS: usize = 256;
+const MAX_OPERATIONS: usize = 256;
 
 /// NFS4ERR_DELAY, and NFS3ERR_JUKEBOX. RFC 8881 section 15.1.1.3, RFC 1813 section 2.6.
 const DELAY: u32 = 10_008;
@@ -48,7 +48,7 @@ pub(super) struct ReplyOutcome {
     /// Status of each executed operation of a COMPOUND, or of the one procedure.
     pub(super) statuses: Vec<u32>,
     /// Fore channel granted by CREATE_SESSION.
-    pub(super) granted: Option<GrantedForeChannel>,
+    pub(super) fore_channel: Option<GrantedForeChannel>,
     /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
     pub(super) has_backchannel: bool,
     /// Session ID, slot and sequence ID in the result of SEQUENCE.
@@ -71,11 +71,11 @@ impl ReplyOutcome {
                 let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else {
                     return outcome;
                 };
-                for results in reply.operations().map_while(Result::ok).take(OPERATIONS) {
+                for results in reply.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
                     outcome.statuses.push(results.status().0);
                     match &results {
                         Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
-                            outcome.granted = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
+                            outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
                             let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
                             outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
                         }
@@ -107,7 +107,7 @@ impl ReplyOutcome {
     }
 
     /// Returns `true` if the last status is OK.
-    pub(super) fn is_done(&self) -> bool {
+    pub(super) fn is_success(&self) -> bool {
         self.statuses.last() == Some(&0)
     }
 
@@ -131,7 +131,7 @@ impl ReplyOutcome {
     }
 
     /// Returns the name of the first status that reports a client error.
-    pub(super) fn own_fault(&self) -> Option<&'static str> {
+    pub(super) fn client_error_name(&self) -> Option<&'static str> {
         self.statuses.iter().find_map(|status| match status {
             10_026 => Some("NFS4ERR_BAD_SEQID"),
             10_052 => Some("NFS4ERR_BADSESSION"),

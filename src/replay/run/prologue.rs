@@ -14,12 +14,12 @@ use crate::replay::transport::{ConnectTarget, RpcTransport};
 use nfsrdma_dissectors::rpc::Xid;
 
 /// Maximum number of values that are created.
-const OPENS: usize = 1 << 16;
+const MAX_VALUES: usize = 1 << 16;
 
 /// Missing state of one client.
 #[derive(Debug, Default)]
 struct MissingClientState {
-    minor: u32,
+    minor_version: u32,
     sessions: FxHashSet<u32>,
     clientids: FxHashSet<u32>,
     /// Stateids: variable, variable of the file, and access.
@@ -41,7 +41,7 @@ pub(super) enum PrologueError {
 ///
 /// # Errors
 /// Returns an error if the server refuses, cannot be reached, or the trace is damaged.
-pub(super) fn prologue(
+pub(super) fn create_missing_state(
     trace: &mut TraceReader<impl Read + Seek>,
     transport: &mut dyn RpcTransport,
     target: &ConnectTarget,
@@ -49,7 +49,7 @@ pub(super) fn prologue(
     values: &mut LiveValues,
     containment: &mut Containment,
 ) -> Result<u64, PrologueError> {
-    let clients = missing(trace).map_err(PrologueError::Trace)?;
+    let clients = missing_state(trace).map_err(PrologueError::Trace)?;
     let mut made = 0;
     for (client, missing) in clients {
         let connection = transport.connect(target).map_err(PrologueError::Transport)?;
@@ -65,12 +65,12 @@ pub(super) fn prologue(
         .with_containment(containment);
         let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
         let refused = |problem: FileServerError| PrologueError::Server(problem.to_string());
-        let mut files = Nfs4Client::new(line, &name, &[missing.minor]).map_err(refused)?;
+        let mut files = Nfs4Client::new(line, &name, &[missing.minor_version]).map_err(refused)?;
         for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };
             // Steps that use the missing stateid report it.
             if let Ok(stateid) = files.open(&handle, owner as u32, *access) {
-                values.set(*variable, &stateid.other);
+                values.set_value(*variable, &stateid.other);
                 values.set_seqid(*variable, stateid.seqid);
                 made += 1;
             }
@@ -78,16 +78,16 @@ pub(super) fn prologue(
         match files.hand_over() {
             Nfs4ClientHandover::Session { clientid, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
-                    values.set(*variable, &id);
-                    let session = LiveSession::used(slots, sequence).with_limits(limits, limits);
+                    values.set_value(*variable, &id);
+                    let session = LiveSession::with_used_slot(slots, sequence).with_limits(limits, limits);
                     values.open_session(*variable, session);
                 }
                 missing.clientids.iter().for_each(|variable| {
-                    values.set(*variable, &clientid.to_be_bytes());
+                    values.set_value(*variable, &clientid.to_be_bytes());
                 });
             }
             Nfs4ClientHandover::Client { clientid } => missing.clientids.iter().for_each(|variable| {
-                values.set(*variable, &clientid.to_be_bytes());
+                values.set_value(*variable, &clientid.to_be_bytes());
             }),
         }
         made += 1;
@@ -96,14 +96,16 @@ pub(super) fn prologue(
 }
 
 /// Returns the missing state by client.
-fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
+fn missing_state(
+    trace: &mut TraceReader<impl Read + Seek>,
+) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
     let mut wanted: FxHashMap<u32, (MessageSlotKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
     trace.for_each_undefined(|line| {
         if matches!(
             line.holds,
             MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
-        ) && wanted.len() < OPENS
+        ) && wanted.len() < MAX_VALUES
         {
             wanted.insert(line.variable, (line.holds, line.object, line.access));
             objects.insert(line.object);
@@ -128,7 +130,7 @@ fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, Missin
         for slot in step.call.slots.iter().filter(|slot| !slot.holds.is_count()) {
             let Some((holds, object, access)) = wanted.remove(&slot.variable) else { continue };
             let missing = clients.entry(step.caller.client).or_default();
-            missing.minor = step.asked.minor_version;
+            missing.minor_version = step.asked.minor_version;
             match holds {
                 MessageSlotKind::SESSION => {
                     missing.sessions.insert(slot.variable);

@@ -27,7 +27,7 @@ use crate::replay::transport::{
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 /// First stream numbers of callbacks and of programs other than NFS; NFS connections have lower ones.
-const STREAMS: [u64; 2] = [1 << 32, 1 << 33];
+const FIRST_STREAM_NUMBERS: [u64; 2] = [1 << 32, 1 << 33];
 
 /// A Call that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ pub struct RecordingTotals {
     /// Number of Calls, each with its Reply if there was one.
     pub steps: u64,
     /// Bytes of file data of Calls recorded without content, because too much was in flight.
-    pub not_kept: u64,
+    pub dropped_bytes: u64,
 }
 
 /// Records the messages of a run.
@@ -128,7 +128,7 @@ struct UnansweredCall {
 /// Recorder that writes a trace.
 #[derive(Debug)]
 pub struct TraceRecorder<W> {
-    to: TraceCompiler<W>,
+    compiler: TraceCompiler<W>,
     name: String,
     pending_calls: FxHashMap<CallTag, UnansweredCall>,
     /// Name of each connection, with its client copy and captured client.
@@ -141,7 +141,7 @@ pub struct TraceRecorder<W> {
     started: (u64, Instant),
     error: Option<io::Error>,
     encoder: Vec<u8>,
-    end: fn(W) -> io::Result<()>,
+    finish_writer: fn(W) -> io::Result<()>,
 }
 
 impl<W: Write + Seek> TraceRecorder<W> {
@@ -152,7 +152,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
     pub fn new(to: W, keeping: ContentRetention, name: &str) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
-            to: TraceCompiler::new(to, keeping)?,
+            compiler: TraceCompiler::new(to, keeping)?,
             name: format!("run of {name}"),
             pending_calls: FxHashMap::default(),
             connections: FxHashMap::default(),
@@ -163,13 +163,13 @@ impl<W: Write + Seek> TraceRecorder<W> {
             started: (u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Instant::now()),
             error: None,
             encoder: Vec::new(),
-            end: |mut to| to.flush(),
+            finish_writer: |mut to| to.flush(),
         })
     }
 
     /// Sets the function that is called with the writer after the recording is complete.
-    pub fn ending(self, end: fn(W) -> io::Result<()>) -> Self {
-        Self { end, ..self }
+    pub fn with_finish(self, end: fn(W) -> io::Result<()>) -> Self {
+        Self { finish_writer: end, ..self }
     }
 
     /// Returns a time in nanoseconds since 1970.
@@ -179,11 +179,11 @@ impl<W: Write + Seek> TraceRecorder<W> {
         began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn sent(&mut self, form: TraceMessageForm, credits: u32, message: Vec<u8>) -> WireMessage {
-        self.sent_at(Instant::now(), form, credits, message)
+    fn next_message(&mut self, form: TraceMessageForm, credits: u32, message: Vec<u8>) -> WireMessage {
+        self.next_message_at(Instant::now(), form, credits, message)
     }
 
-    fn sent_at(
+    fn next_message_at(
         &mut self,
         moment: Instant,
         form: TraceMessageForm,
@@ -202,7 +202,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
     }
 
     /// Writes a Call without chunks.
-    fn write_called(
+    fn write_exchange(
         &mut self,
         (connection, direction): (ConnectionName, CallDirection),
         (client, step): ((u32, u32), u64),
@@ -235,7 +235,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
             WireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
         let of_run =
             ReplayCallOrigin { client: waiting.client, root_operations: &waiting.roots, step: waiting.step };
-        self.error = self.to.add_recorded(&transaction, of_run).err();
+        self.error = self.compiler.add_recorded(&transaction, of_run).err();
     }
 
     /// Returns the content of a payload, if the limit allows it.
@@ -269,7 +269,7 @@ struct RecordedChunkLengths {
 }
 
 /// Returns the chunks that the transport offers for a Call with these parameters, as in the header that it writes.
-fn chunks(
+fn offered_chunk_lengths(
     call: &TransportCall<'_>,
     terms: &RdmaTransportParams,
     bytes: &mut Vec<u8>,
@@ -293,15 +293,15 @@ fn chunks(
         writes: &writes,
         reply: plan.reply.map(|length| region(length as usize)),
     };
-    let mut encoder = Encoder::within(std::mem::take(bytes));
+    let mut encoder = Encoder::reusing(std::mem::take(bytes));
     OfferedChunks::default().write_header(call, &plan, 0, &regions, &mut encoder);
     *bytes = encoder.finish().0;
     let header = RpcRdmaHeader::decode(&mut Cursor::new(bytes), &mut NullObserver).ok()?;
     let lists = header.chunk_lists()?;
     let mut found = RecordedChunkLengths {
         form: Some(if plan.is_long_call { TraceMessageForm::NOMSG } else { TraceMessageForm::MESSAGE }),
-        writes: lists.rdma_writes.iter().map(|chunk| lengths(&chunk)).collect(),
-        reply: lists.rdma_reply.as_ref().map(lengths).unwrap_or_default(),
+        writes: lists.rdma_writes.iter().map(|chunk| segment_lengths(&chunk)).collect(),
+        reply: lists.rdma_reply.as_ref().map(segment_lengths).unwrap_or_default(),
         ..RecordedChunkLengths::default()
     };
     let at = |position: u32| -> Vec<u32> {
@@ -313,7 +313,7 @@ fn chunks(
     Some(found)
 }
 
-fn lengths(chunk: &WriteChunk<'_>) -> Vec<u32> {
+fn segment_lengths(chunk: &WriteChunk<'_>) -> Vec<u32> {
     chunk.target.iter().map(|segment| segment.length).collect()
 }
 
@@ -325,7 +325,7 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 }
 
 /// Returns the connection in the form used by Transactions.
-fn name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
+fn connection_name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
     ConnectionName {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
@@ -341,7 +341,7 @@ fn name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
     }
 }
 
-fn form(form: transport::MessageForm) -> TraceMessageForm {
+fn message_form(form: transport::MessageForm) -> TraceMessageForm {
     match form {
         transport::MessageForm::Record => TraceMessageForm::RECORD,
         transport::MessageForm::Message => TraceMessageForm::MESSAGE,
@@ -356,7 +356,8 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         }
         let call = gone.call;
         let mut bytes = std::mem::take(&mut self.encoder);
-        let chunks = gone.terms.rdma.as_ref().and_then(|terms| chunks(call, terms, &mut bytes));
+        let chunks =
+            gone.terms.rdma.as_ref().and_then(|terms| offered_chunk_lengths(call, terms, &mut bytes));
         self.encoder = bytes;
         let chunks = chunks.unwrap_or_default();
         let before = self.kept_bytes;
@@ -382,7 +383,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         message.extend_from_slice(call.message.get(from..).unwrap_or_default());
         // Inline data uses memory, too.
         self.kept_bytes += message.len();
-        let name = name(gone.connection, gone.terms);
+        let name = connection_name(gone.connection, gone.terms);
         let client = (gone.client_copy, gone.client);
         self.connections.insert(gone.connection, (name, client));
         let writes =
@@ -392,7 +393,11 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             repeats: 0,
             connection: name,
             direction: CallDirection::Forward,
-            call: Some(self.sent(chunks.form.unwrap_or(TraceMessageForm::RECORD), gone.credits, message)),
+            call: Some(self.next_message(
+                chunks.form.unwrap_or(TraceMessageForm::RECORD),
+                gone.credits,
+                message,
+            )),
             reply: None,
             call_chunk: chunks.call,
             reads,
@@ -428,7 +433,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         if reply.form == transport::MessageForm::Nomsg {
             travelled.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
         }
-        travelled.reply = Some(self.sent(form(reply.form), credits, reply.message.to_vec()));
+        travelled.reply = Some(self.next_message(message_form(reply.form), credits, reply.message.to_vec()));
         self.write(waiting);
     }
 
@@ -436,7 +441,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let Some(mut waiting) = self.pending_calls.remove(&tag) else { return };
         if let Some(error) = error {
             waiting.wire_transaction.rdma_error = error.tag().0;
-            waiting.wire_transaction.reply = Some(self.sent(TraceMessageForm::ERROR, 0, Vec::new()));
+            waiting.wire_transaction.reply = Some(self.next_message(TraceMessageForm::ERROR, 0, Vec::new()));
         }
         self.write(waiting);
     }
@@ -445,13 +450,13 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let Some((name, client)) = self.connections.get(&connection).copied() else { return };
         let form =
             if name.transport.is_rdma() { TraceMessageForm::MESSAGE } else { TraceMessageForm::RECORD };
-        let call = Some(self.sent(form, 0, message.to_vec()));
-        let reply = answer.map(|answer| self.sent(form, 0, answer.to_vec()));
-        self.write_called((name, CallDirection::Reverse), (client, 0), [call, reply]);
+        let call = Some(self.next_message(form, 0, message.to_vec()));
+        let reply = answer.map(|answer| self.next_message(form, 0, answer.to_vec()));
+        self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
     fn record_exchange(&mut self, exchange: &Exchange<'_>) {
-        let [callbacks, programs] = STREAMS;
+        let [callbacks, programs] = FIRST_STREAM_NUMBERS;
         let number = match exchange.stream {
             Stream::Callback(number) => callbacks.saturating_add(number),
             Stream::Program(number) => programs.saturating_add(number),
@@ -464,11 +469,11 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             tenant: Tenant::NONE,
         };
         let [came, answered] = exchange.times;
-        let call = Some(self.sent_at(came, TraceMessageForm::RECORD, 0, exchange.message.to_vec()));
+        let call = Some(self.next_message_at(came, TraceMessageForm::RECORD, 0, exchange.message.to_vec()));
         let reply = exchange
             .answer
-            .map(|answer| self.sent_at(answered, TraceMessageForm::RECORD, 0, answer.to_vec()));
-        self.write_called(
+            .map(|answer| self.next_message_at(answered, TraceMessageForm::RECORD, 0, answer.to_vec()));
+        self.write_exchange(
             (name, CallDirection::Forward),
             (exchange.client_key, exchange.step),
             [call, reply],
@@ -479,13 +484,13 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let mut left: Vec<CallTag> = self.pending_calls.keys().copied().collect();
         left.sort_unstable_by_key(|tag| tag.0);
         left.into_iter().for_each(|tag| self.record_lost(tag, None));
-        let Self { to, name, steps, not_kept, error, end, .. } = *self;
+        let Self { compiler: to, name, steps, not_kept, error, finish_writer: end, .. } = *self;
         if let Some(error) = error {
             return Err(error);
         }
         let (to, _) = to.finish(&[name])?;
         end(to)?;
-        Ok(RecordingTotals { steps, not_kept })
+        Ok(RecordingTotals { steps, dropped_bytes: not_kept })
     }
 }
 
@@ -515,7 +520,7 @@ mod tests {
             reply,
             requested_form: shape,
         };
-        chunks(&call, &terms, &mut Vec::new()).unwrap()
+        offered_chunk_lengths(&call, &terms, &mut Vec::new()).unwrap()
     }
 
     #[test]

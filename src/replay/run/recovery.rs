@@ -24,18 +24,18 @@ use super::outcome::ReplyOutcome;
 use super::report::ReplayStepState;
 
 /// Maximum number of times a Call is sent again.
-pub(super) const RESENDS: u32 = 8;
+pub(super) const MAX_RESENDS: u32 = 8;
 /// Number of consecutive connections lost without a Reply after which no Call is sent again; after twice as many
 /// nothing is sent.
 pub(super) const MAX_FAILED_CONNECTIONS: u32 = 12;
 /// Increment of the delay before the next connection, for each connection lost without a Reply.
-pub(super) const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of recoveries of one client in a run.
-pub(super) const RESTARTS: u32 = 16;
+pub(super) const MAX_CLIENT_RECOVERIES: u32 = 16;
 
 /// Maximum number of sessions per connection whose backchannel is remembered.
-pub(super) const BACKCHANNELS: usize = 64;
+pub(super) const MAX_BACKCHANNELS: usize = 64;
 
 /// Reason code of a step affected by recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub const SPLIT: ResendReason = ResendReason {
 };
 
 /// All reasons.
-pub const ALL: &[ResendReason] =
+pub const ALL_REASONS: &[ResendReason] =
     &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, CONTEXT_RENEWED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
 
 /// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
@@ -178,7 +178,7 @@ pub(super) fn failed_by_first_execution(
 }
 
 /// Returns the state of a step that was sent again, from the state that its Reply alone would give.
-pub(super) fn state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -> ReplayStepState {
+pub(super) fn resent_state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -> ReplayStepState {
     match state {
         ReplayStepState::Matched | ReplayStepState::Tolerated(_) if is_new => {
             ReplayStepState::Repaired(RESTARTED.code)
@@ -205,7 +205,7 @@ pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encod
 /// Reason why a connection is not bound to the backchannel of a session.
 pub(super) enum BackchannelBindError {
     /// The server does not know the session any more.
-    Forgotten,
+    UnknownSession,
     /// Message for the report.
     Refused(String),
 }
@@ -229,7 +229,7 @@ pub(super) fn decode_bind_reply(mut cursor: Cursor<'_>) -> Result<(), Backchanne
         },
         Some(Ok(results)) => match results.status() {
             Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => {
-                Err(BackchannelBindError::Forgotten)
+                Err(BackchannelBindError::UnknownSession)
             }
             status => Err(refused(&status.to_string())),
         },
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn the_document_has_every_reason() {
         let document = include_str!("../../../docs/replay.md");
-        for ResendReason { code, text } in ALL {
+        for ResendReason { code, text } in ALL_REASONS {
             assert!(document.contains(&format!("| `{code}` | {text} |")), "{code}");
         }
     }

@@ -12,13 +12,13 @@ use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::statistics::Latencies;
 
 /// Maximum number of reasons counted separately.
-const NAMES: usize = 4_096;
+const MAX_REASONS: usize = 4_096;
 /// Maximum number of operations counted separately; each has latencies.
-const OPERATIONS: usize = 512;
+const MAX_OPERATIONS: usize = 512;
 /// Maximum number of kinds of protocol violations counted separately.
-const VIOLATIONS: usize = 64;
+const MAX_VIOLATION_KINDS: usize = 64;
 /// Maximum number of example steps per reason.
-const FIRST: usize = 5;
+const MAX_EXAMPLES: usize = 5;
 
 /// Final state of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,7 +177,7 @@ pub struct ReplayReport {
     /// Reason why the server became unreachable, which ended the run.
     pub unreachable: Option<String>,
     /// Reason why a program other than NFS is no longer called: no Reply within the timeout.
-    pub silent: Option<String>,
+    pub silent_program: Option<String>,
     /// Number of Calls sent again because their connection was lost.
     pub resent: u64,
     /// Number of backchannels bound to another connection.
@@ -199,7 +199,7 @@ pub struct ReplayReport {
     /// Reason why there is no port for callbacks of NFSv4.0.
     pub no_callbacks: Option<String>,
     /// Number of delegations that the capture does not have, returned at once.
-    pub returned: u64,
+    pub returned_delegations: u64,
     /// Protocol errors of this program.
     pub own_faults: Vec<String>,
     /// Number of invalid messages of the server.
@@ -219,7 +219,7 @@ pub struct ReplayReport {
     /// Issue delays of Calls, if the pace has intended times.
     pub issue_delay: IssueDelayHistogram,
     /// Time from the first to the last Call of the capture in nanoseconds.
-    pub recorded: u64,
+    pub recorded_ns: u64,
     /// `true` if the run was ended early, by the user or by its time limit.
     pub is_interrupted: bool,
     /// User and group of objects created by root, if the export squashes root.
@@ -227,7 +227,7 @@ pub struct ReplayReport {
     /// Time limit that ended the run, if it did.
     pub limit: Option<Duration>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
-    pub recorded_as: Option<Result<RecordingTotals, String>>,
+    pub recording: Option<Result<RecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.
     pub tree_check: Option<TreeCheckReport>,
 }
@@ -263,18 +263,18 @@ impl ReplayReport {
 
     fn count_reason(&mut self, at: usize, reason: &str, step: StepId, operation: &str) {
         let key = (at, reason.to_owned());
-        let has_room = self.reasons.len() < NAMES || self.reasons.contains_key(&key);
+        let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
         let because = self.reasons.entry(if has_room { key } else { (at, "other".to_owned()) }).or_default();
         because.steps += 1;
         *because.operations.entry(operation.to_owned()).or_default() += 1;
-        if because.first.len() < FIRST {
+        if because.first.len() < MAX_EXAMPLES {
             because.first.push(step);
         }
     }
 
     /// Returns the results of an operation; beyond the limit, those of `other`.
     pub fn operation_report(&mut self, operation: &str) -> &mut ReplayOperationReport {
-        let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(operation);
+        let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
         let name = if has_room { operation } else { "other" };
         if !self.operations.contains_key(name) {
             self.operations.insert(name.to_owned(), ReplayOperationReport::default());
@@ -286,7 +286,7 @@ impl ReplayReport {
     /// Changes the state of steps whose difference was only detected later.
     pub fn apply_late_differences(&mut self, differences: Vec<Difference>, shown: usize) {
         for difference in differences {
-            let place = difference.a.place.unwrap_or_default();
+            let place = difference.a.location.unwrap_or_default();
             let frame =
                 |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
             let step = StepId { step: place.index, frames: [frame(place.call), frame(place.reply)] };
@@ -339,7 +339,7 @@ impl ReplayReport {
 
     /// Counts a protocol violation by the server.
     pub fn count_violation(&mut self, how: String) {
-        if self.violations.len() < VIOLATIONS || self.violations.contains_key(&how) {
+        if self.violations.len() < MAX_VIOLATION_KINDS || self.violations.contains_key(&how) {
             *self.violations.entry(how).or_default() += 1;
         }
     }

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, ReplyData, RpcMsg
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr};
 
 /// Maximum number of operations of a callback that are answered.
-const OPERATIONS: usize = 64;
+const MAX_OPERATIONS: usize = 64;
 
 /// Source of the requested attributes of a file, as mask words and values.
 pub(super) type CallbackAttributeSource<'t> =
@@ -19,7 +19,7 @@ pub(super) type CallbackAttributeSource<'t> =
 
 /// Returns the answer to a Call, or `None` if the message is no Call. Appends the names of its operations to `names`.
 /// `told` returns the attributes for CB_GETATTR.
-pub(super) fn answer(
+pub(super) fn answer_callback(
     message: &[u8],
     names: &mut Vec<&'static str>,
     told: &mut CallbackAttributeSource<'_>,
@@ -45,7 +45,7 @@ pub(super) fn answer(
     let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullObserver) else {
         return Some(accepted(ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).finish().0);
     };
-    let operations: Vec<_> = call.operations().take(OPERATIONS).map_while(Result::ok).collect();
+    let operations: Vec<_> = call.operations().take(MAX_OPERATIONS).map_while(Result::ok).collect();
     let told: Vec<_> = operations
         .iter()
         .map(|operation| match operation {
@@ -60,7 +60,7 @@ pub(super) fn answer(
             Some((words, values)) => CbResults::CB_GETATTR(StatusUnion::Ok(Getattr4Resok {
                 obj_attributes: Fattr4::new(Bitmap4::from(&words[..]), Opaque(values)),
             })),
-            None => result(operation),
+            None => callback_result(operation),
         });
     }
     let status = results.last().map_or(Nfsstat4::NFS4_OK, CbResults::status);
@@ -68,7 +68,7 @@ pub(super) fn answer(
     Some(encoder.finish().0)
 }
 
-fn result(operation: &CbArgs<'_>) -> CbResults<'static> {
+fn callback_result(operation: &CbArgs<'_>) -> CbResults<'static> {
     let done = || StatusUnion::Ok(Void);
     match operation {
         CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(StatusUnion::Ok(CbSequence4Resok {
@@ -129,7 +129,7 @@ mod tests {
         let head = CbCompoundCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
         CbCompoundCall::new(head, &[sequence]).encode(&mut encoder);
         let mut names = Vec::new();
-        let bytes = answer(&encoder.finish().0, &mut names, &mut |_, _| None).unwrap();
+        let bytes = answer_callback(&encoder.finish().0, &mut names, &mut |_, _| None).unwrap();
         assert_eq!(names, ["CB_SEQUENCE"]);
         let mut cursor = Cursor::new(&bytes);
         let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
@@ -156,7 +156,7 @@ mod tests {
             let known = (words.clone(), values.clone());
             let mut told =
                 |handle: &[u8], _: &Bitmap4<'_>| (is_known && handle == b"delegated").then(|| known.clone());
-            let bytes = answer(&message, &mut Vec::new(), &mut told).unwrap();
+            let bytes = answer_callback(&message, &mut Vec::new(), &mut told).unwrap();
             let mut cursor = Cursor::new(&bytes);
             RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
             let reply = CbCompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn null_is_answered_and_a_procedure_that_there_is_not_is_unavailable() {
         let mut names = Vec::new();
-        assert_eq!(answer(&call(0).finish().0, &mut names, &mut |_, _| None).unwrap().len(), 24);
-        let refused = answer(&call(7).finish().0, &mut names, &mut |_, _| None).unwrap();
+        assert_eq!(answer_callback(&call(0).finish().0, &mut names, &mut |_, _| None).unwrap().len(), 24);
+        let refused = answer_callback(&call(7).finish().0, &mut names, &mut |_, _| None).unwrap();
         assert_eq!(refused[20..], 3u32.to_be_bytes());
-        assert_eq!(answer(b"no Call", &mut names, &mut |_, _| None), None);
+        assert_eq!(answer_callback(b"no Call", &mut names, &mut |_, _| None), None);
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<
         "COPY" if is_copy_mode(path) => COPY_MODE,
         "READ_PLUS" if path != "data" && path.contains("rpr_contents") => SEGMENTS,
         _ if path.ends_with(".atomic") => ATOMIC,
-        _ => return attribute(path, field),
+        _ => return rule_of_attribute(path, field),
     })
 }
 
@@ -108,7 +108,7 @@ fn is_copy_mode(path: &str) -> bool {
 }
 
 /// Returns the rule of an attribute.
-fn attribute(path: &str, field: &str) -> Option<ToleranceRule> {
+fn rule_of_attribute(path: &str, field: &str) -> Option<ToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
     if path.contains("open_arguments.") {
         return Some(CAPABILITIES);
@@ -125,11 +125,11 @@ fn attribute(path: &str, field: &str) -> Option<ToleranceRule> {
         "nfs.fattr4_owner" | "nfs.fattr4_owner_group" => return Some(OWNER),
         _ => {}
     }
-    CAPABLE.contains(&leaf).then_some(CAPABILITIES)
+    CAPABILITY_ATTRIBUTES.contains(&leaf).then_some(CAPABILITIES)
 }
 
 /// Attributes that describe capabilities of a file system. RFC 8881 section 5.
-const CAPABLE: &[&str] = &[
+const CAPABILITY_ATTRIBUTES: &[&str] = &[
     "supported_attrs",
     "suppattr_exclcreat",
     "fh_expire_type",
@@ -179,7 +179,7 @@ pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
 }
 
 /// Returns `true` if a status means that there is no space, which another file system may have.
-pub(super) fn is_room(status: &str) -> bool {
+pub(super) fn is_no_space(status: &str) -> bool {
     matches!(
         status,
         "NFS4ERR_NOSPC"

@@ -36,13 +36,13 @@ use crate::replay::transport::ConnectTarget;
 use crate::replay::tree::{CurrentFileState, CurrentName, InferredObjectId, InferredTree, TreeStepInput};
 
 /// Maximum number of bytes of one READ.
-const PIECE: u64 = 256 << 10;
+const READ_BYTES: u64 = 256 << 10;
 /// Maximum number of bytes of files that are read.
-const BYTES: u64 = 4 << 30;
+const MAX_READ_BYTES: u64 = 4 << 30;
 /// Maximum length of a link text that is remembered in bytes.
-const TEXT: u32 = 4096;
+const MAX_LINK_TEXT_BYTES: u32 = 4096;
 /// Maximum number of components of a path that are shown.
-const DEPTH: usize = 64;
+const MAX_PATH_NAMES: usize = 64;
 
 /// Result of the tree check.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +83,7 @@ pub(super) enum StepConformance {
     /// Each operation was executed as recorded, but the attributes in the Reply differ.
     WithOtherAttributes,
     /// An operation had another outcome.
-    Otherwise,
+    Differently,
 }
 
 /// File tree that the steps must have left.
@@ -106,7 +106,7 @@ impl ExpectedTree {
         is_racing: bool,
         contents: &mut TraceReader<R>,
     ) {
-        let changes = || parts.effects.iter().filter(|act| act.is_change()).count();
+        let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
         let is_known = match state {
             ReplayStepState::Matched | ReplayStepState::Repaired(_) => {
                 step.reply.is_complete() && step.call.is_complete()
@@ -129,8 +129,12 @@ impl ExpectedTree {
             ReplayStepState::Unreplayable(_) if changes() > 1 => false,
             ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => return,
         };
-        let writes =
-            || parts.effects.iter().all(|act| !act.is_change() || matches!(act, OperationEffect::Write(..)));
+        let writes = || {
+            parts
+                .effects
+                .iter()
+                .all(|act| !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..)))
+        };
         if *state == ReplayStepState::Tolerated(rules::ROOM) && writes() {
             // It failed for lack of space in the capture.
             let frames = [step.origin.call_frame, step.origin.reply_frame];
@@ -149,7 +153,8 @@ impl ExpectedTree {
         }
         let mut texts = |message: &TraceMessage<'_>| -> Vec<Option<Vec<u8>>> {
             let mut read = |payload: TracePayload| {
-                let is_text = payload.length <= TEXT && payload.content == PayloadContentState::KEPT;
+                let is_text =
+                    payload.length <= MAX_LINK_TEXT_BYTES && payload.content == PayloadContentState::KEPT;
                 let mut bytes = Vec::new();
                 let is_read = is_text && contents.content(&payload, &mut bytes).is_ok_and(|is| is);
                 is_read.then_some(bytes)
@@ -161,8 +166,8 @@ impl ExpectedTree {
             true => (texts(&step.call), texts(&step.reply)),
             false => (Vec::new(), Vec::new()),
         };
-        let of_call = |at: usize| text(&calls, at);
-        let of_reply = |at: usize| text(&replies, at);
+        let of_call = |at: usize| text_at(&calls, at);
+        let of_reply = |at: usize| text_at(&replies, at);
         let facts = step_input(step, [&of_call, &of_reply]);
         self.tree.update(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
     }
@@ -217,7 +222,7 @@ impl ExpectedTree {
         files.limit_io(live.seeded.io);
         let mut looker =
             TreeChecker { tree: &self.tree, live, files: &mut *files, report: &mut walked, contents, shown };
-        if let Err(problem) = looker.names() {
+        if let Err(problem) = looker.check_names() {
             walked.failed = Some(problem.to_string());
         }
         files.close();
@@ -239,7 +244,7 @@ fn has_no_effect(operation: &Operation) -> bool {
     )
 }
 
-fn text(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
+fn text_at(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
     texts.get(at)?.as_deref()
 }
 
@@ -277,7 +282,7 @@ struct TreeChecker<'a, R> {
 
 impl<R: Read + Seek> TreeChecker<'_, R> {
     /// Returns the live filehandle of a directory.
-    fn directory(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
+    fn directory_handle(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
         let node = self.tree.nodes().get(id.0 as usize)?;
         let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
         if let Some(live) = live {
@@ -297,7 +302,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     ) -> String {
         let mut names = vec![String::from_utf8_lossy(name).into_owned()];
         let mut at = parent;
-        while let Some(named) = above.get(&at).filter(|_| names.len() < DEPTH) {
+        while let Some(named) = above.get(&at).filter(|_| names.len() < MAX_PATH_NAMES) {
             names.push(String::from_utf8_lossy(named.name).into_owned());
             at = named.parent;
         }
@@ -306,7 +311,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Lists the directories and checks their entries.
-    fn names(&mut self) -> Result<(), FileServerError> {
+    fn check_names(&mut self) -> Result<(), FileServerError> {
         self.report.left_out += self.tree.uncertain_name_count();
         self.report.written_bytes = self.tree.written_bytes();
         let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentName<'_>>> = BTreeMap::new();
@@ -326,12 +331,12 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 // It was removed.
                 continue;
             }
-            let Some(handle) = self.directory(directory) else {
+            let Some(handle) = self.directory_handle(directory) else {
                 self.report.left_out += names.len() as u64;
                 continue;
             };
             if node.is_some_and(|node| node.existence == ObjectExistence::ROOT) {
-                self.root(directory, &handle, &self.path(directory, b"", &above))?;
+                self.check_root(directory, &handle, &self.path(directory, b"", &above))?;
             }
             let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
             let listed = self.files.list_names(&handle, &mut |name| {
@@ -360,7 +365,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 match (named.object, there.remove(named.name)) {
                     (Some(object), true) => {
                         if seen.insert(object) {
-                            self.object(object, &handle, named.name, &path)?;
+                            self.check_object(object, &handle, named.name, &path)?;
                         }
                     }
                     (Some(object), false) => self.report_difference(
@@ -404,7 +409,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Checks a root, which has no name: its last values in Replies must still hold.
-    fn root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
+    fn check_root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
         let marks = match self.files.status(handle) {
             Ok(status) => status.version,
             Err(FileServerError::Refused(..)) => return Ok(()),
@@ -420,7 +425,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Checks an object by one of its names.
-    fn object(
+    fn check_object(
         &mut self,
         id: InferredObjectId,
         parent: &[u8],
@@ -490,7 +495,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     );
                     return Ok(());
                 }
-                self.content(id, now, &handle, path)
+                self.check_content(id, now, &handle, path)
             }
             FileType::LINK if !node.target.is_empty() => {
                 let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
@@ -524,7 +529,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Reads and compares the written content.
-    fn content(
+    fn check_content(
         &mut self,
         id: InferredObjectId,
         now: &CurrentFileState,
@@ -536,14 +541,14 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             let key = (piece.payload.data, piece.payload.file, piece.payload.offset, piece.payload.hash);
             if of != Some(key) {
                 // A damaged trace was reported before.
-                if !self.sent(&piece.payload, &mut sent) {
+                if !self.read_sent_payload(&piece.payload, &mut sent) {
                     continue;
                 }
                 of = Some(key);
             }
             let (mut at, end) = piece.range;
-            while at < end && self.report.bytes < BYTES {
-                let count = (end - at).min(PIECE);
+            while at < end && self.report.bytes < MAX_READ_BYTES {
+                let count = (end - at).min(READ_BYTES);
                 let begin = at.saturating_sub(piece.payload.offset) as usize;
                 let got = match self.files.read(handle, at, count as u32) {
                     Ok(got) => got,
@@ -581,7 +586,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Reads the data that the run has sent of a payload. Returns `false` if the trace cannot be read.
-    fn sent(&mut self, payload: &TracePayload, to: &mut Vec<u8>) -> bool {
+    fn read_sent_payload(&mut self, payload: &TracePayload, to: &mut Vec<u8>) -> bool {
         match self.contents.content(payload, to) {
             Ok(true) => true,
             Ok(false) => {
@@ -613,7 +618,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
         let place = DifferenceLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
         let half = |value: &str| DifferenceSide {
-            place: Some(place),
+            location: Some(place),
             frame: place.call,
             value: Some(value.to_owned()),
         };
@@ -622,7 +627,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             operation: path.to_owned(),
             path: field.to_owned(),
             field: "",
-            times: 1,
+            count: 1,
             a: half(expected),
             b: half(found),
         };

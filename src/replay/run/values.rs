@@ -11,25 +11,25 @@ use crate::replay::trace::emission::SlotValueSource;
 use crate::replay::trace::{MessageSlot, MessageSlotKind};
 
 /// Maximum number of bytes of all values; further values are not stored.
-const MEMORY: usize = 512 << 20;
+const MAX_TOTAL_BYTES: usize = 512 << 20;
 /// Maximum number of bytes of one value: the longest filehandle has 128, and owners 1,024.
-const LONGEST: usize = 1 << 16;
+const MAX_VALUE_BYTES: usize = 1 << 16;
 /// Maximum number of slots of one session.
-const SLOTS: u32 = 4096;
+const MAX_SLOTS: u32 = 4096;
 
 /// Maximum number of characters of a tag.
-const TAG: usize = 16;
+const MAX_TAG_CHARS: usize = 16;
 
 /// Returns the suffix of the client names of a run.
-pub fn suffix(tag: &str) -> String {
-    std::iter::once(' ').chain(tag.chars().take(TAG)).collect()
+pub fn client_suffix(tag: &str) -> String {
+    std::iter::once(' ').chain(tag.chars().take(MAX_TAG_CHARS)).collect()
 }
 
 /// State of a slot of a live session.
 #[derive(Clone, Copy, Debug, Default)]
 struct LiveSessionSlot {
     /// sa_sequenceid of the last completed Call.
-    sequence: u32,
+    last_sequence: u32,
     /// `true` if a Call is in flight.
     is_busy: bool,
     /// `true` if it is unknown whether its last Call was executed, and thus the next sequence ID.
@@ -43,25 +43,28 @@ pub struct LiveSession {
     /// Limits of a Call.
     pub limits: SessionLimits,
     /// `true` if a limit is lower than that of the captured session.
-    pub is_smaller: bool,
+    pub has_lower_limit: bool,
 }
 
 impl LiveSession {
     /// Creates a session with this number of slots.
     pub fn new(granted: u32) -> Self {
-        Self { slots: vec![LiveSessionSlot::default(); granted.clamp(1, SLOTS) as usize], ..Self::default() }
+        Self {
+            slots: vec![LiveSessionSlot::default(); granted.clamp(1, MAX_SLOTS) as usize],
+            ..Self::default()
+        }
     }
 
     /// Sets the limits, and compares them with those of the captured session.
     pub fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
-        Self { limits, is_smaller: limits.is_below(&captured), ..self }
+        Self { limits, has_lower_limit: limits.is_below(&captured), ..self }
     }
 
     /// Creates a session whose first slot was used up to this sa_sequenceid.
-    pub fn used(granted: u32, sequence: u32) -> Self {
+    pub fn with_used_slot(granted: u32, sequence: u32) -> Self {
         let mut session = Self::new(granted);
         if let Some(first) = session.slots.first_mut() {
-            first.sequence = sequence;
+            first.last_sequence = sequence;
         }
         session
     }
@@ -90,9 +93,9 @@ pub struct LiveValues {
     /// Last seqid of a stateid, by its variable.
     stateid_seqids: FxHashMap<u32, u32>,
     /// Last seqid of an owner, by `true` for lock-owners and its variable.
-    owners: FxHashMap<(bool, u32), u32>,
+    owner_seqids: FxHashMap<(bool, u32), u32>,
     /// Next csa_sequence of a client ID.
-    create: FxHashMap<u32, u32>,
+    create_sequences: FxHashMap<u32, u32>,
     /// Tag that makes client owners of this run distinct from those of others: at most 16 characters.
     tag: String,
     suffix: String,
@@ -101,7 +104,7 @@ pub struct LiveValues {
     /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
     body: u32,
     unbound: Option<MessageSlot>,
-    used: CallSequenceCounts,
+    counts: CallSequenceCounts,
 }
 
 /// Sequence IDs and seqids of a Call.
@@ -116,15 +119,15 @@ pub struct CallSequenceCounts {
 impl LiveValues {
     /// Creates an empty set of values. `tag` becomes part of client names.
     pub fn new(tag: &str) -> Self {
-        Self { suffix: suffix(tag), tag: tag.chars().take(TAG).collect(), ..Self::default() }
+        Self { suffix: client_suffix(tag), tag: tag.chars().take(MAX_TAG_CHARS).collect(), ..Self::default() }
     }
 
     /// Begins a Call whose arguments start at this offset of its head.
-    pub fn begin(&mut self, body: u32) {
+    pub fn begin_call(&mut self, body: u32) {
         self.body = body;
         self.unbound = None;
-        self.used.slot = None;
-        self.used.seqids.clear();
+        self.counts.slot = None;
+        self.counts.seqids.clear();
     }
 
     /// Returns the first slot of the Call without a value; such a Call must not be sent.
@@ -133,13 +136,13 @@ impl LiveValues {
     }
 
     /// Returns the sequence IDs of the emitted Call.
-    pub fn used(&self) -> &CallSequenceCounts {
-        &self.used
+    pub fn call_counts(&self) -> &CallSequenceCounts {
+        &self.counts
     }
 
     /// Swaps the sequence IDs of the emitted Call with those of a completed one.
     pub fn swap_counts(&mut self, used: &mut CallSequenceCounts) {
-        std::mem::swap(&mut self.used, used);
+        std::mem::swap(&mut self.counts, used);
     }
 
     /// Returns the value of a variable.
@@ -148,7 +151,7 @@ impl LiveValues {
     }
 
     /// Sets the value of a variable. Returns `false` if a limit is reached.
-    pub fn set(&mut self, variable: u32, value: &[u8]) -> bool {
+    pub fn set_value(&mut self, variable: u32, value: &[u8]) -> bool {
         let at = variable as usize;
         if let Some(Some(known)) = self.names.get_mut(at)
             && known.len() == value.len()
@@ -157,7 +160,7 @@ impl LiveValues {
             return true;
         }
         let room = (at + 1).saturating_sub(self.names.len()) * size_of::<Option<Box<[u8]>>>() + value.len();
-        if value.len() > LONGEST || self.bytes + room > MEMORY {
+        if value.len() > MAX_VALUE_BYTES || self.bytes + room > MAX_TOTAL_BYTES {
             return false;
         }
         if at >= self.names.len() {
@@ -184,12 +187,12 @@ impl LiveValues {
             }
             MessageSlotKind::CREATE_SEQUENCE => {
                 if let Some(sequence) = number() {
-                    self.create.insert(slot.variable, sequence);
+                    self.create_sequences.insert(slot.variable, sequence);
                 }
                 true
             }
             holds if holds.is_count() => true,
-            _ => self.set(slot.variable, value),
+            _ => self.set_value(slot.variable, value),
         }
     }
 
@@ -211,13 +214,13 @@ impl LiveValues {
     }
 
     /// Sets the next csa_sequence of a client ID.
-    pub fn set_create(&mut self, clientid: u32, sequence: u32) {
-        self.create.insert(clientid, sequence);
+    pub fn set_create_sequence(&mut self, clientid: u32, sequence: u32) {
+        self.create_sequences.insert(clientid, sequence);
     }
 
     /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
     pub fn next_seqid(&self, owner: (bool, u32)) -> u32 {
-        self.owners.get(&owner).map_or(1, |last| last.wrapping_add(1))
+        self.owner_seqids.get(&owner).map_or(1, |last| last.wrapping_add(1))
     }
 
     /// Replaces a session, keeping its limits.
@@ -225,8 +228,8 @@ impl LiveValues {
         let (limits, is_smaller) = self
             .sessions
             .get(&variable)
-            .map_or_else(Default::default, |known| (known.limits, known.is_smaller));
-        self.sessions.insert(variable, LiveSession { limits, is_smaller, ..session });
+            .map_or_else(Default::default, |known| (known.limits, known.has_lower_limit));
+        self.sessions.insert(variable, LiveSession { limits, has_lower_limit: is_smaller, ..session });
     }
 
     /// Removes a session.
@@ -240,8 +243,8 @@ impl LiveValues {
     }
 
     /// Increments the csa_sequence of a client ID after a successful CREATE_SESSION (RFC 8881 section 18.36.4).
-    pub fn created_session(&mut self, clientid: u32) {
-        if let Some(sequence) = self.create.get_mut(&clientid) {
+    pub fn increment_create_sequence(&mut self, clientid: u32) {
+        if let Some(sequence) = self.create_sequences.get_mut(&clientid) {
             *sequence = sequence.wrapping_add(1);
         }
     }
@@ -261,22 +264,22 @@ impl LiveValues {
         let sent = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
         self.get(session) == Some(&id[..])
             && of_slot == slot
-            && sent.is_some_and(|slot| slot.sequence.wrapping_add(1) == sequence)
+            && sent.is_some_and(|slot| slot.last_sequence.wrapping_add(1) == sequence)
     }
 
     /// Returns the next sa_sequenceid of a slot; 1 if the session is unknown.
     pub fn next_sequence(&self, (session, slot): (u32, u32)) -> u32 {
         let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
-        slot.map_or(1, |slot| slot.sequence.wrapping_add(1))
+        slot.map_or(1, |slot| slot.last_sequence.wrapping_add(1))
     }
 
     /// Adds an open-owner's seqid to the emitted Call.
     pub fn add_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
-        self.used.seqids.push((false, owner, operation, seqid));
+        self.counts.seqids.push((false, owner, operation, seqid));
     }
 
     /// Returns `true` if all Calls on a slot were confirmed, so that its next sequence ID is known.
-    pub fn is_certain(&self, (session, slot): (u32, u32)) -> bool {
+    pub fn is_slot_certain(&self, (session, slot): (u32, u32)) -> bool {
         let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
         slot.is_some_and(|slot| !slot.is_doubtful)
     }
@@ -286,7 +289,7 @@ impl LiveValues {
         if let Some(slot) = self.slot_mut(slot) {
             slot.is_busy = is_busy;
             if is_counted {
-                slot.sequence = slot.sequence.wrapping_add(1);
+                slot.last_sequence = slot.last_sequence.wrapping_add(1);
             }
         }
     }
@@ -305,20 +308,21 @@ impl LiveValues {
     }
 
     /// Updates the seqid of an owner after an operation with this status.
-    pub fn count_owner(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
-        if counts(status) {
-            self.owners.insert((is_lock, owner), seqid);
+    pub fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
+        if increments_seqid(status) {
+            self.owner_seqids.insert((is_lock, owner), seqid);
         }
     }
 
     fn owner_seqid(&mut self, is_lock: bool, slot: &MessageSlot, captured: &[u8]) -> u32 {
         let first = captured.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes));
-        let seqid = self.owners.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
-        self.used.seqids.push((is_lock, slot.variable, slot.operation, seqid));
+        let seqid =
+            self.owner_seqids.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
+        self.counts.seqids.push((is_lock, slot.variable, slot.operation, seqid));
         seqid
     }
 
-    fn put(&mut self, value: u32) -> Option<&[u8]> {
+    fn put_number(&mut self, value: u32) -> Option<&[u8]> {
         self.scratch.clear();
         self.scratch.extend_from_slice(&value.to_be_bytes());
         Some(&self.scratch)
@@ -326,7 +330,7 @@ impl LiveValues {
 }
 
 /// Returns `true` if an operation with this status increments the seqid. RFC 7530 section 9.1.7.
-fn counts(status: u32) -> bool {
+fn increments_seqid(status: u32) -> bool {
     // STALE_CLIENTID, STALE_STATEID, BAD_STATEID, BAD_SEQID, BADXDR, RESOURCE, NOFILEHANDLE, MOVED.
     !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
 }
@@ -335,35 +339,35 @@ impl SlotValueSource for LiveValues {
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         match slot.holds {
             MessageSlotKind::SEQUENCE_ID => {
-                let live = self.used.slot.and_then(|(session, slot)| {
-                    self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.sequence)
+                let live = self.counts.slot.and_then(|(session, slot)| {
+                    self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.last_sequence)
                 });
                 // sa_sequenceid may precede sa_slotid, whose value is known from the step.
-                self.put(live.unwrap_or(0).wrapping_add(1))
+                self.put_number(live.unwrap_or(0).wrapping_add(1))
             }
             MessageSlotKind::SLOT_ID => {
-                let live = self.used.slot.map_or(0, |(_, slot)| slot);
-                self.put(live)
+                let live = self.counts.slot.map_or(0, |(_, slot)| slot);
+                self.put_number(live)
             }
             MessageSlotKind::HIGHEST_SLOT_ID => {
                 let number = captured.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 let most = self.sessions.get(&slot.variable).map_or(0, |session| session.slots.len() as u32);
-                self.put(number.min(most.saturating_sub(1)))
+                self.put_number(number.min(most.saturating_sub(1)))
             }
             MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID => {
                 let seqid = self.owner_seqid(slot.holds == MessageSlotKind::LOCK_SEQID, slot, captured);
-                self.put(seqid)
+                self.put_number(seqid)
             }
             MessageSlotKind::CREATE_SEQUENCE => {
-                let sequence = self.create.get(&slot.variable).copied()?;
-                self.put(sequence)
+                let sequence = self.create_sequences.get(&slot.variable).copied()?;
+                self.put_number(sequence)
             }
             MessageSlotKind::STATEID_SEQID => {
                 if captured.iter().all(|byte| *byte == 0) {
                     return None;
                 }
                 let seqid = self.stateid_seqids.get(&slot.variable).copied()?;
-                self.put(seqid)
+                self.put_number(seqid)
             }
             MessageSlotKind::CLIENT_OWNER => {
                 self.scratch.clear();
@@ -405,9 +409,9 @@ impl SlotValueSource for LiveValues {
 
 impl LiveValues {
     /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
-    pub fn on_slot(&mut self, session: u32, captured: u32) -> bool {
+    pub fn use_slot(&mut self, session: u32, captured: u32) -> bool {
         let slot = self.sessions.get(&session).map(|known| known.slot(captured));
-        self.used.slot = slot.map(|slot| (session, slot));
+        self.counts.slot = slot.map(|slot| (session, slot));
         slot.is_some()
     }
 }
@@ -434,11 +438,11 @@ mod tests {
     #[test]
     fn a_filehandle_of_the_capture_is_never_sent() {
         let mut values = LiveValues::new("t");
-        values.begin(0);
+        values.begin_call(0);
         assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), None);
         assert!(values.unbound().is_some());
-        values.begin(0);
-        assert!(values.set(3, b"live"));
+        values.begin_call(0);
+        assert!(values.set_value(3, b"live"));
         assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
         assert!(values.unbound().is_none());
     }
@@ -446,7 +450,7 @@ mod tests {
     #[test]
     fn a_host_keeps_its_name_and_listens_nowhere() {
         let mut values = LiveValues::new("t");
-        values.begin(0);
+        values.begin_call(0);
         assert_eq!(values.value(&slot(MessageSlotKind::HOST, 3), b"client"), None);
         assert_eq!(
             values.value(&slot(MessageSlotKind::HOST, 3), b"192.0.2.1.3.86"),
@@ -459,9 +463,9 @@ mod tests {
         let mut values = LiveValues::new("t");
         values.open_session(7, LiveSession::new(2));
         for (is_done, sent) in [(true, 1u32), (false, 2), (true, 2), (true, 3)] {
-            values.begin(0);
-            assert!(values.on_slot(7, 5));
-            let used = values.used().slot.unwrap();
+            values.begin_call(0);
+            assert!(values.use_slot(7, 5));
+            let used = values.call_counts().slot.unwrap();
             assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
             assert_eq!(
                 values.value(&slot(MessageSlotKind::SEQUENCE_ID, 7), &[0; 4]),
@@ -491,8 +495,8 @@ mod tests {
     #[test]
     fn rfc8881_section_18_46_3_sequence_answers_to_its_session_slot_and_sequence_id() {
         let mut values = LiveValues::new("t");
-        assert!(values.set(7, &[9; 16]));
-        values.open_session(7, LiveSession::used(2, 5));
+        assert!(values.set_value(7, &[9; 16]));
+        values.open_session(7, LiveSession::with_used_slot(2, 5));
         assert!(values.matches_sequence((7, 0), ([9; 16], 0, 6)));
         for wrong in [([8; 16], 0, 6), ([9; 16], 1, 6), ([9; 16], 0, 5)] {
             assert!(!values.matches_sequence((7, 0), wrong), "{wrong:?}");
@@ -503,14 +507,14 @@ mod tests {
     fn rfc7530_section_9_1_7_a_seqid_counts_on_but_after_what_was_not_looked_at() {
         let mut values = LiveValues::new("t");
         for (status, sent) in [(0, 9u32), (17, 10), (10_026, 11), (0, 11), (0, 12)] {
-            values.begin(0);
+            values.begin_call(0);
             let captured = 9u32.to_be_bytes();
             assert_eq!(
                 values.value(&slot(MessageSlotKind::OPEN_SEQID, 1), &captured),
                 Some(&sent.to_be_bytes()[..])
             );
-            let (is_lock, owner, _, seqid) = values.used().seqids[0];
-            values.count_owner(is_lock, owner, seqid, status);
+            let (is_lock, owner, _, seqid) = values.call_counts().seqids[0];
+            values.update_owner_seqid(is_lock, owner, seqid, status);
         }
     }
 

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
     NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
     OpenRflags, Openflag4, Opentype4, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args, Results,
     Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values,
-    words_of,
+    words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
@@ -471,7 +471,7 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
-        let words = words_of([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
+        let words = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
         self.run("GETATTR", &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
@@ -479,7 +479,7 @@ impl FileServerClient for Nfs4Client<'_> {
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
                     Attribute::SUPPORTED_ATTRS(mask) => {
-                        supported = Some(words_of(mask.iter().take_while(|bit| *bit < 256)));
+                        supported = Some(words_for_bits(mask.iter().take_while(|bit| *bit < 256)));
                     }
                     Attribute::MAXREAD(bytes) => io[0] = bytes,
                     Attribute::MAXWRITE(bytes) => io[1] = bytes,
@@ -506,7 +506,7 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
-        let words = words_of([
+        let words = words_for_bits([
             Attributes::TYPE,
             Attributes::CHANGE,
             Attributes::SIZE,

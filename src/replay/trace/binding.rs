@@ -12,7 +12,7 @@ use super::{MessageSlot, TraceProcedure, TraceStep};
 impl TraceProcedure {
     /// Returns the description of the procedure; `None` if there is none.
     pub fn find_description(&self) -> Option<Procedure> {
-        Procedure::of(Program(self.program), self.version, self.procedure)
+        Procedure::from_numbers(Program(self.program), self.version, self.procedure)
     }
 }
 

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
 use rustc_hash::FxHashMap;
 
 use super::MessageSlotKind;
-use crate::analysis::comparison::compare_class::{CompareClass, IdentityType, role_of};
+use crate::analysis::comparison::compare_class::{CompareClass, IdentityType, class_of_field};
 
 /// Maximum number of marks per message; further ones are dropped.
 const MAX_MARKS: usize = super::step::MAX_LIST_LENGTH as usize;
@@ -330,7 +330,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             _ => {}
         }
         // The table needs paths only for times, and no time is an identity.
-        if let CompareClass::Identity(identity) = role_of(field.name, "", !self.is_reply)
+        if let CompareClass::Identity(identity) = class_of_field(field.name, "", !self.is_reply)
             && let Some(holds) = identity_kind(identity, field.label, self.is_reply)
         {
             match value {

@@ -260,7 +260,7 @@ impl<'m> AssembledTraceMessage<'m> {
         let operations = ddp_eligible_operations(self.message);
         let message = self.inline_payloads(|payload, content, _| {
             let before = operations.iter().take_while(|operation| **operation < payload.operation).count();
-            pairing = pairing.at(before);
+            pairing = pairing.at_operation(before);
             let returned = |at: usize| items.get(at).and_then(|item| item.length);
             let at = pairing.take(returned, payload.length, true)?;
             let item = items.get_mut(at)?;

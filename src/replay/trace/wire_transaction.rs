@@ -284,7 +284,7 @@ fn build_message_record(
         },
         bytes,
         gaps: Vec::new(),
-        rpc_at,
+        rpc_offset: rpc_at,
     }
 }
 

@@ -166,7 +166,7 @@ pub enum SubmitRefusal {
     /// No memory can be registered for its chunks, and no Call in flight would release any.
     Memory,
     /// The stored payload is not in shared memory.
-    Store,
+    UnknownSharedMemory,
     /// No Call of the reverse direction with this XID is pending.
     NoCall,
 }
@@ -186,7 +186,7 @@ impl fmt::Display for SubmitError {
             Self::Refused(SubmitRefusal::Memory) => {
                 "no memory can be registered for its chunks; raise the limit of locked memory (ulimit -l)"
             }
-            Self::Refused(SubmitRefusal::Store) => "the payload is not in shared memory",
+            Self::Refused(SubmitRefusal::UnknownSharedMemory) => "the payload is not in shared memory",
             Self::Refused(SubmitRefusal::NoCall) => "no Call of the reverse direction waits for this answer",
         })
     }

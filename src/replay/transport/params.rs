@@ -145,8 +145,8 @@ impl RdmaTransportParams {
     pub fn negotiate(sent: Option<PrivateData>, received: Option<PrivateData>) -> Self {
         let ours = sent.as_ref().unwrap_or(&PrivateData::DEFAULT);
         let theirs = received.as_ref().unwrap_or(&PrivateData::DEFAULT);
-        let call_inline = ours.send_threshold().min(theirs.receive_threshold());
-        let reply_inline = theirs.send_threshold().min(ours.receive_threshold());
+        let call_inline = ours.send_threshold_bytes().min(theirs.receive_threshold_bytes());
+        let reply_inline = theirs.send_threshold_bytes().min(ours.receive_threshold_bytes());
         let remote_invalidation = ours.remote_invalidation && theirs.remote_invalidation;
         Self {
             device: String::new(),
@@ -255,9 +255,9 @@ mod tests {
     fn rfc8797_section_4_2_a_wish_is_told_in_kilobytes_beyond_the_first() {
         let wish = ConnectOptions { send_size: 4096, receive_size: 262_144, ..ConnectOptions::default() };
         let told = wish.private_data();
-        assert_eq!((told.send_threshold(), told.receive_threshold()), (4096, 262_144));
+        assert_eq!((told.send_threshold_bytes(), told.receive_threshold_bytes()), (4096, 262_144));
         let told = ConnectOptions { send_size: 0, receive_size: u32::MAX, ..wish }.private_data();
-        assert_eq!((told.send_threshold(), told.receive_threshold()), (1024, 262_144));
+        assert_eq!((told.send_threshold_bytes(), told.receive_threshold_bytes()), (1024, 262_144));
     }
 
     #[test]

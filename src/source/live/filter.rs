@@ -132,7 +132,7 @@ mod tests {
             let mut flow = Flow::new(FlowLimits::default());
             let mut passed = 0;
             while let Some(frame) = source.next().unwrap() {
-                let meaning = flow.frame(&frame);
+                let meaning = flow.process_frame(&frame);
                 for tags in 0..=2 {
                     let passes = filter.filter(&tagged(frame.bytes, tags));
                     let means = !matches!(meaning, FrameKind::Unrelated | FrameKind::Control);

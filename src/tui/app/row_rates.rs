@@ -59,7 +59,7 @@ impl App {
                 let ended = entry.ended();
                 if around.contains(ended.time) {
                     around.add(ended);
-                } else if middle.apart(ended.time) > half_ns + DISPLACED_NS {
+                } else if middle.abs_diff_ns(ended.time) > half_ns + DISPLACED_NS {
                     break;
                 }
             }

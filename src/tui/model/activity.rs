@@ -60,7 +60,7 @@ pub struct LiveActivity {
 impl LiveActivity {
     /// Nanoseconds that a Call has been in flight.
     pub fn age_ns(&self, row: &PendingCallRow) -> u64 {
-        self.now.since(row.since).unwrap_or(0)
+        self.now.nanoseconds_since(row.since).unwrap_or(0)
     }
 
     /// The old Calls that are listed.
@@ -70,6 +70,6 @@ impl LiveActivity {
 
     /// Whether it will be the same until another frame comes.
     pub fn is_at_rest(&self) -> bool {
-        self.in_flight == 0 && self.rates.is_at_rest()
+        self.in_flight == 0 && self.rates.is_idle()
     }
 }

@@ -137,7 +137,7 @@ impl ViewTablesBuilder {
 
     /// Counts the frames of a Transaction that a filter selected.
     pub fn chosen_frames(&mut self, chosen: filter::FrameTally) {
-        self.statistics.chosen_frames(chosen.frames, chosen.bytes, chosen.times);
+        self.statistics.record_selected_frames(chosen.frames, chosen.bytes, chosen.times);
     }
 
     /// Counts a Transaction.
@@ -163,7 +163,7 @@ impl ViewTablesBuilder {
             }
         }
         let last = transaction.reply.as_ref().or(transaction.call.as_ref());
-        if let Some(step) = last.and_then(|message| self.load.at(message.end_time)) {
+        if let Some(step) = last.and_then(|message| self.load.step_at(message.end_time)) {
             step.transactions += 1;
             step.bytes += bytes;
             step.errors += u64::from(failed);
@@ -180,7 +180,7 @@ impl ViewTablesBuilder {
         let Self { statistics, histograms, all, files, load, lives, .. } = self;
         lives.update_states(flow);
         let mut listed = files.largest(FILES, |tally| tally.bytes);
-        listed.extend(files.largest(FILES, |tally| tally.time));
+        listed.extend(files.largest(FILES, |tally| tally.time_ns));
         listed.sort_unstable_by_key(|(path, _)| *path);
         listed.dedup_by_key(|(path, _)| *path);
         let connections = statistics.connections();

@@ -23,7 +23,7 @@ pub(super) struct ReliablePacket {
 impl ReliablePacket {
     /// The packet of a datagram; `None` where it carries none of InfiniBand or RoCE.
     pub(super) fn of(datagram: &Datagram<'_>) -> Option<Self> {
-        let DatagramPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.carried else {
+        let DatagramPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
             return None;
         };
         Some(Self {

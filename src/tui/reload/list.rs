@@ -16,8 +16,11 @@ impl ReloadWorker {
     pub(super) fn frames(&mut self, question: ReloadRequest) -> Option<FrameListSlice> {
         let ReloadRequest::Frames { first, count, screen, left, time, start } = question else { return None };
         let mut again = self.capture.again(self.place(first, BEFORE)).ok()?;
-        let mut flow =
-            Flow::new(FlowLimits { keep_data: false, record_frame_events: false, ..self.limits.clone() });
+        let mut flow = Flow::new(FlowLimits {
+            keep_file_data: false,
+            record_frame_events: false,
+            ..self.limits.clone()
+        });
         let mut list = FrameList::new(screen, time).scrolled(left);
         // What is shown before the names were learnt is shown without them, as in the packet list of a file.
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
@@ -31,7 +34,7 @@ impl ReloadWorker {
         let mut read = 0;
         while let Some(frame) = again.next() {
             list.start(start.unwrap_or(frame.time));
-            let (datagram, meaning) = flow.observed_frame(&frame, &mut NullObserver);
+            let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullObserver);
             names.infer_from_frame(&flow);
             if frame.number >= first {
                 if stretch.lines.is_empty() {

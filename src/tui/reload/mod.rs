@@ -186,7 +186,8 @@ impl ReloadClient {
         let (questions, asked) = channel();
         let (answers, received) = channel();
         thread::spawn(move || {
-            let limits = FlowLimits { keep_data: true, record_frame_events: true, ..manner.limits.clone() };
+            let limits =
+                FlowLimits { keep_file_data: true, record_frame_events: true, ..manner.limits.clone() };
             let mut desk = ReloadWorker {
                 capture,
                 manner,

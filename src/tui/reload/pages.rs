@@ -20,8 +20,9 @@ impl ReloadWorker {
         let first = number * PAGE;
         let mut again = self.capture.again(None).ok()?;
         let mut flow = Flow::new(self.manner.limits.clone());
-        let mut selection =
-            filter.map(|filter| FilterRunner::telling(filter, self.manner.filehandles, &self.manner.memory));
+        let mut selection = filter.map(|filter| {
+            FilterRunner::with_filehandles(filter, self.manner.filehandles, &self.manner.memory)
+        });
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
         let mut writer = RowWriter::new(self.manner.glyphs);
         let (mut page, mut rows, mut count) = (RowPage::default(), 0, 0);
@@ -30,7 +31,7 @@ impl ReloadWorker {
                 Some(frame) => {
                     match &mut selection {
                         Some(selection) => selection.add_frame(&frame, &mut flow),
-                        None => _ = flow.frame(&frame),
+                        None => _ = flow.process_frame(&frame),
                     }
                     false
                 }

@@ -108,7 +108,7 @@ impl ReloadWorker {
                     count += 1;
                     let number = frame.number;
                     let is_near = number >= wanted.first && number <= wanted.last;
-                    let (datagram, _) = flow.observed_frame(&frame, &mut NullObserver);
+                    let (datagram, _) = flow.process_frame_observed(&frame, &mut NullObserver);
                     if is_near {
                         held.hold(&frame);
                     }
@@ -116,7 +116,7 @@ impl ReloadWorker {
                     if (is_near || is_behind) && packets.len() < PACKETS {
                         packets.insert(number, packet(&frame, &datagram));
                     }
-                    for step in flow.steps().iter().filter(|step| step.frame >= wanted.first) {
+                    for step in flow.frame_events().iter().filter(|step| step.frame >= wanted.first) {
                         steps.entry(step.key).or_default().push(*step);
                     }
                     !from_start && number.0 >= wanted.last.0 + BEHIND
@@ -201,7 +201,7 @@ impl ReloadWorker {
         let mut flow = Flow::new(self.limits.clone());
         let mut count = 0;
         while let Some(frame) = again.next() {
-            flow.frame(&frame);
+            flow.process_frame(&frame);
             count += 1;
             if frame.number == wanted {
                 let mut view = TreeView::new(self.screen).with_literals();
@@ -238,9 +238,9 @@ impl ReloadWorker {
 
 /// What a waterfall needs to know of a frame.
 fn packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> WaterfallPacket {
-    let (begins, bytes) = match &datagram.carried {
+    let (begins, bytes) = match &datagram.payload {
         DatagramPayload::Infiniband(packet) => {
-            (Some(packet.form.place.begins()), packet.payload.length as u64)
+            (Some(packet.properties.position.begins()), packet.payload.length as u64)
         }
         _ => (None, 0),
     };

@@ -404,8 +404,8 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
     let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::FlowLimits::default());
     let mut naks = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        let (datagram, _) = flow.observed_frame(&frame, &mut nfsrdma_dissectors::field::NullObserver);
-        if let nfsrdma_dissectors::net::DatagramPayload::Infiniband(packet) = &datagram.carried
+        let (datagram, _) = flow.process_frame_observed(&frame, &mut nfsrdma_dissectors::field::NullObserver);
+        if let nfsrdma_dissectors::net::DatagramPayload::Infiniband(packet) = &datagram.payload
             && let Some(aeth) = packet.aeth
             && matches!(aeth.syndrome, nfsrdma_dissectors::infiniband::Syndrome::Nak { .. })
         {
@@ -451,8 +451,9 @@ fn rates_of_a_file_are_those_around_the_cursor() {
     let (first, last) = screen.app.all.tables.times.unwrap();
     for (rate, half_ns) in screen.app.rates().all.iter().zip([500_000_000, 5_000_000_000, 30_000_000_000_u64])
     {
-        let ended = rows.entries().filter(|entry| entry.ended().time.apart(middle) <= half_ns);
-        let part = middle.since(first).unwrap().min(half_ns) + last.since(middle).unwrap().min(half_ns);
+        let ended = rows.entries().filter(|entry| entry.ended().time.abs_diff_ns(middle) <= half_ns);
+        let part = middle.nanoseconds_since(first).unwrap().min(half_ns)
+            + last.nanoseconds_since(middle).unwrap().min(half_ns);
         let expected = ended.count() as f64 / (part as f64 / 1e9);
         assert!((rate.transactions - expected).abs() < 1e-6, "{rate:?} {expected}");
     }

@@ -68,7 +68,7 @@ fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
             let detail = screen.app.tree.detail.as_ref().unwrap();
             let row = screen.app.entry().unwrap().row;
             let (start, end) = detail.waterfall.times().unwrap();
-            assert_eq!(end.since(start), row.latency, "{name} {index}");
+            assert_eq!(end.nanoseconds_since(start), row.latency, "{name} {index}");
             let all: u64 = detail.waterfall.bars.iter().map(|bar| bar.bytes).sum();
             assert_eq!(all, row.bytes, "{name} {index}: {:?}", detail.waterfall);
             assert!(detail.waterfall.bars.iter().all(|bar| !bar.is_open), "{name} {index}");

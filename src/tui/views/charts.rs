@@ -100,7 +100,8 @@ impl ChartTimeAxis {
     /// That of a series.
     pub(super) fn of<S: SeriesStep>(app: &App, series: &Series<S>) -> Self {
         let first = app.side().tables.times.map(|(first, _)| first);
-        let from = series.start().zip(first).and_then(|(start, first)| start.since(first)).unwrap_or(0);
+        let from =
+            series.start().zip(first).and_then(|(start, first)| start.nanoseconds_since(first)).unwrap_or(0);
         Self { from, to: from.saturating_add(series.width().saturating_mul(series.steps().len() as u64)) }
     }
 

@@ -69,7 +69,9 @@ impl TableView for ConnectionsView {
                 rates(app, row).get(sort - 4).map(|rate| rate_key(rate.transactions))
             }),
             8 => of(|row| row.tally.incomplete),
-            9 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(ConnectionStats::word))),
+            9 => order(rows.len(), table, |at| {
+                std::cmp::Reverse(rows.get(at).map(ConnectionStats::state_name))
+            }),
             10 => of(|row| u64::from(row.tally.granted_credits)),
             11 => order(rows.len(), table, |at| rows.get(at).map(|row| u64::from(row.in_use().unwrap_or(0)))),
             12 => of(|row| row.at_limit_ns().unwrap_or(0)),
@@ -223,7 +225,7 @@ impl CreditLimit<'_> {
     /// Draws what was in use as columns, with the grant as a line above them; columns are red where the limit was reached.
     fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, credits: &CreditSeries) {
         let steps = credits.0.steps();
-        let (most, granted) = (credits.most(self.used), credits.most(self.granted));
+        let (most, granted) = (credits.max_of(self.used), credits.max_of(self.granted));
         let at_limit_ns = credits.time_ns(self.at_limit_ns);
         let at_limit = match at_limit_ns {
             0 => Span::styled(", never at the limit", app.theme.dim),

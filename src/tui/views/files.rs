@@ -65,13 +65,13 @@ impl TableView for FilesView {
         match table.sort {
             // Paths from A to Z.
             0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.path.clone()))),
-            2 => order_by(|tally| tally.time),
+            2 => order_by(|tally| tally.time_ns),
             3 => order_by(|tally| tally.transactions),
             sort @ 4..=6 => order(rows.len(), table, |at| {
                 Self::rates(app, at).get(sort - 4).map(|rate| rate_key(rate.transactions))
             }),
             7 => order(rows.len(), table, |at| rate_key(Self::rates(app, at)[1].bytes)),
-            8 => order_by(|tally| tally.time / tally.transactions.max(1)),
+            8 => order_by(|tally| tally.time_ns / tally.transactions.max(1)),
             9 => order_by(|tally| tally.errors),
             _ => order_by(|tally| tally.bytes),
         }
@@ -86,13 +86,13 @@ impl TableView for FilesView {
         vec![
             (Self::path(app, row).unwrap_or_default(), app.theme.heading),
             (HumanSize(tally.bytes).to_string(), plain),
-            (time(tally.time), plain),
+            (time(tally.time_ns), plain),
             (grouped(tally.transactions), plain),
             (EventRate(rates[0].transactions).to_string(), plain),
             (EventRate(rates[1].transactions).to_string(), plain),
             (EventRate(rates[2].transactions).to_string(), plain),
             (HumanSize(rates[1].bytes as u64).to_string(), plain),
-            (time(tally.time / tally.transactions.max(1)), plain),
+            (time(tally.time_ns / tally.transactions.max(1)), plain),
             (errors, app.theme.error),
         ]
     }

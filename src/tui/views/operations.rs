@@ -220,7 +220,7 @@ fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
         }
         (true, ..) => ("now".to_owned(), app.theme.notice),
         (false, Some(middle), Some((start, _))) => {
-            let at = HumanDuration(middle.since(start).unwrap_or(0), app.signs.glyphs);
+            let at = HumanDuration(middle.nanoseconds_since(start).unwrap_or(0), app.signs.glyphs);
             (format!("around {at}"), app.theme.dim)
         }
         (false, ..) => return Vec::new(),

@@ -55,7 +55,7 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
     }
     if let Some(since) = side.progress.since
-        && let Some(after) = start.and_then(|start| since.since(start))
+        && let Some(after) = start.and_then(|start| since.nanoseconds_since(start))
     {
         let after = HumanDuration(after, app.signs.glyphs);
         counts += &format!("; only since {after}: {} older frames are gone", grouped(side.progress.gone));

@@ -41,7 +41,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (scale, lines) = cut_top(lines, 1);
     let (lines, below) = cut_bottom(lines, u16::from(lines.height >= LEGEND));
     put(buffer, below, 0, &legend(app, width));
-    let total = end.since(start).unwrap_or(0);
+    let total = end.nanoseconds_since(start).unwrap_or(0);
     let glyphs = app.signs.glyphs;
     let mut legend = format!("{:<18} {:>8} ", "", "BYTES");
     if shown.has_frames {
@@ -94,8 +94,8 @@ fn bar_line(
         let frames = if first == last { first.to_string() } else { format!("{first}-{last}") };
         line.push(Span::styled(format!("{frames:<17} "), app.theme.dim));
     }
-    let at = bar.from.since(start).unwrap_or(0);
-    let took = bar.to.since(bar.from).unwrap_or(0);
+    let at = bar.from.nanoseconds_since(start).unwrap_or(0);
+    let took = bar.to.nanoseconds_since(bar.from).unwrap_or(0);
     let column = |ns: u64| (u128::from(ns) * (axis as u128 - 1) / u128::from(total.max(1))) as usize;
     // What was sent after the Reply had ended is a copy that comes late: it lies beyond the axis.
     let is_late = at > total;
@@ -123,7 +123,7 @@ fn bar_line(
     end += width_of(&behind);
     line.push(Span::styled(behind, app.theme.dim));
     // An ACK has a place of its own, or none: right at the bar it is seen in its column.
-    let acknowledged = bar.acknowledged.and_then(|acknowledged| acknowledged.time.since(start));
+    let acknowledged = bar.acknowledged.and_then(|acknowledged| acknowledged.time.nanoseconds_since(start));
     if let Some(at) = acknowledged.filter(|at| *at <= total).map(column).filter(|at| *at >= end && *at < axis)
     {
         line.push(Span::raw(" ".repeat(at - end)));
@@ -139,7 +139,8 @@ fn bar_line(
     let text = format!("  {:>8} {took:>8}", HumanDuration(at, glyphs).to_string());
     line.push(Span::styled(text, Style::new()));
     if has_acks {
-        let after = bar.acknowledged.map(|acknowledged| acknowledged.time.since(bar.to).unwrap_or(0));
+        let after =
+            bar.acknowledged.map(|acknowledged| acknowledged.time.nanoseconds_since(bar.to).unwrap_or(0));
         let after = after.map_or(String::new(), |after| HumanDuration(after, glyphs).to_string());
         line.push(Span::styled(format!(" {after:>8}"), app.theme.notice));
     }

@@ -21,7 +21,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Getattr4Resok, Link4Args, Lookup4Args, Mode4, Netaddr4, Netloc4, NfsClientId4, NfsFtype4, ObjectFh4,
     Open4Args, OpenClaim4, OpenOwner4, Openflag4, Read4Args, Readdir4Args, Remove4Args, Rename4Args,
     Renew4Args, Secinfo4Args, Sequence4Args, Setattr4Args, Setclientid4Args, ShareAccess, ShareDeny,
-    StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args, mask_and_values, words_of,
+    StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
@@ -236,7 +236,7 @@ fn mount_server(touched: Arc<Mutex<Vec<String>>>, root: Vec<u8>) -> u16 {
                 let mut encoder = Encoder::new();
                 encoder.raw(&call[..4]);
                 [1, 0, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
-                encoder.opaque(&root);
+                encoder.append_opaque(&root);
                 encoder.word(0);
                 let reply = encoder.finish().0;
                 let mark = (reply.len() as u32 | 0x8000_0000).to_be_bytes();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
-use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
+use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
 use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
 use nfsrdma_inspect::analysis::comparison::record::hash;
@@ -35,7 +35,7 @@ impl<'a> Observer<'a> for Places<'_> {
     fn leave(&mut self, _: usize) {}
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
-        let CompareClass::Equal(kind) = role_of(field.name, "", false) else { return };
+        let CompareClass::Equal(kind) = class_of_field(field.name, "", false) else { return };
         // Each server counts the changes of a stateid as they come there, which no run compares.
         if field.name == "nfs.stateid.seqid" {
             return;
@@ -96,7 +96,7 @@ fn hold(
         chunks: &live,
         directories: &[],
         files: &[],
-        done: None,
+        execution: None,
         is_racing: false,
         listing: None,
     })

@@ -137,7 +137,7 @@ const SLACK: Duration = Duration::from_millis(50);
 #[track_caller]
 fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Iterator<Item = Duration>) {
     let first = transport.sent[0];
-    let latest = Duration::from_nanos(report.issue_delay.max());
+    let latest = Duration::from_nanos(report.issue_delay.max_ns());
     for (sent, intended) in transport.sent.iter().zip(intended) {
         let after = *sent - first;
         // The first may itself have been late, and a histogram tells two digits.
@@ -148,13 +148,13 @@ fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Itera
         );
     }
     assert_eq!(report.issue_delay.count() as usize, transport.sent.len());
-    assert!(report.issue_delay.quantile(0.5) <= report.issue_delay.max());
+    assert!(report.issue_delay.quantile_ns(0.5) <= report.issue_delay.max_ns());
 }
 
 #[test]
 fn at_the_captured_times_each_call_goes_at_its_time() {
     let times: Vec<u64> = (0..100).map(|n| n * 2 * MILLISECOND + (n % 7) * 100_000).collect();
-    for (pace, factor) in [(ReplayPace::Original(1.0), 1.0), (ReplayPace::Original(4.0), 0.25)] {
+    for (pace, factor) in [(ReplayPace::CapturedTimes(1.0), 1.0), (ReplayPace::CapturedTimes(4.0), 0.25)] {
         let trace = planned(times.iter().map(|time| (*time, 1000)));
         let (transport, report) = run(&trace, 0, pace, ReplayOrder::Dependence);
         let intended = times.iter().map(|time| Duration::from_nanos((*time as f64 * factor) as u64));
@@ -177,7 +177,7 @@ fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
 fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
     // Each was answered after 100 ms, and the next sent 3 ms later.
     let trace = planned((0..20).map(|n| (n * 103 * MILLISECOND, 100 * MILLISECOND)));
-    let (transport, _) = run(&trace, 0, ReplayPace::Think, ReplayOrder::Dependence);
+    let (transport, _) = run(&trace, 0, ReplayPace::ThinkTime, ReplayOrder::Dependence);
     for (replied, sent) in transport.replied.iter().zip(&transport.sent[1..]) {
         assert!(*sent - *replied + EARLY >= Duration::from_millis(3), "{:?}", *sent - *replied);
     }
@@ -192,13 +192,13 @@ fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
 fn at_the_captured_depth_as_many_are_in_flight_as_there_were_and_no_more() {
     // Four at a time were in flight; nothing makes them wait for each other.
     let trace = planned((0..400).map(|n| (n * 10, 39)));
-    let (transport, _) = run(&trace, 3, ReplayPace::Depth, ReplayOrder::Dependence);
+    let (transport, _) = run(&trace, 3, ReplayPace::CapturedDepth, ReplayOrder::Dependence);
     assert_eq!(transport.deepest, 4);
-    let (transport, _) = run(&trace, 3, ReplayPace::Asap, ReplayOrder::Trace);
+    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Trace);
     assert_eq!(transport.deepest, 4);
-    let (transport, _) = run(&trace, 3, ReplayPace::Asap, ReplayOrder::Conservative);
+    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Conservative);
     assert_eq!(transport.deepest, 1);
-    let (transport, _) = run(&trace, 3, ReplayPace::Asap, ReplayOrder::Dependence);
+    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Dependence);
     assert_eq!(transport.deepest, 128, "as many as there are credits");
 }
 

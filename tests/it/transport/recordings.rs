@@ -152,8 +152,8 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     let (mut steps, mut contents) = (open(), open());
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &seeded, &options, &mut watch).unwrap();
-    let recorded = report.recorded_as.unwrap().unwrap();
-    assert_eq!((recorded.steps, recorded.not_kept), (report.calls, 0));
+    let recorded = report.recording.unwrap().unwrap();
+    assert_eq!((recorded.steps, recorded.dropped_bytes), (report.calls, 0));
     differences(captures::path(capture).to_str().unwrap(), recording.name())
 }
 

@@ -30,7 +30,7 @@ impl RpcConversation {
                 self.is_rpc = true;
                 self.dialect = Some(dialect);
             } else if !self.is_rpc {
-                let is_cut = rpcrdma::is_cut_short(bytes, length);
+                let is_cut = rpcrdma::may_be_truncated_rpcrdma(bytes, length);
                 return Err(if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::NotRpcRdma });
             }
         }
@@ -39,7 +39,7 @@ impl RpcConversation {
         }
         let mut words = Cursor::new(bytes).with_length(length);
         let _xid = words.word();
-        Ok(Dialect::of_version(words.word().unwrap_or(rpcrdma::VERSION), self.dialect))
+        Ok(Dialect::from_version(words.word().unwrap_or(rpcrdma::VERSION), self.dialect))
     }
 
     /// Updates the dialect from a header: peers may agree on another version than the first one tried, and only RFC

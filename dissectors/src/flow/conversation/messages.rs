@@ -34,15 +34,15 @@ impl RpcConversation {
             Ok(dialect) => dialect,
             Err(why) => {
                 self.has_cut_lists |= why == UndecodedReason::CutHeader;
-                return desk.stats.undecoded(why);
+                return desk.stats.count_undecoded(why);
             }
         };
-        let Some(envelope) = RpcRdmaTransportHeader::open(dialect, message.bytes, message.length) else {
+        let Some(envelope) = RpcRdmaTransportHeader::decode(dialect, message.bytes, message.length) else {
             // The fixed words end with the message type.
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
-            return desk.stats.undecoded(why);
+            return desk.stats.count_undecoded(why);
         };
         if desk.limits.dialect.is_none() {
             self.update_dialect(&envelope);
@@ -56,11 +56,11 @@ impl RpcConversation {
         }
         match envelope.words.carriage {
             Carriage::Done => {
-                desk.transaction_table.lone_headers.add(desk.packet_meta.last(), dialect, message);
+                desk.transaction_table.lone_headers.add(desk.packet_meta.last_frame(), dialect, message);
                 self.handle_done(desk, sender, envelope.xid, owner)
             }
             Carriage::Control => {
-                desk.transaction_table.lone_headers.add(desk.packet_meta.last(), dialect, message);
+                desk.transaction_table.lone_headers.add(desk.packet_meta.last_frame(), dialect, message);
                 self.record_properties(sender, message);
                 *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
@@ -68,7 +68,7 @@ impl RpcConversation {
             Carriage::Part => self.handle_message_part(desk, sender, message, &envelope, owner),
             // An error without a Call: the peer refused properties or a grant.
             Carriage::Error if envelope.xid == Xid(0) && !self.has_transaction(sender.peer(), Xid(0)) => {
-                desk.transaction_table.lone_headers.add(desk.packet_meta.last(), dialect, message);
+                desk.transaction_table.lone_headers.add(desk.packet_meta.last_frame(), dialect, message);
                 *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
@@ -95,7 +95,7 @@ impl RpcConversation {
         {
             let [a, b] = &mut self.properties;
             let of = if sender == ConnectionSide::A { a } else { b };
-            of.get_or_insert_default().note(properties);
+            of.get_or_insert_default().record(properties);
         }
     }
 
@@ -111,23 +111,23 @@ impl RpcConversation {
         // Only an error is shorter than a version 1 header with empty lists.
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
         let is_error = envelope.words.carriage == Carriage::Error;
-        if has_lists && message.length < rpcrdma::MIN_HEADER && !is_error {
-            return desk.stats.undecoded(UndecodedReason::MalformedHeader);
+        if has_lists && message.length < rpcrdma::MIN_HEADER_BYTES && !is_error {
+            return desk.stats.count_undecoded(UndecodedReason::MalformedHeader);
         }
         let rpc = inline_message_cursor(message, &envelope);
         let Some(which) = self.message_kind(desk, sender, &envelope, &rpc) else {
-            return desk.stats.undecoded(UndecodedReason::MalformedHeader);
+            return desk.stats.count_undecoded(UndecodedReason::MalformedHeader);
         };
         let xid = envelope.xid;
         let is_last = matches!(envelope.words.message_type, MessageType::Version2(_))
             && envelope.words.carriage == Carriage::Inline;
         let assembled = match is_last {
-            true => self.continuations.finish((sender, xid, which), message, &envelope, desk.stats),
+            true => self.continuations.add_last_part((sender, xid, which), message, &envelope, desk.stats),
             false => None,
         };
         let key = match &assembled {
             Some(assembled) => {
-                self.add_message(desk, sender, (&assembled.message(), assembled.sends), envelope, which)
+                self.add_message(desk, sender, (&assembled.message(), assembled.send_count), envelope, which)
             }
             None => self.add_message(desk, sender, (message, 1), envelope, which),
         };
@@ -176,7 +176,7 @@ impl RpcConversation {
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         *owner = TransactionKey::NONE.to_attribution(SegmentIndex::PART);
         let bound = (&mut *desk.stats, desk.limits.partial_message_bytes);
-        let late = self.continuations.add((sender, envelope.xid, which), message, envelope, bound);
+        let late = self.continuations.add_part((sender, envelope.xid, which), message, envelope, bound);
         if let Some(assembled) = late
             && let Some(key) = self.complete_message(desk, sender, which, &assembled)
         {
@@ -194,10 +194,10 @@ impl RpcConversation {
         assembled: &ReassembledRpcMessage,
     ) -> Option<TransactionKey> {
         let message = assembled.message();
-        let envelope = RpcRdmaTransportHeader::open(Dialect::Version2, message.bytes, message.length)?;
+        let envelope = RpcRdmaTransportHeader::decode(Dialect::Version2, message.bytes, message.length)?;
         let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
         let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
-        let whole = MessageRecord { sends: assembled.sends, ..message_record(&message, &envelope) };
+        let whole = MessageRecord { sends: assembled.send_count, ..message_record(&message, &envelope) };
         let entry = desk.transaction_table.get_mut(key)?;
         let before = match which {
             RpcMessageKind::Call => entry.transaction.call.as_mut()?,
@@ -285,7 +285,7 @@ impl RpcConversation {
     ) -> FrameKind {
         let key = self.transactions.get(&(sender, xid)).copied();
         let Some((key, entry)) = key.and_then(|key| Some((key, desk.transaction_table.get_mut(key)?))) else {
-            return desk.stats.undecoded(UndecodedReason::MalformedHeader);
+            return desk.stats.count_undecoded(UndecodedReason::MalformedHeader);
         };
         entry.transaction.is_done = true;
         desk.transaction_table.close(key, *desk.packet_meta);
@@ -310,7 +310,7 @@ pub(in crate::flow) fn advertises_handle(bytes: &[u8], handle: Handle) -> bool {
     };
     let dialects = [Dialect::Rfc8166, Dialect::Version2, Dialect::Prototype].into_iter();
     { dialects }
-        .any(|dialect| RpcRdmaTransportHeader::open(dialect, bytes, bytes.len() + 1).is_some_and(names))
+        .any(|dialect| RpcRdmaTransportHeader::decode(dialect, bytes, bytes.len() + 1).is_some_and(names))
 }
 
 /// Returns the XID of a message that may be a Reply.

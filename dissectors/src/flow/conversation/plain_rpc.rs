@@ -22,7 +22,7 @@ impl RpcConversation {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         let which = rpc_type(&cursor).unwrap_or_default();
         let Ok(xid) = cursor.word().map(Xid) else {
-            return (desk.stats.undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
+            return (desk.stats.count_undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
         };
         let which = match (which, message.bytes.len()) {
             (Some(which), _) => which,
@@ -30,7 +30,7 @@ impl RpcConversation {
             (None, ..8) if self.has_transaction(sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
             (None, _) => {
-                return (desk.stats.undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
+                return (desk.stats.count_undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
             }
         };
         let (key, at) = match which {

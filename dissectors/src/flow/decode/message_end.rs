@@ -12,7 +12,7 @@ use super::CallHeaderSummary;
 ///
 /// # Errors
 /// Returns an error if it cannot be decoded, or if bytes follow it.
-pub(super) fn protection<'a, O: Observer<'a>>(
+pub(super) fn read_protection<'a, O: Observer<'a>>(
     payload: GssPayload,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
@@ -20,11 +20,11 @@ pub(super) fn protection<'a, O: Observer<'a>>(
     match payload {
         GssPayload::Integrity => {
             gss::IntegrityChecksum::read(cursor, observer)?;
-            cursor.end()
+            cursor.expect_end()
         }
         // Plain arguments and results have a cursor of their own, which checks their end.
         GssPayload::Plain => Ok(()),
-        GssPayload::Privacy | GssPayload::Control(_) => cursor.end(),
+        GssPayload::Privacy | GssPayload::Control(_) => cursor.expect_end(),
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn protection<'a, O: Observer<'a>>(
 ///
 /// # Errors
 /// Returns an error if it cannot be decoded, or if bytes follow it.
-pub(super) fn control<'a, O: Observer<'a>>(
+pub(super) fn read_control_message<'a, O: Observer<'a>>(
     payload: GssPayload,
     which: RpcMessageKind,
     cursor: &mut Cursor<'a>,
@@ -46,7 +46,7 @@ pub(super) fn control<'a, O: Observer<'a>>(
         (GssPayload::Control(control), RpcMessageKind::Reply) => control.results(cursor, observer)?,
         (GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy, _) => {}
     }
-    cursor.end()
+    cursor.expect_end()
 }
 
 /// Checks the arguments or results of a procedure that is not described. In a described version any bytes
@@ -55,7 +55,7 @@ pub(super) fn control<'a, O: Observer<'a>>(
 /// # Errors
 /// Returns [`XdrError::Unknown`] if bytes follow in a described version.
 pub(super) fn check_undescribed_body(call: CallHeaderSummary, body: &Cursor<'_>) -> Result<(), XdrError> {
-    if body.remaining() > 0 && Procedure::describes(call.program, call.version) {
+    if body.remaining() > 0 && Procedure::is_known(call.program, call.version) {
         return Err(XdrError::Unknown { at: body.at(), what: "procedure", number: call.procedure });
     }
     Ok(())

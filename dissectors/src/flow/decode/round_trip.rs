@@ -67,8 +67,11 @@ impl<'a> TransactionMessages<'a> {
             return None;
         }
         // Nothing may follow the header of a message that is transferred in a chunk.
-        let end =
-            if record.is_nomsg() { record.bytes.len() } else { record.rpc_at.unwrap_or(record.bytes.len()) };
+        let end = if record.is_nomsg() {
+            record.bytes.len()
+        } else {
+            record.rpc_offset.unwrap_or(record.bytes.len())
+        };
         let header = record.bytes.get(..end).unwrap_or_default();
         Some(reencode_header(dialect, header).and_then(|header| {
             let mut encoder = Encoder::new().with_padding(record.padding(), end);
@@ -100,15 +103,15 @@ fn reencode_message(
         return Ok(());
     }
     let body = |cursor: &mut Cursor<'_>, encoder: &mut Encoder| match which {
-        RpcMessageKind::Call => procedure.encode_arguments_again(cursor, encoder),
-        RpcMessageKind::Reply => procedure.encode_results_again(cursor, encoder),
+        RpcMessageKind::Call => procedure.reencode_arguments(cursor, encoder),
+        RpcMessageKind::Reply => procedure.reencode_results(cursor, encoder),
     };
     match (payload, which) {
         (GssPayload::Plain, _) => body(&mut cursor, encoder)?,
         (GssPayload::Integrity, _) => {
             let mut protected = gss::IntegrityBody::open(&mut cursor, &mut NullObserver)?;
             let mut result = Ok(());
-            encoder.nested(|encoder| {
+            encoder.append_nested(|encoder| {
                 encoder.word(protected.seq_num);
                 result = body(&mut protected.body, encoder);
             });
@@ -117,10 +120,10 @@ fn reencode_message(
         }
         (GssPayload::Privacy, _) => gss::PrivData::read(&mut cursor, &mut NullObserver)?.encode(encoder),
         (GssPayload::Control(control), RpcMessageKind::Call) => {
-            control.encode_arguments_again(&mut cursor, encoder)?
+            control.reencode_arguments(&mut cursor, encoder)?
         }
         (GssPayload::Control(control), RpcMessageKind::Reply) => {
-            control.encode_results_again(&mut cursor, encoder)?
+            control.reencode_results(&mut cursor, encoder)?
         }
     }
     Ok(())

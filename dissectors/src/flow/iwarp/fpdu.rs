@@ -10,7 +10,7 @@ use super::payload::HeaderFrames;
 use super::unparsed_bytes::UnparsedBytes;
 
 /// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
-pub(super) const HEADERS: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED;
+pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;
 
 /// State of the CRC check of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum FpduCrcCheck {
     /// The CRC is computed as bytes arrive.
     Running(Crc),
     /// The CRC is not used.
-    Done,
+    Unused,
     /// The CRC cannot be checked: bytes are missing.
     Missing,
 }
@@ -27,13 +27,13 @@ pub(super) enum FpduCrcCheck {
 #[derive(Debug)]
 pub(super) struct PartialFpdu {
     /// Its first bytes, without markers.
-    pub(super) headers: [u8; HEADERS],
+    pub(super) headers: [u8; MAX_HEADER_BYTES],
     /// Number of its bytes processed, without markers; the first `HEADERS` of them are in `headers`.
-    pub(super) taken: usize,
+    pub(super) processed_bytes: usize,
     pub(super) header: Option<FpduHeader>,
     /// Its DDP header; `None` before it is complete, and if it was not captured.
     pub(super) segment: Option<DdpSegment>,
-    pub(super) check: FpduCrcCheck,
+    pub(super) crc_check: FpduCrcCheck,
     /// `true` if its payload is buffered: until its CRC is checked, or the next FPDU confirms this one.
     pub(super) is_buffered: bool,
     pub(super) confidence: FpduConfidence,
@@ -47,33 +47,36 @@ pub(super) struct PartialFpdu {
 impl PartialFpdu {
     /// Returns the number of header bytes needed to identify it.
     pub(super) fn needed_header_bytes(&self) -> usize {
-        let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.taken > FpduHeader::LENGTH);
+        let control =
+            self.headers.get(FpduHeader::LENGTH).filter(|_| self.processed_bytes > FpduHeader::LENGTH);
         match control {
             None => FpduHeader::LENGTH + DdpControl::LENGTH,
-            Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + DdpSegment::TAGGED,
-            Some(_) => HEADERS,
+            Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENGTH,
+            Some(_) => MAX_HEADER_BYTES,
         }
     }
 
     /// Returns `true` if its payload is complete, so that the rest is its trailer: pad and CRC.
     pub(super) fn is_in_trailer(&self) -> bool {
-        self.header.is_some_and(|header| self.taken >= FpduHeader::LENGTH + usize::from(header.ulpdu_length))
+        self.header.is_some_and(|header| {
+            self.processed_bytes >= FpduHeader::LENGTH + usize::from(header.ulpdu_length)
+        })
     }
 
     /// Adds bytes that its CRC covers.
     pub(super) fn update_crc(&mut self, bytes: &UnparsedBytes<'_>) {
         self.captured_bytes += bytes.bytes.len() as u64;
-        match &mut self.check {
-            FpduCrcCheck::Running(_) if bytes.is_cut() => self.check = FpduCrcCheck::Missing,
-            FpduCrcCheck::Running(crc) => *crc = crc.then(bytes.bytes),
+        match &mut self.crc_check {
+            FpduCrcCheck::Running(_) if bytes.is_cut() => self.crc_check = FpduCrcCheck::Missing,
+            FpduCrcCheck::Running(crc) => *crc = crc.append(bytes.bytes),
             _ => {}
         }
     }
 
     /// Records that its CRC field was not captured.
     pub(super) fn mark_crc_missing(&mut self) {
-        if let FpduCrcCheck::Running(_) = self.check {
-            self.check = FpduCrcCheck::Missing;
+        if let FpduCrcCheck::Running(_) = self.crc_check {
+            self.crc_check = FpduCrcCheck::Missing;
         }
     }
 }

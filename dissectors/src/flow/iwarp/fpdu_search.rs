@@ -32,13 +32,13 @@ enum FpduEvidence {
     /// Headers of a tagged segment to unknown memory that extends beyond these bytes: about 14 bits.
     Headers,
     /// Headers that name a queue, or known memory: about 40 bits.
-    Named,
+    KnownTarget,
     /// A marker in the FPDU points at its start.
-    Pointed,
+    MarkerPointer,
     /// More FPDUs follow it, or only its CRC is after the end of these bytes.
     Chain,
     /// It ends where these bytes end.
-    Exact,
+    EndsExactly,
     /// Its CRC is correct.
     Crc,
 }
@@ -59,7 +59,7 @@ impl SearchBudget {
     }
 
     /// Returns `true` if a CRC over `bytes` bytes fits the budget, and subtracts them.
-    fn allows(&self, bytes: usize) -> bool {
+    fn try_spend(&self, bytes: usize) -> bool {
         let left = self.0.get().checked_sub(bytes);
         self.0.set(left.unwrap_or(0));
         left.is_some()
@@ -89,14 +89,19 @@ pub(super) struct FoundFpdu {
 }
 
 /// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
-const HEADERS: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED;
+const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;
 
 /// Maximum number of consecutive FPDUs examined.
 const MAX_CHAINED_FPDUS: usize = 4;
 
 impl FpduSearchBytes<'_> {
     /// Copies FPDU bytes from an offset on, without markers. Returns the number of bytes.
-    fn copy_without_markers(&self, offset: usize, markers: Markers, into: &mut [u8; HEADERS]) -> usize {
+    fn copy_without_markers(
+        &self,
+        offset: usize,
+        markers: Markers,
+        into: &mut [u8; MAX_HEADER_BYTES],
+    ) -> usize {
         let mut count = 0;
         let mut offset = offset;
         for to in into {
@@ -111,8 +116,8 @@ impl FpduSearchBytes<'_> {
 
     /// Decodes the headers of the FPDU at an offset, and computes its end. `None` if too few bytes are
     /// available.
-    fn fpdu(&self, offset: usize, markers: Markers) -> Option<Result<CandidateFpdu, FpduMismatch>> {
-        let mut headers = [0; HEADERS];
+    fn decode_fpdu(&self, offset: usize, markers: Markers) -> Option<Result<CandidateFpdu, FpduMismatch>> {
+        let mut headers = [0; MAX_HEADER_BYTES];
         let count = self.copy_without_markers(offset, markers, &mut headers);
         let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut NullObserver)?;
         let length = usize::from(header.ulpdu_length);
@@ -122,17 +127,17 @@ impl FpduSearchBytes<'_> {
         }
         let end = markers.end_of(self.at + offset as u64, header.fpdu_length() as u64);
         let end = (end - self.at) as usize;
-        let Some(is_pointed_at) = self.pointed_at(offset, end, markers) else {
+        let Some(is_pointed_at) = self.check_markers(offset, end, markers) else {
             return Some(Err(FpduMismatch));
         };
-        Some(Ok(CandidateFpdu { segment, end, is_pointed_at }))
+        Some(Ok(CandidateFpdu { segment, end, has_marker_pointer: is_pointed_at }))
     }
 
     /// Returns `true` if a marker between two offsets points at the first, or after the marker that may be
     /// there. `None` if a marker points elsewhere.
-    fn pointed_at(&self, offset: usize, end: usize, markers: Markers) -> Option<bool> {
+    fn check_markers(&self, offset: usize, end: usize, markers: Markers) -> Option<bool> {
         let mut is_pointed_at = false;
-        let mut next = markers.next(self.at + offset as u64);
+        let mut next = markers.next_marker(self.at + offset as u64);
         let mut begins = offset;
         while let Some(place) = next.map(|next| (next - self.at) as usize)
             && place < end
@@ -157,7 +162,7 @@ impl FpduSearchBytes<'_> {
         let field = end.checked_sub(Crc::LENGTH);
         field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
             (Some(covered), Some(field)) => {
-                self.budget.allows(covered.len()) && Crc::of(covered).field() == field
+                self.budget.try_spend(covered.len()) && Crc::compute(covered).to_wire_bytes() == field
             }
             _ => false,
         })
@@ -173,12 +178,13 @@ impl FpduSearchBytes<'_> {
         let mut evidence = None;
         let mut at = offset;
         for _ in 0..MAX_CHAINED_FPDUS {
-            let CandidateFpdu { segment, end, is_pointed_at } = match self.fpdu(at, markers) {
-                Some(Ok(fpdu)) => fpdu,
-                // The following bytes are no FPDU, so the first are none.
-                Some(Err(FpduMismatch)) => return None,
-                None => return evidence,
-            };
+            let CandidateFpdu { segment, end, has_marker_pointer: is_pointed_at } =
+                match self.decode_fpdu(at, markers) {
+                    Some(Ok(fpdu)) => fpdu,
+                    // The following bytes are no FPDU, so the first are none.
+                    Some(Err(FpduMismatch)) => return None,
+                    None => return evidence,
+                };
             if self.has_right_crc(at, end) {
                 return Some(FpduEvidence::Crc);
             }
@@ -187,11 +193,11 @@ impl FpduSearchBytes<'_> {
                 DdpTarget::Untagged { .. } => true,
             };
             let of_this = match end.cmp(&self.length) {
-                std::cmp::Ordering::Equal => FpduEvidence::Exact,
+                std::cmp::Ordering::Equal => FpduEvidence::EndsExactly,
                 std::cmp::Ordering::Greater if end - self.length == Crc::LENGTH => FpduEvidence::Chain,
                 _ if evidence.is_some() => FpduEvidence::Chain,
-                _ if is_pointed_at => FpduEvidence::Pointed,
-                _ if is_named => FpduEvidence::Named,
+                _ if is_pointed_at => FpduEvidence::MarkerPointer,
+                _ if is_named => FpduEvidence::KnownTarget,
                 _ => FpduEvidence::Headers,
             };
             evidence = evidence.max(Some(of_this));
@@ -217,16 +223,16 @@ impl FpduSearchBytes<'_> {
             let without = self.evaluate(offset + Marker::LENGTH, Markers::Off, known);
             return without.is_none_or(|without| without < evidence).then_some((evidence, markers));
         }
-        if !is_header(self.bytes, offset) {
+        if !may_be_header(self.bytes, offset) {
             return None;
         }
         let without = self.evaluate(offset, Markers::Off, known).map(|evidence| (evidence, Markers::Off));
-        if without.is_some_and(|(evidence, _)| evidence >= FpduEvidence::Exact) {
+        if without.is_some_and(|(evidence, _)| evidence >= FpduEvidence::EndsExactly) {
             return without;
         }
         // A marker in the first FPDU contains its distance from the start of the FPDU; by chance, a number in the
         // headers may too.
-        let places = (HEADERS..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
+        let places = (MAX_HEADER_BYTES..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
         let with = places.filter_map(|behind| {
             let place = offset + behind;
             let (marker, _) = Marker::decode(self.bytes.get(place..)?, 0, &mut NullObserver)?;
@@ -246,7 +252,7 @@ struct CandidateFpdu {
     segment: DdpSegment,
     end: usize,
     /// `true` if a marker in it points at its start.
-    is_pointed_at: bool,
+    has_marker_pointer: bool,
 }
 
 /// Error of headers that are not those of an FPDU.
@@ -258,14 +264,17 @@ fn classify(offset: usize, evidence: FpduEvidence, markers: Markers, are_told: b
     let trust = match evidence {
         FpduEvidence::Headers if offset > 0 => return None,
         FpduEvidence::Headers => FpduConfidence::Tentative,
-        FpduEvidence::Named | FpduEvidence::Pointed if !are_told => FpduConfidence::Tentative,
+        FpduEvidence::KnownTarget | FpduEvidence::MarkerPointer if !are_told => FpduConfidence::Tentative,
         _ => FpduConfidence::Certain,
     };
     Some(FoundFpdu { offset, markers, confidence: trust })
 }
 
 /// Returns the FPDU that begins at the first byte, if the use of markers is unknown.
-pub(super) fn at_start(bytes: &FpduSearchBytes<'_>, known: impl Fn(Handle) -> bool) -> Option<FoundFpdu> {
+pub(super) fn find_at_start(
+    bytes: &FpduSearchBytes<'_>,
+    known: impl Fn(Handle) -> bool,
+) -> Option<FoundFpdu> {
     let (evidence, markers) = bytes.evaluate_any_markers(0, &known)?;
     classify(0, evidence, markers, false)
 }
@@ -288,7 +297,7 @@ pub(super) fn find(
         Some(began) => ((4 - (bytes.at.wrapping_sub(began)) as usize % 4) % 4, 4),
         None => (0, 1),
     };
-    let last = bytes.bytes.len().checked_sub(FpduHeader::LENGTH + DdpSegment::TAGGED)?;
+    let last = bytes.bytes.len().checked_sub(FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENGTH)?;
     (first..=last).step_by(step).find_map(|offset| {
         let weighed = match markers {
             Some(markers) => bytes.evaluate(offset, markers, &known).map(|evidence| (evidence, markers)),
@@ -300,7 +309,7 @@ pub(super) fn find(
 }
 
 /// Returns `true` if the control bytes at an offset can be those of an FPDU: a fast check.
-fn is_header(bytes: &[u8], offset: usize) -> bool {
+fn may_be_header(bytes: &[u8], offset: usize) -> bool {
     let control = bytes.get(offset + FpduHeader::LENGTH..);
     control.is_some_and(|control| {
         control.first().is_some_and(|ddp| ddp & 0x3f == 1)
@@ -314,7 +323,7 @@ fn find_by_marker(
     markers: Markers,
     known: &impl Fn(Handle) -> bool,
 ) -> Option<usize> {
-    let mut next = markers.next(bytes.at)?;
+    let mut next = markers.next_marker(bytes.at)?;
     loop {
         let place = usize::try_from(next - bytes.at).ok()?;
         let (marker, _) = Marker::decode(bytes.bytes.get(place..)?, 0, &mut NullObserver)?;

@@ -8,11 +8,11 @@ use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::mpa::{
-    FpduHeader, LONGEST_PRIVATE_DATA, MARKER_INTERVAL, REPLY_KEY, REQUEST_KEY, Startup, StartupFrameKind,
+    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, REPLY_KEY, REQUEST_KEY, Startup, StartupFrameKind,
 };
 use crate::rdma::PacketPayload;
 
-use super::fpdu::{FpduCrcCheck, HEADERS, PartialFpdu};
+use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::fpdu_search::{self, FpduConfidence, SearchBudget};
 use super::markers::Markers;
 use super::payload::{FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes, HeaderFrames};
@@ -23,7 +23,7 @@ use super::{CrcUse, IwarpSharedState, MAX_CRC_MISSES};
 enum MpaFramingState {
     /// Before the first byte: a start-up frame may follow.
     #[default]
-    Open,
+    Initial,
     /// In a start-up frame; these are its bytes so far.
     Startup(Vec<u8>),
     /// An FPDU begins at the next byte.
@@ -47,7 +47,7 @@ pub(super) struct Framing {
     /// Start of an earlier FPDU: others begin at a multiple of four bytes from it.
     last_fpdu_start: Option<Position>,
     /// End of the start-up frame; the first marker is here if markers are used.
-    start: Option<Position>,
+    startup_end: Option<Position>,
     /// Position before which the use of markers is not proven: an FPDU is accepted if it fits without any.
     markers_unproven_until: Position,
     /// `true` if markers inferred from structure were confirmed.
@@ -78,12 +78,12 @@ impl Framing {
     }
 
     /// Returns the memory of the buffered payload in bytes.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         self.payload_buffer.memory_bytes()
     }
 
     /// Drops the buffered payload and skips the rest of its FPDU.
-    pub(super) fn drop_held(&mut self) {
+    pub(super) fn drop_buffered(&mut self) {
         self.payload_buffer.clear();
         if let MpaFramingState::Fpdu(fpdu) = &mut self.state {
             (fpdu.segment, fpdu.is_buffered) = (None, false);
@@ -92,7 +92,7 @@ impl Framing {
 
     /// Processes the next bytes.
     #[inline]
-    pub(super) fn piece(
+    pub(super) fn process(
         &mut self,
         piece: StreamBytes<'_>,
         shared: &mut IwarpSharedState,
@@ -112,24 +112,24 @@ impl Framing {
                     if trust == FpduConfidence::Tentative
                         || !self.process_contiguous_fpdu(&mut run, shared, out)
                     {
-                        self.begin(run.at, trust, shared);
+                        self.begin_fpdu(run.at, trust, shared);
                         run.had_payload = false;
                     }
                 }
-                MpaFramingState::Fpdu(_) => self.fpdu(&mut run, shared, out),
+                MpaFramingState::Fpdu(_) => self.process_fpdu(&mut run, shared, out),
                 // MPA may start on a stream that carried another protocol before.
                 MpaFramingState::Lost
-                    if StartupFrameKind::of(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default())
+                    if StartupFrameKind::from_key(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default())
                         .is_some() =>
                 {
                     self.state = MpaFramingState::Startup(Vec::new());
                 }
-                MpaFramingState::Lost => self.find(&mut run, shared, out),
-                MpaFramingState::Open if begins_startup(run.bytes) => {
+                MpaFramingState::Lost => self.resynchronize(&mut run, shared, out),
+                MpaFramingState::Initial if begins_startup(run.bytes) => {
                     self.state = MpaFramingState::Startup(Vec::new())
                 }
-                MpaFramingState::Open => self.state = MpaFramingState::Lost,
-                MpaFramingState::Startup(_) => self.start(&mut run, out),
+                MpaFramingState::Initial => self.state = MpaFramingState::Lost,
+                MpaFramingState::Startup(_) => self.process_startup(&mut run, out),
                 // The connection may be requested again.
                 MpaFramingState::Refused if begins_startup(run.bytes) => {
                     self.state = MpaFramingState::Startup(Vec::new())
@@ -158,8 +158,9 @@ impl Framing {
         if let Some(Markers::At(_)) = self.markers {
             return;
         }
-        let found =
-            fpdu_search::at_start(&run.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
+        let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
+            out.knows_memory(stag)
+        });
         if let Some(found) = found
             && (found.confidence, found.markers) == (FpduConfidence::Certain, Markers::Off)
         {
@@ -187,19 +188,21 @@ impl Framing {
             return false;
         }
         let ulpdu = CapturedSlice::new(run.bytes, run.length as usize, 0)
-            .after(FpduHeader::LENGTH)
-            .sized(ulpdu_length);
+            .skip_bytes(FpduHeader::LENGTH)
+            .with_length(ulpdu_length);
         let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else { return false };
         if !segment.is_plausible(ulpdu_length) {
             return false;
         }
         let covered = length - Crc::LENGTH;
-        let good = match (shared.crc, run.bytes.get(..covered), run.bytes.get(covered..length)) {
+        let good = match (shared.crc_use, run.bytes.get(..covered), run.bytes.get(covered..length)) {
             (CrcUse::No, ..) => {
                 shared.counts.absent += 1;
                 true
             }
-            (_, Some(covered), Some(field)) => shared.record_crc_result(Crc::of(covered).field() == field),
+            (_, Some(covered), Some(field)) => {
+                shared.record_crc_result(Crc::compute(covered).to_wire_bytes() == field)
+            }
             _ => {
                 shared.counts.unknown += 1;
                 true
@@ -228,19 +231,19 @@ impl Framing {
     }
 
     /// Begins an FPDU that is not contiguous, or has markers in it.
-    fn begin(&mut self, at: Position, trust: FpduConfidence, shared: &IwarpSharedState) {
-        let check = match shared.crc {
-            CrcUse::No => FpduCrcCheck::Done,
+    fn begin_fpdu(&mut self, at: Position, trust: FpduConfidence, shared: &IwarpSharedState) {
+        let check = match shared.crc_use {
+            CrcUse::No => FpduCrcCheck::Unused,
             _ => FpduCrcCheck::Running(Crc::default()),
         };
         self.last_fpdu_start = Some(at);
         self.state = MpaFramingState::Fpdu(PartialFpdu {
-            headers: [0; HEADERS],
-            taken: 0,
+            headers: [0; MAX_HEADER_BYTES],
+            processed_bytes: 0,
             header: None,
             segment: None,
-            check,
-            is_buffered: trust == FpduConfidence::Tentative || shared.crc == CrcUse::Yes,
+            crc_check: check,
+            is_buffered: trust == FpduConfidence::Tentative || shared.crc_use == CrcUse::Yes,
             confidence: trust,
             crc_field: [0; Crc::LENGTH],
             captured_bytes: 0,
@@ -249,7 +252,12 @@ impl Framing {
     }
 
     /// Processes bytes of an FPDU.
-    fn fpdu(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+    fn process_fpdu(
+        &mut self,
+        run: &mut UnparsedBytes<'_>,
+        shared: &mut IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let markers = self.markers.unwrap_or_default();
         let rest = markers.remaining_marker_bytes(run.at);
@@ -259,24 +267,25 @@ impl Framing {
             self.attribute_frame(&marker, run);
             return;
         }
-        let until_marker = markers.next(run.at).map_or(u64::MAX, |next| next - run.at);
+        let until_marker = markers.next_marker(run.at).map_or(u64::MAX, |next| next - run.at);
         let room = until_marker.min(u64::from(run.length)) as u32;
-        let Some(header) = fpdu.header else { return self.headers(run, room, shared, out) };
-        let payload_at = FpduHeader::LENGTH + fpdu.segment.map_or(HEADERS, |segment| segment.header_length());
+        let Some(header) = fpdu.header else { return self.process_headers(run, room, shared, out) };
+        let payload_at =
+            FpduHeader::LENGTH + fpdu.segment.map_or(MAX_HEADER_BYTES, |segment| segment.header_length());
         let ulpdu_end = FpduHeader::LENGTH + usize::from(header.ulpdu_length);
         let crc_at = ulpdu_end + header.pad();
         let end = header.fpdu_length();
-        let Some(segment) = fpdu.segment.filter(|_| fpdu.taken < crc_at) else {
-            if fpdu.taken >= crc_at {
-                let field = run.take(room.min((end - fpdu.taken) as u32));
-                let into = fpdu.taken - crc_at;
+        let Some(segment) = fpdu.segment.filter(|_| fpdu.processed_bytes < crc_at) else {
+            if fpdu.processed_bytes >= crc_at {
+                let field = run.take(room.min((end - fpdu.processed_bytes) as u32));
+                let into = fpdu.processed_bytes - crc_at;
                 match fpdu.crc_field.get_mut(into..into + field.bytes.len()) {
                     Some(place) if !field.is_cut() => place.copy_from_slice(field.bytes),
                     _ => fpdu.mark_crc_missing(),
                 }
                 fpdu.captured_bytes += field.bytes.len() as u64;
-                fpdu.taken += field.length as usize;
-                let is_over = fpdu.taken == end;
+                fpdu.processed_bytes += field.length as usize;
+                let is_over = fpdu.processed_bytes == end;
                 self.attribute_frame(&field, run);
                 if is_over {
                     self.end_fpdu(field.meta, shared, out);
@@ -284,9 +293,9 @@ impl Framing {
                 return;
             }
             // Its headers were not captured: it is skipped.
-            let skipped = run.take(room.min((crc_at - fpdu.taken) as u32));
+            let skipped = run.take(room.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&skipped);
-            fpdu.taken += skipped.length as usize;
+            fpdu.processed_bytes += skipped.length as usize;
             if !skipped.bytes.is_empty() {
                 shared.counts.skipped_bytes += skipped.bytes.len() as u64;
                 // A snap length removed its headers.
@@ -294,19 +303,19 @@ impl Framing {
             }
             return;
         };
-        if fpdu.taken >= ulpdu_end {
-            let pad = run.take(room.min((crc_at - fpdu.taken) as u32));
+        if fpdu.processed_bytes >= ulpdu_end {
+            let pad = run.take(room.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&pad);
-            fpdu.taken += pad.length as usize;
+            fpdu.processed_bytes += pad.length as usize;
             self.attribute_frame(&pad, run);
             return;
         }
-        let part = run.take(room.min((ulpdu_end - fpdu.taken) as u32));
+        let part = run.take(room.min((ulpdu_end - fpdu.processed_bytes) as u32));
         run.had_payload = true;
         let length = (ulpdu_end - payload_at) as u32;
-        let offset = (fpdu.taken - payload_at) as u32;
+        let offset = (fpdu.processed_bytes - payload_at) as u32;
         fpdu.update_crc(&part);
-        fpdu.taken += part.length as usize;
+        fpdu.processed_bytes += part.length as usize;
         let payload = FpduPayload {
             segment: &segment,
             length,
@@ -317,20 +326,25 @@ impl Framing {
             times: FrameTimes::at(part.meta.time),
         };
         if fpdu.is_buffered
-            && fpdu.check == FpduCrcCheck::Missing
+            && fpdu.crc_check == FpduCrcCheck::Missing
             && fpdu.confidence == FpduConfidence::Certain
         {
             // The CRC cannot be checked.
             fpdu.is_buffered = false;
             self.payload_buffer.deliver(&segment, length, out);
         }
-        let trailer_end = markers.end_of(run.at, (end - fpdu.taken) as u64);
-        self.payload(payload, trailer_end - run.at <= u64::from(run.length), out);
+        let trailer_end = markers.end_of(run.at, (end - fpdu.processed_bytes) as u64);
+        self.emit_or_buffer_payload(payload, trailer_end - run.at <= u64::from(run.length), out);
     }
 
     /// Delivers payload, or buffers it if its trailer is not in the current bytes, to wait for the frames of
     /// the trailer.
-    fn payload(&mut self, payload: FpduPayload<'_>, has_trailer: bool, out: &mut impl FpduSink) {
+    fn emit_or_buffer_payload(
+        &mut self,
+        payload: FpduPayload<'_>,
+        has_trailer: bool,
+        out: &mut impl FpduSink,
+    ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         fpdu.is_buffered |= payload.is_end() && !has_trailer;
         let (waits, hold) = (fpdu.is_buffered, &mut self.payload_buffer);
@@ -350,7 +364,7 @@ impl Framing {
     }
 
     /// Processes header bytes of an FPDU.
-    fn headers(
+    fn process_headers(
         &mut self,
         run: &mut UnparsedBytes<'_>,
         room: u32,
@@ -359,13 +373,15 @@ impl Framing {
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed_header_bytes() };
-        let part = run.take(room.min((needed - fpdu.taken) as u32));
+        let part = run.take(room.min((needed - fpdu.processed_bytes) as u32));
         fpdu.update_crc(&part);
-        if let Some(place) = fpdu.headers.get_mut(fpdu.taken..fpdu.taken + part.bytes.len()) {
+        if let Some(place) =
+            fpdu.headers.get_mut(fpdu.processed_bytes..fpdu.processed_bytes + part.bytes.len())
+        {
             place.copy_from_slice(part.bytes);
         }
-        let known = fpdu.taken + part.bytes.len();
-        fpdu.taken += part.length as usize;
+        let known = fpdu.processed_bytes + part.bytes.len();
+        fpdu.processed_bytes += part.length as usize;
         if run.length == 0 {
             fpdu.header_frames.add(part.meta);
         }
@@ -374,7 +390,7 @@ impl Framing {
             let header =
                 fpdu.headers.get(..known).and_then(|known| FpduHeader::decode(known, 0, &mut NullObserver));
             match header {
-                Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED => {
+                Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED_HEADER_LENGTH => {
                     fpdu.header = Some(header);
                     if !part.meta.frames.is_empty() {
                         out.undecoded(UndecodedReason::CutFrame, part.meta);
@@ -386,21 +402,21 @@ impl Framing {
             return;
         }
         // If the use of markers is unknown, the first word decides it: no ULPDU has length zero.
-        if self.markers.is_none() && fpdu.taken == FpduHeader::LENGTH {
+        if self.markers.is_none() && fpdu.processed_bytes == FpduHeader::LENGTH {
             self.markers = Some(Markers::Off);
             if let [0, 0, ..] = fpdu.headers
                 && let Some(began) = self.last_fpdu_start
             {
                 self.markers = Some(Markers::At(began));
                 self.are_markers_confirmed = true;
-                fpdu.taken = 0;
+                fpdu.processed_bytes = 0;
                 return;
             }
         }
-        if fpdu.taken < fpdu.needed_header_bytes() {
+        if fpdu.processed_bytes < fpdu.needed_header_bytes() {
             return;
         }
-        let bytes = fpdu.headers.get(..fpdu.taken).unwrap_or_default();
+        let bytes = fpdu.headers.get(..fpdu.processed_bytes).unwrap_or_default();
         let decoded = FpduHeader::decode(bytes, 0, &mut NullObserver).and_then(|(header, rest)| {
             let length = usize::from(header.ulpdu_length);
             let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullObserver)?;
@@ -430,7 +446,7 @@ impl Framing {
             };
             let markers = self.markers.unwrap_or_default();
             let trailer_end = markers.end_of(run.at, (header.pad() + Crc::LENGTH) as u64);
-            self.payload(payload, trailer_end - run.at <= u64::from(run.length), out);
+            self.emit_or_buffer_payload(payload, trailer_end - run.at <= u64::from(run.length), out);
         }
     }
 
@@ -453,8 +469,8 @@ impl Framing {
         else {
             return;
         };
-        let verdict = match fpdu.check {
-            FpduCrcCheck::Done => {
+        let verdict = match fpdu.crc_check {
+            FpduCrcCheck::Unused => {
                 shared.counts.absent += 1;
                 None
             }
@@ -463,7 +479,7 @@ impl Framing {
                 None
             }
             FpduCrcCheck::Running(crc) => {
-                let is_right = crc.field() == fpdu.crc_field;
+                let is_right = crc.to_wire_bytes() == fpdu.crc_field;
                 let is_believed = shared.record_crc_result(is_right);
                 Some((is_right, is_believed))
             }
@@ -496,7 +512,7 @@ impl Framing {
         self.payload_buffer.clear();
         self.state = MpaFramingState::Lost;
         // Inferred from structure, possibly wrong.
-        match (self.requested_markers, self.start) {
+        match (self.requested_markers, self.startup_end) {
             (Some(true), Some(start)) => self.markers = Some(Markers::At(start)),
             (None, _) if !self.are_markers_confirmed => self.markers = None,
             _ => {}
@@ -504,7 +520,12 @@ impl Framing {
     }
 
     /// Searches for the start of an FPDU.
-    fn find(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+    fn resynchronize(
+        &mut self,
+        run: &mut UnparsedBytes<'_>,
+        shared: &mut IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) {
         let found = fpdu_search::find(
             &run.to_search_bytes(&self.search_budget),
             self.markers,
@@ -529,8 +550,9 @@ impl Framing {
 
     /// Returns the confidence in an FPDU that begins here while the use of markers is not proven.
     fn confidence_at_start(&mut self, run: &UnparsedBytes<'_>, out: &impl FpduSink) -> FpduConfidence {
-        let found =
-            fpdu_search::at_start(&run.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
+        let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
+            out.knows_memory(stag)
+        });
         let markers = found.map_or(Markers::Off, |found| found.markers);
         self.markers = Some(markers);
         if markers != Markers::Off {
@@ -542,14 +564,14 @@ impl Framing {
     }
 
     /// Processes bytes of a start-up frame.
-    fn start(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
+    fn process_startup(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
-        let room = Startup::FIXED + LONGEST_PRIVATE_DATA - before;
+        let room = Startup::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - before;
         bytes.extend_from_slice(run.bytes.get(..room).unwrap_or(run.bytes));
         let Some(startup) = Startup::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
         else {
-            let is_short = bytes.len() < Startup::FIXED && !run.is_cut();
+            let is_short = bytes.len() < Startup::FIXED_LENGTH && !run.is_cut();
             run.take(run.length);
             if !is_short {
                 self.state = MpaFramingState::Lost;
@@ -566,7 +588,7 @@ impl Framing {
         let part = run.take(rest as u32);
         let end = part.at + rest as u64;
         out.startup(startup, part.meta);
-        (self.last_fpdu_start, self.start) = (Some(end), Some(end));
+        (self.last_fpdu_start, self.startup_end) = (Some(end), Some(end));
         self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
     }
 
@@ -593,7 +615,7 @@ fn begins_startup(bytes: &[u8]) -> bool {
 impl IwarpSharedState {
     /// Counts the result of a CRC check. Returns `true` if the FPDU is accepted.
     fn record_crc_result(&mut self, is_right: bool) -> bool {
-        match (&mut self.crc, is_right) {
+        match (&mut self.crc_use, is_right) {
             (CrcUse::No, _) => self.counts.absent += 1,
             (CrcUse::Yes, true) => self.counts.good += 1,
             (CrcUse::Yes, false) => {
@@ -601,14 +623,14 @@ impl IwarpSharedState {
                 return false;
             }
             (CrcUse::Unknown { .. }, true) => {
-                self.crc = CrcUse::Yes;
+                self.crc_use = CrcUse::Yes;
                 self.counts.good += 1;
             }
             (CrcUse::Unknown { misses }, false) => {
                 self.counts.absent += 1;
                 *misses += 1;
                 if *misses >= MAX_CRC_MISSES {
-                    self.crc = CrcUse::No;
+                    self.crc_use = CrcUse::No;
                 }
             }
         }

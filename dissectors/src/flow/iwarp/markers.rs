@@ -4,10 +4,10 @@ use crate::flow::stream::Position;
 use crate::iwarp::mpa::{MARKER_INTERVAL, Marker};
 
 /// Length of a marker in bytes.
-const LENGTH: u64 = Marker::LENGTH as u64;
+const MARKER_BYTES: u64 = Marker::LENGTH as u64;
 
 /// Number of FPDU bytes between two markers.
-const BYTES_BETWEEN_MARKERS: u64 = MARKER_INTERVAL - LENGTH;
+const BYTES_BETWEEN_MARKERS: u64 = MARKER_INTERVAL - MARKER_BYTES;
 
 /// Markers of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Markers {
     }
 
     /// Returns the first marker at or after a position.
-    pub(super) fn next(self, position: Position) -> Option<Position> {
+    pub(super) fn next_marker(self, position: Position) -> Option<Position> {
         let Self::At(marker) = self else { return None };
         Some(position + (MARKER_INTERVAL - Self::distance_from_marker(marker, position)) % MARKER_INTERVAL)
     }
@@ -35,7 +35,7 @@ impl Markers {
     /// Returns the number of remaining bytes of the marker that contains a position; 0 if none does.
     pub(super) fn remaining_marker_bytes(self, position: Position) -> u64 {
         let Self::At(marker) = self else { return 0 };
-        LENGTH.saturating_sub(Self::distance_from_marker(marker, position))
+        MARKER_BYTES.saturating_sub(Self::distance_from_marker(marker, position))
     }
 
     /// Returns the end of `count` FPDU bytes that begin at a position.
@@ -44,8 +44,9 @@ impl Markers {
         let Some(last) = count.checked_sub(1) else { return position };
         // Counted from the marker before the position, which may be before the stream.
         let behind = Self::distance_from_marker(marker, position);
-        let last = behind.saturating_sub(LENGTH) + last;
-        let end = last / BYTES_BETWEEN_MARKERS * MARKER_INTERVAL + LENGTH + last % BYTES_BETWEEN_MARKERS + 1;
+        let last = behind.saturating_sub(MARKER_BYTES) + last;
+        let end =
+            last / BYTES_BETWEEN_MARKERS * MARKER_INTERVAL + MARKER_BYTES + last % BYTES_BETWEEN_MARKERS + 1;
         position + (end - behind)
     }
 }
@@ -61,11 +62,11 @@ mod tests {
         let markers = Markers::At(11);
         let mut at = 11;
         for expected in [11, 523, 1035] {
-            assert_eq!(markers.next(at), Some(expected));
+            assert_eq!(markers.next_marker(at), Some(expected));
             at = expected + 1;
         }
         assert_eq!([10, 11, 12, 14, 15].map(|at| markers.remaining_marker_bytes(at)), [0, 4, 3, 1, 0]);
-        assert_eq!(Markers::Off.next(5), None);
+        assert_eq!(Markers::Off.next_marker(5), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use super::payload::FpduPayload;
 use super::{IwarpEvent, IwarpEventSink};
 
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
-const READS: usize = 256;
+const MAX_OUTSTANDING_READS: usize = 256;
 /// Number of messages remembered to recognize their retransmissions.
 const MAX_SENT_MESSAGES: usize = 128;
 /// Maximum number of bytes reassembled of one message; no inline threshold is larger.
@@ -32,7 +32,7 @@ const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of allocated memory kept for the next message: usually an inline threshold.
 const RETAINED_CAPACITY_BYTES: usize = 16 << 10;
 /// Maximum number of frames recorded for one incomplete message.
-const FRAMES: usize = 4096;
+const MAX_MESSAGE_FRAMES: usize = 4096;
 
 /// An RDMA Read without its complete response.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ struct OutstandingRead {
 
 impl OutstandingRead {
     /// Returns the source offset of response bytes placed at `offset` of memory `stag`.
-    fn source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
+    fn map_to_source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
         let into = offset.checked_sub(self.sink_offset)?;
         let end = into.checked_add(u64::from(length))?;
         let fits = stag == self.sink_stag && end <= u64::from(self.length);
@@ -68,14 +68,14 @@ struct SentIwarpMessage {
 struct OngoingWrite {
     stag: Handle,
     /// Offset of its next bytes.
-    next: u64,
+    next_offset: u64,
     attribution: RdmaAttribution,
 }
 
 /// Reassembly of a Send.
 #[derive(Debug, Default)]
 struct IwarpSendReassembly {
-    number: MessageNumber,
+    message_number: MessageNumber,
     /// Captured bytes up to the first gap.
     bytes: Vec<u8>,
     length: u64,
@@ -97,7 +97,7 @@ impl IwarpSendReassembly {
         self.bytes.clear();
         self.gaps.clear();
         self.frames.clear();
-        (self.number, self.length, self.range) = (number, 0, at..at);
+        (self.message_number, self.length, self.range) = (number, 0, at..at);
         (self.time, self.end_time, self.stall, self.is_open) = (time, time, None, true);
         self.is_cut = false;
     }
@@ -138,7 +138,7 @@ impl IwarpSendReassembly {
 
     fn add_frames(&mut self, sight: &PacketMeta<'_>) {
         for frame in sight.frames {
-            if self.frames.last() != Some(frame) && self.frames.len() < FRAMES {
+            if self.frames.last() != Some(frame) && self.frames.len() < MAX_MESSAGE_FRAMES {
                 self.frames.push(*frame);
             }
         }
@@ -146,22 +146,22 @@ impl IwarpSendReassembly {
 }
 
 /// Longest header of a message without payload: that of a Read Request.
-const HEADER: usize = ReadRequest::LENGTH;
+const MAX_HEADER_BYTES: usize = ReadRequest::LENGTH;
 
 /// State of the messages of one direction.
 #[derive(Debug, Default)]
 pub(super) struct IwarpMessages {
-    send: IwarpSendReassembly,
-    write: Option<OngoingWrite>,
+    send_reassembly: IwarpSendReassembly,
+    ongoing_write: Option<OngoingWrite>,
     /// In the order of the requests.
-    reads: VecDeque<OutstandingRead>,
+    outstanding_reads: VecDeque<OutstandingRead>,
     /// Sorted by stream position.
-    sent: VecDeque<SentIwarpMessage>,
+    sent_messages: VecDeque<SentIwarpMessage>,
     /// Trailers in frames of their own after data of RDMA Writes and Read responses, with the attribution of
     /// the data; sorted by stream position.
     trailers: VecDeque<(Range<Position>, RdmaAttribution)>,
     /// Header of a message, assembled from several parts.
-    header: [u8; HEADER],
+    header_buffer: [u8; MAX_HEADER_BYTES],
     header_bytes: usize,
     /// `true` if a snap length truncated headers: an RDMA Read request may be among them.
     pub(super) has_cut_segments: bool,
@@ -170,29 +170,29 @@ pub(super) struct IwarpMessages {
 impl IwarpMessages {
     /// Returns `true` if the response to a Read of this side is placed in this memory.
     pub(super) fn has_outstanding_read_into(&self, stag: Handle) -> bool {
-        self.reads.iter().any(|read| read.sink_stag == stag)
+        self.outstanding_reads.iter().any(|read| read.sink_stag == stag)
     }
 
     /// Returns the memory in bytes of the records of retransmissions and RDMA Reads.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.reads.capacity() * size_of::<OutstandingRead>()
-            + self.sent.capacity() * size_of::<SentIwarpMessage>()
+        self.outstanding_reads.capacity() * size_of::<OutstandingRead>()
+            + self.sent_messages.capacity() * size_of::<SentIwarpMessage>()
             + self.trailers.capacity() * size_of::<(Range<Position>, RdmaAttribution)>()
     }
 
     /// Returns the number of bytes of the message in reassembly.
-    pub(super) fn held_bytes(&self) -> usize {
-        let IwarpSendReassembly { bytes, gaps, frames, is_open, .. } = &self.send;
+    pub(super) fn buffered_bytes(&self) -> usize {
+        let IwarpSendReassembly { bytes, gaps, frames, is_open, .. } = &self.send_reassembly;
         if *is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
     }
 
-    pub(super) fn drop_parts(&mut self) {
-        self.send = IwarpSendReassembly::default();
+    pub(super) fn drop_partial(&mut self) {
+        self.send_reassembly = IwarpSendReassembly::default();
     }
 
     /// Processes payload of a segment that this side sent.
     #[inline]
-    pub(super) fn payload(
+    pub(super) fn process_payload(
         &mut self,
         peer: &mut Self,
         payload: FpduPayload<'_>,
@@ -204,8 +204,8 @@ impl IwarpMessages {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
                 self.deliver_incomplete(taker);
                 let owner = match opcode {
-                    RdmapOpcode::WRITE => self.write(stag, offset, &payload, taker),
-                    _ => peer.response(stag, offset, &payload, taker),
+                    RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, taker),
+                    _ => peer.process_response(stag, offset, &payload, taker),
                 };
                 // The trailer was in another frame than the data.
                 if payload.meta.frames.len() > 1 && payload.is_end() && owner.0.is_some() {
@@ -213,11 +213,13 @@ impl IwarpMessages {
                 }
             }
             DdpTarget::Untagged { number, offset, .. } => {
-                if self.send.is_open && (self.send.number != number || !opcode.is_send()) {
+                if self.send_reassembly.is_open
+                    && (self.send_reassembly.message_number != number || !opcode.is_send())
+                {
                     self.deliver_incomplete(taker);
                 }
                 match opcode {
-                    _ if opcode.is_send() => self.send(number, offset, &payload, taker),
+                    _ if opcode.is_send() => self.process_send(number, offset, &payload, taker),
                     RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => {
                         self.assemble_header(&payload, taker)
                     }
@@ -231,7 +233,7 @@ impl IwarpMessages {
     }
 
     /// Processes bytes of an RDMA Write and returns their attribution.
-    fn write(
+    fn process_write(
         &mut self,
         stag: Handle,
         offset: u64,
@@ -239,27 +241,29 @@ impl IwarpMessages {
         taker: &mut impl IwarpEventSink,
     ) -> RdmaAttribution {
         let data = payload.data;
-        let ends = payload.is_end() && payload.segment.last;
+        let ends = payload.is_end() && payload.segment.is_last;
         if data.length == 0 {
-            self.write = self.write.take().filter(|_| !ends);
+            self.ongoing_write = self.ongoing_write.take().filter(|_| !ends);
             taker.event(payload.meta, IwarpEvent::Control);
             return RdmaAttribution::default();
         }
-        let write = match &mut self.write {
-            Some(write) if write.stag == stag && write.next == offset => write,
-            other => {
-                other.insert(OngoingWrite { stag, next: offset, attribution: RdmaAttribution::default() })
-            }
+        let write = match &mut self.ongoing_write {
+            Some(write) if write.stag == stag && write.next_offset == offset => write,
+            other => other.insert(OngoingWrite {
+                stag,
+                next_offset: offset,
+                attribution: RdmaAttribution::default(),
+            }),
         };
-        write.next = offset.wrapping_add(u64::from(data.length));
+        write.next_offset = offset.wrapping_add(u64::from(data.length));
         if payload.was_captured() {
             let operation =
-                RdmaOperation::Write { handle: stag, offset, data, owner: &mut write.attribution };
+                RdmaOperation::Write { handle: stag, offset, data, attribution: &mut write.attribution };
             taker.event(payload.meta, IwarpEvent::Operation(operation));
         }
         let owner = write.attribution;
         if ends {
-            self.write = None;
+            self.ongoing_write = None;
         }
         owner
     }
@@ -276,7 +280,7 @@ impl IwarpMessages {
 
     /// Processes bytes of the peer's response to an RDMA Read of this side. Responses arrive in the order of
     /// their requests (RFC 5040 section 5.5).
-    fn response(
+    fn process_response(
         &mut self,
         stag: Handle,
         offset: u64,
@@ -284,32 +288,30 @@ impl IwarpMessages {
         taker: &mut impl IwarpEventSink,
     ) -> RdmaAttribution {
         let data = payload.data;
-        let source = self
-            .reads
-            .iter()
-            .enumerate()
-            .find_map(|(at, read)| Some((at, read.source(stag, offset, data.length)?, read.attribution)));
+        let source = self.outstanding_reads.iter().enumerate().find_map(|(at, read)| {
+            Some((at, read.map_to_source(stag, offset, data.length)?, read.attribution))
+        });
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
             let reason = if is_cut { UndecodedReason::CutRead } else { UndecodedReason::ReadWithoutRequest };
             taker.event(payload.meta, IwarpEvent::Undecoded(reason));
             return RdmaAttribution::default();
         };
-        let ends = payload.is_end() && payload.segment.last;
+        let ends = payload.is_end() && payload.segment.is_last;
         // Earlier requests have been answered.
-        self.reads.drain(..if ends { at + 1 } else { at });
+        self.outstanding_reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
             taker.event(payload.meta, IwarpEvent::Control);
             return RdmaAttribution::default();
         }
         if payload.was_captured() {
-            let operation = RdmaOperation::ReadResponse { offset: source, data, owner };
+            let operation = RdmaOperation::ReadResponse { offset: source, data, attribution: owner };
             taker.event(payload.meta, IwarpEvent::Operation(operation));
         }
         owner
     }
 
-    fn send(
+    fn process_send(
         &mut self,
         number: MessageNumber,
         offset: u32,
@@ -317,12 +319,12 @@ impl IwarpMessages {
         taker: &mut impl IwarpEventSink,
     ) {
         let (data, sight) = (payload.data, payload.meta);
-        let is_whole = offset == 0 && payload.is_complete() && payload.segment.last;
-        if is_whole && !self.send.is_open {
+        let is_whole = offset == 0 && payload.is_complete() && payload.segment.is_last;
+        if is_whole && !self.send_reassembly.is_open {
             if data.length == 0 {
                 return taker.event(sight, IwarpEvent::Control);
             }
-            let owner = record_sent(&mut self.sent, payload.range.clone(), trailer_length(payload));
+            let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
             let message = RdmaMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
@@ -332,22 +334,23 @@ impl IwarpMessages {
                 end_time: payload.times.last.max(sight.accepted_time()),
                 stall: sight.stall(),
             };
-            return taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, owner }));
+            return taker
+                .event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
         }
-        if !self.send.is_open {
-            self.send.begin(number, payload.range.start, payload.times.first);
+        if !self.send_reassembly.is_open {
+            self.send_reassembly.begin(number, payload.range.start, payload.times.first);
         }
-        self.send.add(u64::from(offset) + u64::from(payload.offset), payload);
-        if payload.is_end() && payload.segment.last {
-            self.deliver(sight, taker);
-            self.send.shrink();
+        self.send_reassembly.add(u64::from(offset) + u64::from(payload.offset), payload);
+        if payload.is_end() && payload.segment.is_last {
+            self.deliver_send(sight, taker);
+            self.send_reassembly.shrink();
         } else {
             taker.event(sight, IwarpEvent::Part);
         }
     }
 
     /// Delivers the message in reassembly.
-    fn deliver(&mut self, sight: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
+    fn deliver_send(&mut self, sight: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
         let IwarpSendReassembly {
             bytes,
             length,
@@ -361,7 +364,7 @@ impl IwarpMessages {
             is_open,
             is_cut,
             ..
-        } = &mut self.send;
+        } = &mut self.send_reassembly;
         *is_open = false;
         if bytes.is_empty() && *length > 0 {
             // Nothing shows what it belongs to.
@@ -384,23 +387,23 @@ impl IwarpMessages {
             end_time: *end_time,
             stall: *stall,
         };
-        let owner = record_sent(&mut self.sent, range.clone(), *trailer_length);
-        taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, owner }));
+        let owner = record_sent(&mut self.sent_messages, range.clone(), *trailer_length);
+        taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
     }
 
     /// Delivers the message in reassembly incomplete: the rest will not come.
     pub(super) fn deliver_incomplete(&mut self, taker: &mut impl IwarpEventSink) {
-        if !self.send.is_open {
+        if !self.send_reassembly.is_open {
             return;
         }
         // At least one more segment belongs to it; its bytes are missing, and their number is unknown.
-        let length = self.send.length;
-        add_gap(&mut self.send.gaps, length..length + 1);
-        self.send.length += 1;
-        let frame = self.send.frames.last().copied();
-        let sight = PacketMeta::new(frame.as_slice(), self.send.end_time);
-        self.deliver(sight, taker);
-        self.send.shrink();
+        let length = self.send_reassembly.length;
+        add_gap(&mut self.send_reassembly.gaps, length..length + 1);
+        self.send_reassembly.length += 1;
+        let frame = self.send_reassembly.frames.last().copied();
+        let sight = PacketMeta::new(frame.as_slice(), self.send_reassembly.end_time);
+        self.deliver_send(sight, taker);
+        self.send_reassembly.shrink();
     }
 
     /// Assembles the header of a message without payload.
@@ -408,17 +411,17 @@ impl IwarpMessages {
         let FpduPayload { data, meta: sight, .. } = *payload;
         if payload.is_complete() {
             let is_cut = data.bytes.len() < data.length as usize;
-            return self.header(payload.segment, (data.bytes, is_cut), sight, taker);
+            return self.process_header(payload.segment, (data.bytes, is_cut), sight, taker);
         }
         if payload.offset == 0 {
             self.header_bytes = 0;
-            self.send.frames.clear();
+            self.send_reassembly.frames.clear();
         }
         // No Send is in reassembly meanwhile.
-        self.send.add_frames(&sight);
+        self.send_reassembly.add_frames(&sight);
         // The known part of the header ends at the first byte that was not captured.
         if self.header_bytes == payload.offset as usize
-            && let Some(room) = self.header.get_mut(self.header_bytes..)
+            && let Some(room) = self.header_buffer.get_mut(self.header_bytes..)
         {
             let count = room.len().min(data.bytes.len());
             room.iter_mut().zip(data.bytes).for_each(|(to, from)| *to = *from);
@@ -427,16 +430,16 @@ impl IwarpMessages {
         if !payload.is_end() {
             return taker.event(sight, IwarpEvent::Part);
         }
-        let header = self.header;
+        let header = self.header_buffer;
         let known = header.get(..self.header_bytes).unwrap_or_default();
-        let frames = std::mem::take(&mut self.send.frames);
+        let frames = std::mem::take(&mut self.send_reassembly.frames);
         let all = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..sight };
         let is_cut = self.header_bytes < header.len().min(payload.length as usize);
-        self.header(payload.segment, (known, is_cut), all, taker);
-        self.send.frames = frames;
+        self.process_header(payload.segment, (known, is_cut), all, taker);
+        self.send_reassembly.frames = frames;
     }
 
-    fn header(
+    fn process_header(
         &mut self,
         segment: &DdpSegment,
         (bytes, is_cut): (&[u8], bool),
@@ -448,36 +451,36 @@ impl IwarpMessages {
         let event = if segment.opcode == RdmapOpcode::TERMINATE {
             Terminate::decode(part, &mut NullObserver).map(IwarpEvent::Terminate)
         } else {
-            ReadRequest::decode(bytes, 0, &mut NullObserver).map(|(request, _)| self.read(&request))
+            ReadRequest::decode(bytes, 0, &mut NullObserver).map(|(request, _)| self.begin_read(&request))
         };
         let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
         taker.event(sight, event.unwrap_or(IwarpEvent::Undecoded(reason)));
     }
 
-    fn read(&mut self, request: &ReadRequest) -> IwarpEvent<'_> {
+    fn begin_read(&mut self, request: &ReadRequest) -> IwarpEvent<'_> {
         // Reused memory still has the bytes of the earlier Read.
         let end = request.sink_offset.saturating_add(u64::from(request.length));
-        self.reads.retain(|read| {
+        self.outstanding_reads.retain(|read| {
             let read_end = read.sink_offset.saturating_add(u64::from(read.length));
             let is_apart = read_end <= request.sink_offset || end <= read.sink_offset;
             read.sink_stag != request.sink_stag || is_apart || read.length == 0
         });
-        if self.reads.len() >= READS {
-            self.reads.pop_front();
+        if self.outstanding_reads.len() >= MAX_OUTSTANDING_READS {
+            self.outstanding_reads.pop_front();
         }
-        self.reads.push_back(OutstandingRead {
+        self.outstanding_reads.push_back(OutstandingRead {
             sink_stag: request.sink_stag,
             sink_offset: request.sink_offset,
             length: request.length,
             source_offset: request.source_offset,
             attribution: RdmaAttribution::default(),
         });
-        match self.reads.back_mut() {
+        match self.outstanding_reads.back_mut() {
             Some(read) if request.length > 0 => IwarpEvent::Operation(RdmaOperation::ReadRequest {
                 handle: request.source_stag,
                 offset: request.source_offset,
                 length: request.length,
-                owner: &mut read.attribution,
+                attribution: &mut read.attribution,
             }),
             _ => IwarpEvent::Control,
         }
@@ -492,18 +495,21 @@ impl IwarpMessages {
         taker: &mut impl IwarpEventSink,
     ) {
         let overlaps = |other: &Range<Position>| other.start < range.end && range.start < other.end;
-        let from = self.sent.partition_point(|sent| sent.trailer_end <= range.start);
-        for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
+        let from = self.sent_messages.partition_point(|sent| sent.trailer_end <= range.start);
+        for sent in self.sent_messages.range(from..).take_while(|sent| sent.range.start < range.end) {
             let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
-            let operation = RdmaOperation::SendAgain { owner: sent.attribution, ends };
+            let operation = RdmaOperation::SendRetransmission { attribution: sent.attribution, ends };
             taker.event(sight, IwarpEvent::Operation(operation));
         }
         let from = self.trailers.partition_point(|(trailer, _)| trailer.end <= range.start);
         for (_, owner) in self.trailers.range(from..).take_while(|(trailer, _)| overlaps(trailer)) {
-            taker.event(sight, IwarpEvent::Operation(RdmaOperation::TrailerAgain { owner: *owner }));
+            taker.event(
+                sight,
+                IwarpEvent::Operation(RdmaOperation::TrailerRetransmission { attribution: *owner }),
+            );
         }
-        if self.send.is_open && overlaps(&self.send.range) {
-            self.send.add_frames(&sight);
+        if self.send_reassembly.is_open && overlaps(&self.send_reassembly.range) {
+            self.send_reassembly.add_frames(&sight);
         }
     }
 }

@@ -70,13 +70,13 @@ pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
     let work = SearchBudget::for_segment(data.bytes.len());
     let bytes =
         fpdu_search::FpduSearchBytes { bytes: data.bytes, length, at: Position::default(), budget: &work };
-    let found = fpdu_search::at_start(&bytes, |_| false);
+    let found = fpdu_search::find_at_start(&bytes, |_| false);
     if !found.is_some_and(|found| found.confidence == FpduConfidence::Certain) {
         return false;
     }
     let part = CapturedSlice::new(data.bytes, length, 0);
     let payload = FpduHeader::decode(data.bytes, 0, &mut NullObserver).and_then(|(header, _)| {
-        let ulpdu = part.after(FpduHeader::LENGTH).sized(usize::from(header.ulpdu_length));
+        let ulpdu = part.skip_bytes(FpduHeader::LENGTH).with_length(usize::from(header.ulpdu_length));
         DdpSegment::decode(ulpdu, &mut NullObserver)
     });
     is_expected
@@ -155,7 +155,7 @@ impl MpaCounts {
 /// State that both directions of a connection share.
 #[derive(Debug)]
 struct IwarpSharedState {
-    crc: CrcUse,
+    crc_use: CrcUse,
     counts: MpaCounts,
 }
 
@@ -180,7 +180,8 @@ pub(super) struct Iwarp {
 
 impl Default for Iwarp {
     fn default() -> Self {
-        let shared = IwarpSharedState { crc: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
+        let shared =
+            IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
         Self { a: IwarpDirection::default(), b: IwarpDirection::default(), shared, has_started: false }
     }
 }
@@ -198,7 +199,7 @@ impl Iwarp {
 
     /// Processes the next bytes that a side sent.
     #[inline]
-    pub(super) fn piece(
+    pub(super) fn process(
         &mut self,
         sender: ConnectionSide,
         piece: StreamBytes<'_>,
@@ -207,9 +208,9 @@ impl Iwarp {
         let (own, peer, shared) = self.directions(sender);
         let mut inner =
             IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
-        own.framing.piece(piece, shared, &mut inner);
+        own.framing.process(piece, shared, &mut inner);
         if let Some(startup) = inner.startup {
-            self.start(sender, startup);
+            self.handle_startup(sender, startup);
         }
     }
 
@@ -252,8 +253,11 @@ impl Iwarp {
     }
 
     /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
-    pub(super) fn held_bytes(&self) -> usize {
-        [&self.a, &self.b].iter().map(|own| own.framing.held_bytes() + own.messages.held_bytes()).sum()
+    pub(super) fn buffered_bytes(&self) -> usize {
+        [&self.a, &self.b]
+            .iter()
+            .map(|own| own.framing.buffered_bytes() + own.messages.buffered_bytes())
+            .sum()
     }
 
     /// Returns the memory in bytes, without buffered content.
@@ -262,15 +266,15 @@ impl Iwarp {
     }
 
     /// Drops buffered content.
-    pub(super) fn drop_parts(&mut self) {
+    pub(super) fn drop_buffered(&mut self) {
         for own in [&mut self.a, &mut self.b] {
-            own.framing.drop_held();
-            own.messages.drop_parts();
+            own.framing.drop_buffered();
+            own.messages.drop_partial();
         }
     }
 
     /// Handles a start-up frame.
-    fn start(&mut self, sender: ConnectionSide, startup: Startup) {
+    fn handle_startup(&mut self, sender: ConnectionSide, startup: Startup) {
         self.has_started = true;
         let (own, peer, shared) = self.directions(sender);
         // A second pair of frames may follow a refusal.
@@ -282,9 +286,9 @@ impl Iwarp {
         }
         let other = peer.startup.map(|other| other.crc);
         if startup.crc || other == Some(true) {
-            shared.crc = CrcUse::Yes;
+            shared.crc_use = CrcUse::Yes;
         } else if other.is_some() {
-            shared.crc = CrcUse::No;
+            shared.crc_use = CrcUse::No;
         }
     }
 }
@@ -300,7 +304,7 @@ struct IwarpFpduSink<'a, T> {
 impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     #[inline]
     fn payload(&mut self, payload: FpduPayload<'_>) {
-        self.own.payload(self.peer, payload, self.sink);
+        self.own.process_payload(self.peer, payload, self.sink);
     }
 
     fn startup(&mut self, startup: Startup, sight: PacketMeta<'_>) {

@@ -44,7 +44,7 @@ impl FrameTimes {
         Self { first: time, last: time }
     }
 
-    fn with(self, other: Self) -> Self {
+    fn union(self, other: Self) -> Self {
         Self { first: self.first.min(other.first), last: self.last.max(other.last) }
     }
 }
@@ -63,7 +63,7 @@ impl HeaderFrames {
         let (frames, times) = &mut **self.0.get_or_insert_with(|| Box::new((Vec::new(), now)));
         if frames.last() != sight.frames.last() {
             frames.extend_from_slice(sight.frames);
-            *times = times.with(now);
+            *times = times.union(now);
         }
     }
 
@@ -79,7 +79,7 @@ impl HeaderFrames {
         if frames.last() != payload.meta.frames.last() {
             frames.extend_from_slice(payload.meta.frames);
         }
-        payload.times = payload.times.with(times);
+        payload.times = payload.times.union(times);
         to(FpduPayload { meta: PacketMeta { frames: &frames, ..payload.meta }, ..payload });
     }
 }
@@ -185,7 +185,7 @@ impl FpduPayloadBuffer {
         }
         self.frames.extend_from_slice(sight.frames);
         last.frames.end = self.frames.len();
-        last.times = last.times.with(FrameTimes::at(sight.time));
+        last.times = last.times.union(FrameTimes::at(sight.time));
     }
 
     /// Delivers the buffered payload.

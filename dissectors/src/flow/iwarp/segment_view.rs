@@ -15,18 +15,18 @@ const ASSUMED_POSITION: Position = 1 << 32;
 /// An FPDU with a marker in it is reported up to the marker.
 pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
     let startup = Startup::decode(payload, observer);
-    let mut rest = payload.after(startup.map_or(0, |startup| startup.length));
+    let mut rest = payload.skip_bytes(startup.map_or(0, |startup| startup.length));
     let work = SearchBudget::for_segment(rest.bytes.len());
-    let Some(found) = first(rest, &work) else { return };
+    let Some(found) = first_fpdu(rest, &work) else { return };
     let markers = found.markers;
     let mut at = ASSUMED_POSITION + found.offset as u64;
-    rest = rest.after(found.offset);
+    rest = rest.skip_bytes(found.offset);
     while !rest.bytes.is_empty() {
         if markers.remaining_marker_bytes(at) > 0 {
             Marker::decode(rest.bytes, rest.at, observer);
-            (rest, at) = (rest.after(Marker::LENGTH), at + Marker::LENGTH as u64);
+            (rest, at) = (rest.skip_bytes(Marker::LENGTH), at + Marker::LENGTH as u64);
         }
-        let until_marker = markers.next(at).map_or(usize::MAX, |next| (next - at) as usize);
+        let until_marker = markers.next_marker(at).map_or(usize::MAX, |next| (next - at) as usize);
         let told = CapturedSlice { bytes: rest.bytes.get(..until_marker).unwrap_or(rest.bytes), ..rest };
         let Some((header, segment)) = DdpSegment::observe_fpdu(told, &mut NullObserver) else { return };
         if !segment.is_plausible(usize::from(header.ulpdu_length)) {
@@ -34,17 +34,17 @@ pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer
         }
         DdpSegment::observe_fpdu(told, observer);
         let length = (markers.end_of(at, header.fpdu_length() as u64) - at) as usize;
-        (rest, at) = (rest.after(length), at + length as u64);
+        (rest, at) = (rest.skip_bytes(length), at + length as u64);
     }
 }
 
 /// Returns the first FPDU of a segment: at the first byte, where senders align FPDUs, or a certain one
 /// after it. A tentative one in the middle may as well be file data, and the stream that could confirm it
 /// is not available.
-fn first(rest: CapturedSlice<'_>, work: &SearchBudget) -> Option<FoundFpdu> {
+fn first_fpdu(rest: CapturedSlice<'_>, work: &SearchBudget) -> Option<FoundFpdu> {
     let mut from = 0;
     loop {
-        let CapturedSlice { bytes, length, .. } = rest.after(from);
+        let CapturedSlice { bytes, length, .. } = rest.skip_bytes(from);
         let found = fpdu_search::find(
             &FpduSearchBytes { bytes, length, at: ASSUMED_POSITION + from as u64, budget: work },
             None,

@@ -12,7 +12,7 @@ pub(in crate::flow) struct StreamContext<'a> {
     pub(in crate::flow) connection: usize,
     /// Side that sends the bytes.
     pub(in crate::flow) sender: ConnectionSide,
-    pub(in crate::flow) exchange: &'a mut RpcConversation,
+    pub(in crate::flow) conversation: &'a mut RpcConversation,
     pub(in crate::flow) transaction_table: &'a mut TransactionTable,
     pub(in crate::flow) stats: &'a mut FlowStats,
     pub(in crate::flow) limits: &'a FlowLimits,
@@ -33,7 +33,7 @@ impl StreamContext<'_> {
             limits: self.limits,
             packet_meta: sight,
         };
-        (self.exchange, desk)
+        (self.conversation, desk)
     }
 
     /// Counts bytes of a record whose mark was not captured. `is_all`: the frame has nothing else and counts as
@@ -50,9 +50,9 @@ impl StreamContext<'_> {
     }
 
     /// Counts a frame whose bytes cannot be decoded.
-    pub(in crate::flow) fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
+    pub(in crate::flow) fn count_undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
-            let meaning = self.stats.undecoded(reason);
+            let meaning = self.stats.count_undecoded(reason);
             self.frame_kinds.push(meaning);
         }
     }
@@ -68,9 +68,9 @@ impl IwarpEventSink for StreamContext<'_> {
                 exchange.handle_operation(&mut desk, sender, operation)
             }
             IwarpEvent::Undecoded(reason) => {
-                self.exchange.has_cut_lists |=
+                self.conversation.has_cut_lists |=
                     matches!(reason, UndecodedReason::CutFrame | UndecodedReason::CutStream);
-                self.undecoded(reason, sight);
+                self.count_undecoded(reason, sight);
                 return self.remove_repeated_reason();
             }
             IwarpEvent::Startup => FrameKind::Management,
@@ -85,7 +85,7 @@ impl IwarpEventSink for StreamContext<'_> {
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {
-        self.exchange.has_handle(self.sender.peer(), stag)
+        self.conversation.has_handle(self.sender.peer(), stag)
     }
 }
 

@@ -29,7 +29,7 @@ const MAX_UNACKNOWLEDGED_WAIT_NS: u64 = 30_000_000_000;
 /// Returns `true` if the deadline of a gap has passed. A deadline farther ahead than any wait is from
 /// before the clock went back.
 pub(in crate::flow) fn is_past(deadline: Timestamp, now: Timestamp) -> bool {
-    deadline <= now || deadline.apart(now) > 2 * MAX_UNACKNOWLEDGED_WAIT_NS
+    deadline <= now || deadline.abs_diff_ns(now) > 2 * MAX_UNACKNOWLEDGED_WAIT_NS
 }
 
 /// Nanoseconds of frame time within which a copy of a segment may arrive: the Maximum Segment Lifetime of
@@ -45,7 +45,7 @@ const MAX_DISTANCE: u64 = 1 << 28;
 const MAX_ACK_DELAY_NS: u64 = 200_000_000;
 
 /// Maximum number of frames recorded for one buffered segment.
-const FRAMES: usize = 64;
+const MAX_SEGMENT_FRAMES: usize = 64;
 
 /// Bookkeeping bytes counted per buffered segment.
 const SEGMENT_OVERHEAD_BYTES: usize = 128;
@@ -71,7 +71,7 @@ impl OutOfOrderSegment {
         SEGMENT_OVERHEAD_BYTES + self.bytes.len()
     }
 
-    fn piece(&self) -> StreamBytes<'_> {
+    fn to_stream_bytes(&self) -> StreamBytes<'_> {
         StreamBytes {
             at: self.at,
             data: PacketPayload { bytes: &self.bytes, length: self.length },
@@ -120,12 +120,12 @@ impl PreviousIncarnation {
         now: Timestamp,
     ) -> bool {
         let Some(former) = self.directions.get(at).copied().flatten() else { return false };
-        if self.ended_at.apart(now) >= MAX_SEGMENT_LIFETIME_NS {
+        if self.ended_at.abs_diff_ns(now) >= MAX_SEGMENT_LIFETIME_NS {
             return false;
         }
         if segment.flags.syn() {
             let is_of_former = former.syn == Some(segment.sequence);
-            return is_of_former && half.first != Some(segment.sequence.add(1));
+            return is_of_former && half.first_sequence != Some(segment.sequence.add(1));
         }
         let end = segment.sequence.add(segment.payload.length as u32);
         former.from.distance(segment.sequence) >= 0
@@ -138,11 +138,11 @@ impl PreviousIncarnation {
 #[derive(Debug, Default)]
 pub(in crate::flow) struct TcpStreamDirection {
     /// Position of the next expected byte; `None` before the first segment.
-    next: Option<Position>,
+    next_position: Option<Position>,
     /// Position of the first captured byte.
     from: Position,
     /// Sequence number of the first byte, from the SYN.
-    first: Option<TcpSequence>,
+    first_sequence: Option<TcpSequence>,
     /// Time of the first SYN.
     syn_time: Timestamp,
     /// Position up to which the receiver has acknowledged.
@@ -164,7 +164,7 @@ pub(in crate::flow) struct TcpStreamDirection {
     other_reached: Position,
     /// Sorted, without overlap, all at or after `next`.
     out_of_order: VecDeque<OutOfOrderSegment>,
-    held_bytes: usize,
+    buffered_bytes: usize,
     /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
     /// End and key of each delivered message that was not acknowledged.
@@ -177,7 +177,7 @@ const MAX_UNACKNOWLEDGED_MESSAGES: usize = 1024;
 impl TcpStreamDirection {
     /// Extends a sequence number relative to the expected one.
     fn position_of(&self, sequence: TcpSequence) -> Position {
-        match self.next {
+        match self.next_position {
             // Leaves positions below for segments older than the first one seen.
             None => (1 << 32) + Position::from(sequence.0),
             Some(next) => {
@@ -189,7 +189,7 @@ impl TcpStreamDirection {
 
     /// Returns `true` if a SYN with this number begins another stream.
     pub(in crate::flow) fn starts_other_stream(&self, syn: TcpSequence) -> bool {
-        match (self.first, self.next) {
+        match (self.first_sequence, self.next_position) {
             (Some(first), _) => first != syn.add(1),
             // The SYN may have been captured late.
             (None, Some(_)) => self.position_of(syn.add(1)) != self.from,
@@ -198,49 +198,49 @@ impl TcpStreamDirection {
     }
 
     /// Returns `true` if a SYN with this number is a copy of the first SYN.
-    pub(in crate::flow) fn is_copy(&self, syn: TcpSequence, now: Timestamp) -> bool {
-        self.first == Some(syn.add(1)) && self.syn_time.apart(now) < MAX_SEGMENT_LIFETIME_NS
+    pub(in crate::flow) fn is_syn_copy(&self, syn: TcpSequence, now: Timestamp) -> bool {
+        self.first_sequence == Some(syn.add(1)) && self.syn_time.abs_diff_ns(now) < MAX_SEGMENT_LIFETIME_NS
     }
 
     /// Returns `true` if bytes of it were captured.
     pub(in crate::flow) fn has_bytes(&self) -> bool {
-        self.next.is_some_and(|next| next > self.from)
+        self.next_position.is_some_and(|next| next > self.from)
     }
 
     /// Returns `true` if its SYN was captured.
     pub(in crate::flow) fn has_begun(&self) -> bool {
-        self.first.is_some()
+        self.first_sequence.is_some()
     }
 
     /// Returns `true` if a segment with this number can be one of this stream.
     pub(in crate::flow) fn is_near(&self, sequence: TcpSequence) -> bool {
-        self.next.is_none_or(|next| self.position_of(sequence).abs_diff(next) < MAX_DISTANCE)
+        self.next_position.is_none_or(|next| self.position_of(sequence).abs_diff(next) < MAX_DISTANCE)
     }
 
     /// Handles a SYN: the next number is that of the first byte.
-    pub(in crate::flow) fn begin(&mut self, syn: TcpSequence, now: Timestamp) {
-        if self.first.is_none() {
-            (self.first, self.syn_time) = (Some(syn.add(1)), now);
+    pub(in crate::flow) fn record_syn(&mut self, syn: TcpSequence, now: Timestamp) {
+        if self.first_sequence.is_none() {
+            (self.first_sequence, self.syn_time) = (Some(syn.add(1)), now);
         }
-        self.start(self.position_of(syn.add(1)));
+        self.start_at(self.position_of(syn.add(1)));
     }
 
     /// Returns the position of the next expected byte, which is `at` if none was captured.
-    fn start(&mut self, at: Position) -> Position {
-        if self.next.is_none() {
+    fn start_at(&mut self, at: Position) -> Position {
+        if self.next_position.is_none() {
             self.from = at;
         }
-        *self.next.get_or_insert(at)
+        *self.next_position.get_or_insert(at)
     }
 
     /// Handles a FIN after the last byte.
-    pub(in crate::flow) fn finish_at(&mut self, sequence: TcpSequence) {
+    pub(in crate::flow) fn record_fin(&mut self, sequence: TcpSequence) {
         self.end = Some(self.position_of(sequence));
     }
 
     /// Returns the memory of the buffered segments in bytes.
-    pub(in crate::flow) fn held_bytes(&self) -> usize {
-        self.held_bytes
+    pub(in crate::flow) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
     }
 
     /// Returns the number of retransmitted segments that differ from the first copy since the last call.
@@ -252,15 +252,15 @@ impl TcpStreamDirection {
     /// soon.
     fn has_reached(&self, sequence: TcpSequence) -> bool {
         let at = self.position_of(sequence);
-        self.next.is_some_and(|next| at + 1 >= self.from && at < next + MAX_BYTES_AHEAD)
+        self.next_position.is_some_and(|next| at + 1 >= self.from && at < next + MAX_BYTES_AHEAD)
     }
 
     /// Returns the range of its segments, from the SYN to the number after the FIN.
     fn to_previous(&self) -> Option<PreviousDirection> {
-        let last = self.next?.max(self.end.unwrap_or(0)) + 1;
+        let last = self.next_position?.max(self.end.unwrap_or(0)) + 1;
         let from = self.from.saturating_sub(1).max(last.saturating_sub(MAX_PREVIOUS_BYTES));
         Some(PreviousDirection {
-            syn: self.first.map(|first| first.add(u32::MAX)),
+            syn: self.first_sequence.map(|first| first.add(u32::MAX)),
             from: TcpSequence(from as u32),
             last: TcpSequence(last as u32),
         })
@@ -268,7 +268,8 @@ impl TcpStreamDirection {
 
     /// Returns `true` if these bytes are the next, and none are buffered.
     pub(in crate::flow) fn is_next(&self, sequence: TcpSequence) -> bool {
-        self.out_of_order.is_empty() && self.next.is_none_or(|next| next == self.position_of(sequence))
+        self.out_of_order.is_empty()
+            && self.next_position.is_none_or(|next| next == self.position_of(sequence))
     }
 
     /// Returns `true` if this number acknowledges more than all before.
@@ -284,13 +285,13 @@ impl TcpStreamDirection {
         sight: PacketMeta<'_>,
     ) {
         let at = self.position_of(sequence);
-        let next = self.start(at);
+        let next = self.start_at(at);
         self.buffer_new_part(StreamBytes { at, data, meta: sight }.after(next.saturating_sub(at) as u32), 0);
     }
 
     /// Iterates over the contiguous captured bytes at the start.
     pub(in crate::flow) fn first_bytes(&self) -> impl Iterator<Item = u8> + '_ {
-        let mut follows = self.next;
+        let mut follows = self.next_position;
         let unbroken = move |held: &&OutOfOrderSegment| {
             let is_next = Some(held.at) == follows;
             follows = (held.bytes.len() == held.length as usize).then(|| held.end());
@@ -301,7 +302,7 @@ impl TcpStreamDirection {
 
     /// Iterates over the bytes of the buffered segments.
     pub(in crate::flow) fn buffered_payloads(&self) -> impl Iterator<Item = PacketPayload<'_>> {
-        self.out_of_order.iter().map(|held| held.piece().data)
+        self.out_of_order.iter().map(|held| held.to_stream_bytes().data)
     }
 
     /// Iterates over the frames of the buffered segments.
@@ -316,12 +317,12 @@ impl TcpStreamDirection {
 
     /// Drops the buffered segments and their positions.
     pub(in crate::flow) fn reset(&mut self) {
-        *self = Self { first: self.first, syn_time: self.syn_time, ..Self::default() };
+        *self = Self { first_sequence: self.first_sequence, syn_time: self.syn_time, ..Self::default() };
     }
 
     /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
-        let Some(next) = self.next else { return 0 };
+        let Some(next) = self.next_position else { return 0 };
         let position = self.position_of(acknowledgment);
         // A FIN uses a number too.
         let position = self.end.map_or(position, |end| end.min(position));
@@ -330,7 +331,7 @@ impl TcpStreamDirection {
 
     /// Returns the position up to which its bytes were delivered; `None` before the first segment.
     pub(in crate::flow) fn delivered_position(&self) -> Option<Position> {
-        self.next
+        self.next_position
     }
 
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
@@ -338,11 +339,11 @@ impl TcpStreamDirection {
         self.other_reached = reached.unwrap_or(Position::MAX);
         self.out_of_order
             .front()
-            .is_some_and(|held| Some(held.at) == self.next && held.received <= self.other_reached)
+            .is_some_and(|held| Some(held.at) == self.next_position && held.received <= self.other_reached)
     }
 
     /// Processes a segment with bytes whose sender had received the other direction up to `received`.
-    pub(in crate::flow) fn take(
+    pub(in crate::flow) fn process_segment(
         &mut self,
         sequence: TcpSequence,
         data: PacketPayload<'_>,
@@ -354,7 +355,7 @@ impl TcpStreamDirection {
             return;
         }
         let at = self.position_of(sequence);
-        let next = self.start(at);
+        let next = self.start_at(at);
         let piece = StreamBytes { at, data, meta: sight };
         let end = piece.range().end;
         if end > next {
@@ -379,17 +380,17 @@ impl TcpStreamDirection {
             .filter(|held| self.is_gap_requested && held.at > next)
             .map(|held| held.time);
         if new.at == next && is_due && self.out_of_order.front().is_none_or(|held| held.at >= end) {
-            self.next = Some(end);
+            self.next_position = Some(end);
             let stall = since.map(|since| Stall { since, until: sight.time });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
             let came = PacketMeta { anomaly: stall.map(|_| &remark).or(sight.anomaly), ..sight };
-            reader.piece(StreamBytes { meta: came, ..new });
+            reader.read_bytes(StreamBytes { meta: came, ..new });
         } else {
             self.buffer_new_part(new, received);
         }
         self.deliver_contiguous(since.map(|_| sight.time), reader);
         if self.ahead_since.is_some() {
-            self.ahead_since = (self.next < Some(self.acknowledged)).then_some(sight.time);
+            self.ahead_since = (self.next_position < Some(self.acknowledged)).then_some(sight.time);
         }
     }
 
@@ -427,7 +428,7 @@ impl TcpStreamDirection {
             time: piece.meta.time,
             received,
         };
-        self.held_bytes += held.counted_bytes();
+        self.buffered_bytes += held.counted_bytes();
         self.out_of_order.insert(at, held);
     }
 
@@ -441,10 +442,10 @@ impl TcpStreamDirection {
             self.contradictions += 1;
         } else if into <= held.bytes.len() && into + piece.data.bytes.len() > held.bytes.len() {
             let more = piece.data.bytes.get(held.bytes.len() - into..).unwrap_or_default();
-            self.held_bytes += more.len();
+            self.buffered_bytes += more.len();
             held.bytes.extend_from_slice(more);
         }
-        if held.frames.len() < FRAMES {
+        if held.frames.len() < MAX_SEGMENT_FRAMES {
             held.frames.extend_from_slice(piece.meta.frames);
         }
     }
@@ -459,7 +460,7 @@ impl TcpStreamDirection {
         let time = piece.meta.time;
         // An acknowledgement may be late; a sender in doubt retransmits early (RFC 8985 section 7.1).
         let is_overdue =
-            time.apart(self.last) >= MAX_ACK_DELAY_NS || self.last_request_time >= Some(self.last);
+            time.abs_diff_ns(self.last) >= MAX_ACK_DELAY_NS || self.last_request_time >= Some(self.last);
         let is_needed = self.acknowledged > 0 && piece.range().end > self.acknowledged && is_overdue;
         let remark = match is_needed {
             // The first copy determines the start.
@@ -480,17 +481,17 @@ impl TcpStreamDirection {
     /// known.
     fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl StreamReader) {
         while let Some(held) = self.out_of_order.front()
-            && Some(held.at) == self.next
+            && Some(held.at) == self.next_position
             && held.received <= self.other_reached
             && let Some(held) = self.out_of_order.pop_front()
         {
-            self.held_bytes -= held.counted_bytes();
-            self.next = Some(held.end());
-            let piece = held.piece();
+            self.buffered_bytes -= held.counted_bytes();
+            self.next_position = Some(held.end());
+            let piece = held.to_stream_bytes();
             let stall = until.map(|until| Stall { since: held.time, until });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
             let sight = PacketMeta { anomaly: stall.map(|_| &remark), ..piece.meta };
-            reader.piece(StreamBytes { meta: sight, ..piece });
+            reader.read_bytes(StreamBytes { meta: sight, ..piece });
         }
         self.is_gap_requested &= !self.out_of_order.is_empty();
     }
@@ -504,7 +505,7 @@ impl TcpStreamDirection {
         carries_bytes: bool,
         now: Timestamp,
     ) {
-        let Some(next) = self.next else { return };
+        let Some(next) = self.next_position else { return };
         let position = self.position_of(sequence);
         if position == next && self.out_of_order.front().is_some_and(|held| held.at > next) {
             self.is_gap_requested = true;
@@ -523,7 +524,7 @@ impl TcpStreamDirection {
 
     /// Records that a message ends with the last delivered byte. Returns `true` if it is already acknowledged.
     pub(in crate::flow) fn record_message_end(&mut self, key: TransactionKey, which: RpcMessageKind) -> bool {
-        let Some(next) = self.next.filter(|next| *next > self.acknowledged) else { return true };
+        let Some(next) = self.next_position.filter(|next| *next > self.acknowledged) else { return true };
         if self.unacknowledged_messages.len() >= MAX_UNACKNOWLEDGED_MESSAGES {
             self.unacknowledged_messages.pop_front();
         }
@@ -539,7 +540,7 @@ impl TcpStreamDirection {
 
     /// Returns the gap before the buffered or acknowledged bytes.
     fn gap(&self) -> Option<Range<Position>> {
-        let next = self.next?;
+        let next = self.next_position?;
         // A FIN uses a number too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
         match self.out_of_order.front() {
@@ -575,12 +576,16 @@ impl TcpStreamDirection {
         while from < hole.end {
             let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);
             let sight = PacketMeta::new(&[], now);
-            self.next = Some(from + u64::from(length));
-            reader.piece(StreamBytes { at: from, data: PacketPayload { bytes: &[], length }, meta: sight });
+            self.next_position = Some(from + u64::from(length));
+            reader.read_bytes(StreamBytes {
+                at: from,
+                data: PacketPayload { bytes: &[], length },
+                meta: sight,
+            });
             from += u64::from(length);
         }
         self.deliver_contiguous(None, reader);
-        self.ahead_since = self.ahead_since.filter(|_| self.next < Some(self.acknowledged));
+        self.ahead_since = self.ahead_since.filter(|_| self.next_position < Some(self.acknowledged));
     }
 
     /// Ends the direction: delivers everything buffered, with its gaps.

@@ -60,7 +60,7 @@ impl<'a> StreamBytes<'a> {
 /// Reader of the bytes of one direction.
 pub(super) trait StreamReader {
     /// Handles the next bytes.
-    fn piece(&mut self, piece: StreamBytes<'_>);
+    fn read_bytes(&mut self, piece: StreamBytes<'_>);
 
     /// Handles a retransmission of bytes that were read before. The first copy counts; this one is only
     /// compared.

@@ -16,7 +16,7 @@ pub(in crate::flow) enum Protocol {
     /// Unknown: its start was captured, but too little of it.
     Opening,
     /// Unknown: its start was not captured, and each segment may reveal it.
-    Middle {
+    MidStream {
         /// Bytes searched completely; of later segments only the first bytes are examined.
         looked_at: u32,
     },
@@ -37,16 +37,16 @@ impl Protocol {
         match self {
             Self::Records(records) => records.iter().map(RecordReader::memory_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.memory_bytes(),
-            Self::Opening | Self::Middle { .. } | Self::Tls | Self::Other => 0,
+            Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }
     }
 
     /// Returns the number of bytes of incomplete messages.
-    pub(in crate::flow) fn held_bytes(&self) -> usize {
+    pub(in crate::flow) fn buffered_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(RecordReader::held_bytes).sum(),
-            Self::Mpa(iwarp) => iwarp.held_bytes(),
-            Self::Opening | Self::Middle { .. } | Self::Tls | Self::Other => 0,
+            Self::Records(records) => records.iter().map(RecordReader::buffered_bytes).sum(),
+            Self::Mpa(iwarp) => iwarp.buffered_bytes(),
+            Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }
     }
 }
@@ -90,11 +90,11 @@ pub(in crate::flow) fn unknown_stream_reason(is_cut: bool) -> UndecodedReason {
 
 /// Returns `true` if a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
 pub(in crate::flow) fn begins_mpa(bytes: &[u8]) -> bool {
-    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| StartupFrameKind::of(key).is_some())
+    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| StartupFrameKind::from_key(key).is_some())
 }
 
 /// Detects the protocol by the first bytes of a direction.
-pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> ProtocolDetection {
+pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> ProtocolDetection {
     let begins = |what: &[u8]| bytes.iter().zip(what).all(|(byte, expected)| byte == expected);
     if begins_mpa(bytes) {
         return ProtocolDetection::Mpa;
@@ -117,7 +117,7 @@ pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> ProtocolDe
 
 /// Detects the protocol of a stream by a segment, if its start was not captured. `everywhere`: search the
 /// whole segment, not only its first bytes.
-pub(in crate::flow) fn segment(
+pub(in crate::flow) fn detect_by_segment(
     data: PacketPayload<'_>,
     ports: [Port; 2],
     everywhere: bool,

@@ -42,7 +42,7 @@ pub(in crate::flow) struct TcpConversation {
     /// Bytes buffered, as counted last.
     pub(in crate::flow) counted_buffered_bytes: usize,
     /// Memory without buffered bytes, as counted last.
-    weight: u32,
+    counted_memory_bytes: u32,
     /// Deadline of its first gap, as entered in the deadline queue.
     deadline: Option<Timestamp>,
     /// Number of the stream in the capture, from 0.
@@ -71,7 +71,7 @@ impl TcpConversation {
             sequence_bases: [None; 2],
             a: TcpStreamDirection::default(),
             b: TcpStreamDirection::default(),
-            protocol: Protocol::Middle { looked_at: 0 },
+            protocol: Protocol::MidStream { looked_at: 0 },
             opened_by: None,
             connection: None,
             last_frame: FrameNumber::default(),
@@ -81,7 +81,7 @@ impl TcpConversation {
             previous: None,
             stray_sequence: None,
             counted_buffered_bytes: 0,
-            weight: 0,
+            counted_memory_bytes: 0,
             deadline: None,
         }
     }
@@ -161,7 +161,7 @@ impl TcpConversation {
                 let mut records = Box::<[RecordReader; 2]>::default();
                 for (records, half) in records.iter_mut().zip([&self.a, &self.b]) {
                     if begins && half.has_begun() {
-                        records.begin();
+                        records.expect_record();
                     }
                 }
                 Protocol::Records(records)
@@ -181,14 +181,14 @@ impl TcpConversation {
             .a
             .buffered_payloads()
             .chain(self.b.buffered_payloads())
-            .map(|data| protocol::segment(data, ports, true));
+            .map(|data| protocol::detect_by_segment(data, ports, true));
         let verdict = { verdicts }.find(|verdict| *verdict != ProtocolDetection::Undecided);
         match verdict {
             Some(verdict) => {
                 self.set_protocol(verdict);
                 Vec::new()
             }
-            None => self.drop_buffered(Protocol::Middle { looked_at: 1 }),
+            None => self.drop_buffered(Protocol::MidStream { looked_at: 1 }),
         }
     }
 
@@ -228,8 +228,8 @@ impl TcpConversation {
     }
 
     /// Returns the number of buffered bytes.
-    pub(in crate::flow) fn held_bytes(&self) -> usize {
-        self.a.held_bytes() + self.b.held_bytes() + self.protocol.held_bytes()
+    pub(in crate::flow) fn buffered_bytes(&self) -> usize {
+        self.a.buffered_bytes() + self.b.buffered_bytes() + self.protocol.buffered_bytes()
     }
 
     /// Returns the memory in bytes, without buffered bytes.
@@ -240,7 +240,7 @@ impl TcpConversation {
     /// Returns `true` if its eviction loses nothing.
     pub(in crate::flow) fn is_evictable(&self) -> bool {
         self.is_ending
-            || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
+            || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::MidStream { .. })
     }
 }
 
@@ -258,8 +258,8 @@ pub(in crate::flow) struct TcpConversationTable {
     /// Deadlines of the gaps of streams, sorted.
     deadlines: BTreeSet<(Timestamp, usize)>,
     /// Memory in bytes of all streams, without buffered bytes.
-    weight: usize,
-    bound: usize,
+    counted_memory_bytes: usize,
+    max_streams: usize,
 }
 
 impl TcpConversationTable {
@@ -270,8 +270,8 @@ impl TcpConversationTable {
             last: None,
             count: 0,
             deadlines: BTreeSet::new(),
-            weight: 0,
-            bound: bound.max(1),
+            counted_memory_bytes: 0,
+            max_streams: bound.max(1),
         }
     }
 
@@ -280,7 +280,7 @@ impl TcpConversationTable {
         let at = match self.last {
             Some((last, at)) if last == ports => at,
             _ => {
-                let Self { slots, by_ports, count, bound, .. } = self;
+                let Self { slots, by_ports, count, max_streams: bound, .. } = self;
                 *by_ports.entry(ports.in_canonical_order().0).or_insert_with(|| {
                     *count += 1;
                     slab_limit::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
@@ -310,7 +310,7 @@ impl TcpConversationTable {
     #[cfg(test)]
     pub(in crate::flow) fn size(&self) -> (usize, usize) {
         let marks = self.by_ports.len().max(self.deadlines.len());
-        (self.slots.len().max(marks), self.slots.iter().map(|(_, stream)| stream.held_bytes()).sum())
+        (self.slots.len().max(marks), self.slots.iter().map(|(_, stream)| stream.buffered_bytes()).sum())
     }
 
     /// Replaces a stream by its next incarnation between the same ports.
@@ -321,9 +321,12 @@ impl TcpConversationTable {
             }
             let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
             let former = PreviousIncarnation::new(halves, now);
-            let weight = stream.weight;
-            *stream =
-                TcpConversation { previous: Some(former), weight, ..TcpConversation::new(ports, self.count) };
+            let weight = stream.counted_memory_bytes;
+            *stream = TcpConversation {
+                previous: Some(former),
+                counted_memory_bytes: weight,
+                ..TcpConversation::new(ports, self.count)
+            };
             self.count += 1;
         }
     }
@@ -332,7 +335,7 @@ impl TcpConversationTable {
     pub(in crate::flow) fn remove(&mut self, at: usize) {
         self.last = None;
         if let Some(stream) = self.slots.try_remove(at) {
-            self.weight -= stream.weight as usize;
+            self.counted_memory_bytes -= stream.counted_memory_bytes as usize;
             self.by_ports.remove(&stream.ports.in_canonical_order().0);
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
@@ -365,13 +368,14 @@ impl TcpConversationTable {
     pub(in crate::flow) fn update_memory(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let now = u32::try_from(stream.memory_bytes()).unwrap_or(u32::MAX);
-        let before = std::mem::replace(&mut stream.weight, now);
-        self.weight = (self.weight + now as usize).saturating_sub(before as usize);
+        let before = std::mem::replace(&mut stream.counted_memory_bytes, now);
+        self.counted_memory_bytes =
+            (self.counted_memory_bytes + now as usize).saturating_sub(before as usize);
     }
 
     /// Returns the memory in bytes of all streams, without buffered bytes.
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
-        self.weight
+        self.counted_memory_bytes
     }
 
     /// Returns the number of streams.
@@ -380,7 +384,7 @@ impl TcpConversationTable {
     }
 
     pub(in crate::flow) fn exceeds_limit(&self) -> bool {
-        self.slots.len() > self.bound
+        self.slots.len() > self.max_streams
     }
 
     /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.

@@ -54,13 +54,13 @@ const LIMITS: FlowLimits = FlowLimits {
         fragments: 10,
         max_age_ns: 1_000_000_000,
     },
-    early_bytes: 64 << 10,
+    reorder_bytes: 64 << 10,
     chunk_content_bytes: 10_000,
     record_frame_events: false,
     report_closed_connections: false,
     emit_on_acknowledgment: false,
     dialect: None,
-    keep_data: true,
+    keep_file_data: true,
     check_icrc: false,
 };
 
@@ -220,7 +220,7 @@ fn the_bytes_of_chunks_are_kept_within_their_bound() {
     assert_eq!(given_up(&outcome.flow), [(EvictedState::KeptChunk, 1)]);
     // The bytes moved; only their content is unknown.
     assert!(outcome.lines()[0].contains(" 7 READ - call 1 "), "{:?}", outcome.lines());
-    assert_eq!(outcome.transactions[0].missing(), []);
+    assert_eq!(outcome.transactions[0].missing_parts(), []);
 
     // A few bytes far from the start use no more memory than they are.
     let outcome = long_reply(100, 0xfff0_0000);
@@ -244,7 +244,7 @@ fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
 
 /// Memory of the segments of the pending Calls, by their number alone.
 fn waiting_segment_bytes(flow: &Flow) -> usize {
-    let chunks = flow.pending().flat_map(|call| &call.transaction.write_chunks);
+    let chunks = flow.pending_calls().flat_map(|call| &call.transaction.write_chunks);
     chunks.map(|chunk| chunk.segments.len() * size_of::<ChunkSegment>()).sum()
 }
 
@@ -264,7 +264,7 @@ fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
         most_bytes = most_bytes.max(waiting_segment_bytes(&flow));
     }
     assert!((200_000..1 << 20).contains(&most_bytes), "{most_bytes} bytes");
-    let waiting = flow.pending().count();
+    let waiting = flow.pending_calls().count();
     assert_eq!(given_up(&flow), [(EvictedState::OpenTransaction, 1000 - waiting as u64)]);
 }
 
@@ -279,7 +279,7 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
     }
     // Bytes adjacent to a known range need no memory.
     frames.extend(link.write(Server, sink.from(8), &data(8)));
-    let outcome = run_within(FlowLimits { keep_data: false, ..limits }, &frames, |_| usize::MAX);
+    let outcome = run_within(FlowLimits { keep_file_data: false, ..limits }, &frames, |_| usize::MAX);
     let [(EvictedState::MovedRange, lost)] = given_up(&outcome.flow)[..] else {
         panic!("{:?}", outcome.lines())
     };

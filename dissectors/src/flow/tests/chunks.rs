@@ -307,8 +307,8 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
     let lists = |captured: usize| {
         let transaction = run_cut(&frames, 3, 54 + captured).transactions.swap_remove(0);
         let message = transaction.call.as_ref().unwrap();
-        assert_eq!(message.inline_length().is_none(), message.rpc_at.is_none());
-        assert_eq!(transaction.rpc_length(RpcMessageKind::Call).is_none(), message.rpc_at.is_none());
+        assert_eq!(message.inline_length().is_none(), message.rpc_offset.is_none());
+        assert_eq!(transaction.rpc_length(RpcMessageKind::Call).is_none(), message.rpc_offset.is_none());
         let chunk = |chunk: &Chunk| (chunk.segments.len(), chunk.is_cut);
         let chunks = |chunks: &[Chunk]| chunks.iter().map(chunk).collect::<Vec<_>>();
         let lists = (
@@ -316,7 +316,7 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
             chunks(&transaction.write_chunks),
             transaction.reply_chunk.as_ref().map(chunk),
         );
-        (lists, message.rpc_at)
+        (lists, message.rpc_offset)
     };
     // Fixed words 16, two Read segments of 24 and the end of their list, two Write chunks of 24 and the end, a
     // Reply chunk of 24.

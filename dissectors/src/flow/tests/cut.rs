@@ -93,5 +93,5 @@ fn private_data_that_was_cut_is_not_absent() {
     seen.dedup();
     // The fields before the private data of a REQ are longer than a REP with all of its private data.
     assert_eq!(seen, [("cut", "present"), ("present", "present")]);
-    assert_eq!(SidePrivateData::Cut.in_effect(), None);
+    assert_eq!(SidePrivateData::Cut.effective(), None);
 }

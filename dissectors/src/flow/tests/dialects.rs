@@ -162,7 +162,7 @@ fn a_part_of_a_continued_message_that_was_lost_is_missing_until_it_comes_again()
     for order in [&[0, 1, 2][..], &[1, 2, 0], &[2, 0, 1], &[0, 2, 1], &[2, 1, 0], &[0, 0, 1, 2]] {
         let outcome = whole(order);
         let write = &outcome.transactions[1];
-        assert_eq!((write.missing(), outcome.undecoded()), (vec![], vec![]), "{order:?}");
+        assert_eq!((write.missing_parts(), outcome.undecoded()), (vec![], vec![]), "{order:?}");
         let call = write.call.as_ref().unwrap();
         assert_eq!((call.inline_bytes(), call.sends), (&body[..], 3), "{order:?}");
         assert_eq!(call.frames.len(), order.len(), "{order:?}");

@@ -72,7 +72,7 @@ fn calls_replies_and_their_chunks_come_over_iwarp() {
         let outcome = expect_all(&frames, &WORK);
         let name = outcome.transactions[0].connection;
         assert_eq!((name.transport.to_string(), name.server.port), ("iwarp".into(), Some(20049)));
-        let counts = outcome.flow.mpa();
+        let counts = outcome.flow.mpa_counts();
         assert_eq!((counts.good > 0, counts.bad, counts.unknown), (wants_crc, 0, 0));
         assert_eq!(outcome.meanings[3], FrameKind::Management);
     }
@@ -118,7 +118,7 @@ fn rfc5044_section_6_data_with_a_bad_crc_is_missing() {
         &frames,
         &["#1 c1 > 7 READ NFS3_OK call 6 reply 8 w[1800/2000/4096@7-7] missing write:0:1800-1999", WORK[1]],
     );
-    assert_eq!((outcome.undecoded(), outcome.flow.mpa().bad), (vec![(UndecodedReason::BadCrc, 1)], 1));
+    assert_eq!((outcome.undecoded(), outcome.flow.mpa_counts().bad), (vec![(UndecodedReason::BadCrc, 1)], 1));
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn the_terms_of_both_sides_are_known() {
     let at = flow.connections.all_slots()[0];
     let terms = flow.connections.get(at).unwrap().parameters.unwrap();
     assert_eq!(terms.service, ConnectedService::Port(crate::address::Port(20049)));
-    assert_eq!(terms.client.present().unwrap().receive_threshold(), 4096);
-    assert_eq!(terms.server.present().unwrap().receive_threshold(), 4096);
+    assert_eq!(terms.client.present().unwrap().receive_threshold_bytes(), 4096);
+    assert_eq!(terms.server.present().unwrap().receive_threshold_bytes(), 4096);
 }
 
 proptest::proptest! {
@@ -208,7 +208,7 @@ fn neighbours_that_were_captured_in_the_wrong_order_change_nothing() {
             frames.swap(swapped, swapped + 1);
             let outcome = run(&frames);
             let are_complete =
-                outcome.transactions.iter().all(|transaction| transaction.missing().is_empty());
+                outcome.transactions.iter().all(|transaction| transaction.missing_parts().is_empty());
             assert!(are_complete, "{swapped}: {:?} {:?}", outcome.lines(), outcome.undecoded());
             assert_eq!(outcome.transactions.len(), 2);
         }
@@ -234,7 +234,7 @@ fn another_protocol_on_another_port_is_none() {
     stream.ports[1] = 8080;
     let frames: Vec<_> = (0..20).map(|seed| stream.send(Server, &payload(1400, seed))).collect();
     let outcome = expect_all(&frames, &[]);
-    assert_eq!(outcome.flow.mpa(), MpaCounts::default());
+    assert_eq!(outcome.flow.mpa_counts(), MpaCounts::default());
 }
 
 #[test]

@@ -377,7 +377,7 @@ fn frames_that_were_captured_twice_are_no_copies() {
         feed_as_it_is(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
     }
     flow.finish();
-    assert_eq!(flow.stats().captured_twice(), frames.len() as u64);
+    assert_eq!(flow.stats().duplicate_frames(), frames.len() as u64);
     let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
     assert_eq!(transactions.len(), 2);
     for t in &transactions {
@@ -385,7 +385,7 @@ fn frames_that_were_captured_twice_are_no_copies() {
             let message = t.message(which).unwrap();
             assert_eq!((message.copies, message.retransmissions), (1, 0));
         }
-        assert_eq!((t.phases().unwrap().recovery_ns, t.missing()), (0, vec![]));
+        assert_eq!((t.phases().unwrap().recovery_ns, t.missing_parts()), (0, vec![]));
     }
 }
 

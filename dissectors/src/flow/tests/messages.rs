@@ -128,7 +128,7 @@ fn messages_of_an_unknown_version_are_shown_as_what_they_are() {
     let proc = MessageType::Version1(RdmaProc::RDMA_MSG);
     assert_eq!((words.version, words.credits, words.message_type), (3, 16, proc));
     assert_eq!(t.reply.as_ref().unwrap().dialect(), None);
-    assert_eq!((t.rpc_length(RpcMessageKind::Call), t.missing()), (Some(0), vec![]));
+    assert_eq!((t.rpc_length(RpcMessageKind::Call), t.missing_parts()), (Some(0), vec![]));
 }
 
 /// RFC 8166 section 4.5.1.
@@ -327,7 +327,7 @@ fn sends_of_other_protocols_are_never_claimed() {
     let outcome = run(&frames);
     assert_eq!(outcome.transactions.len(), 12);
     for transaction in &outcome.transactions {
-        assert_eq!((transaction.connection.number, transaction.missing()), (1, vec![]));
+        assert_eq!((transaction.connection.number, transaction.missing_parts()), (1, vec![]));
     }
     let reasons: Vec<_> = outcome.undecoded().into_iter().map(|(reason, _)| reason).collect();
     assert_eq!(

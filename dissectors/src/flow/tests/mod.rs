@@ -74,7 +74,7 @@ fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> F
 
 /// Feeds a frame with its own identification.
 fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameKind {
-    flow.frame(&Frame {
+    flow.process_frame(&Frame {
         number: FrameNumber(number),
         time: Timestamp(time),
         link: crate::frame::LinkType::ETHERNET,
@@ -101,7 +101,7 @@ fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
     };
     let datagram = crate::net::decode(&frame, &mut NullObserver);
     if let (crate::net::DatagramPayload::Infiniband(packet), Some(Icrc::Bad { expected, .. })) =
-        (datagram.carried, datagram.icrc(&frame))
+        (datagram.payload, datagram.icrc(&frame))
     {
         let end = packet.at + packet.length;
         bytes[end - 4..end].copy_from_slice(&expected.to_be_bytes());
@@ -152,7 +152,7 @@ impl Outcome {
 fn expect(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
     let outcome = run(frames);
     assert_eq!(outcome.lines(), lines);
-    assert_eq!(outcome.flow.icrc().bad, 0);
+    assert_eq!(outcome.flow.icrc_counts().bad, 0);
     outcome
 }
 

@@ -15,7 +15,7 @@ fn fed(limits: FlowLimits, frames: &[Vec<u8>]) -> Flow {
 }
 
 fn phases(flow: &Flow) -> Vec<(u32, PendingPhase)> {
-    flow.pending().map(|call| (call.transaction.xid.0, call.phase())).collect()
+    flow.pending_calls().map(|call| (call.transaction.xid.0, call.phase())).collect()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_call_is_pending_from_its_last_frame_to_its_reply() {
     let flow = fed(FlowLimits::default(), &frames[..frames.len() - 1]);
     assert_eq!(phases(&flow), [(7, PendingPhase::Server), (8, PendingPhase::Server)]);
     let flow = fed(FlowLimits::default(), &frames);
-    let [call] = flow.pending().collect::<Vec<_>>()[..] else { panic!("{:?}", phases(&flow)) };
+    let [call] = flow.pending_calls().collect::<Vec<_>>()[..] else { panic!("{:?}", phases(&flow)) };
     assert_eq!((call.transaction.xid.0, call.copies), (8, 1));
     assert_eq!((call.since, call.first_frame), (Timestamp(first as i64 * 1000), FrameNumber(first)));
     let named = call.to_transaction();

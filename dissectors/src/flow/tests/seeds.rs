@@ -47,12 +47,12 @@ fn seed_003_3_4_segments_of_one_chunk_are_spliced_in_their_order() {
         frames.extend(link.read(Server, part, &bytes[range]));
     }
     frames.extend(link.send(Server, &write_reply(7, 1000)));
-    let limits = FlowLimits { keep_data: true, ..FlowLimits::default() };
+    let limits = FlowLimits { keep_file_data: true, ..FlowLimits::default() };
     let outcome = run_within(limits, &frames, |_| usize::MAX);
     let [transaction] = &outcome.transactions[..] else { panic!() };
     let content = transaction.read_chunks[0].content(|segment| segment.length.into()).unwrap();
     assert_eq!((&*content, transaction.read_chunks[0].position), (&bytes[..], Some(68)));
-    assert_eq!(transaction.missing(), []);
+    assert_eq!(transaction.missing_parts(), []);
 }
 
 /// 003 section 4.3, figures 7 and 10: the Call, the server's RDMA Reads or Writes, and then the Reply.
@@ -124,7 +124,7 @@ fn seed_000_3_segments_are_filled_in_order_and_lengths_come_back() {
     };
     let filled: Vec<_> = transaction.write_chunks[0].segments.iter().map(lengths).collect();
     assert_eq!(filled, [(512, Some(512), 512), (512, Some(88), 88), (512, Some(0), 0)]);
-    assert_eq!(transaction.missing(), []);
+    assert_eq!(transaction.missing_parts(), []);
 }
 
 /// 000 section 4, 002 section 2.4: a long Call is in a chunk, and one of its arguments may be in another.
@@ -147,7 +147,7 @@ fn seed_000_4_a_long_call_may_be_reduced_as_well() {
     let facts = transaction.with_messages(|reading| reading.summary());
     assert_eq!((facts.operation, facts.call_error), (Some(CallOperation::Named("WRITE")), None));
     assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(body.len() as u64 + 1000));
-    assert_eq!(transaction.missing(), []);
+    assert_eq!(transaction.missing_parts(), []);
 }
 
 /// 000 section 5.1, 002 section 4.4: Calls of both directions may share an XID; their content distinguishes
@@ -186,7 +186,7 @@ fn seed_000_5_1_a_long_callback_is_read_by_the_client() {
     let last = outcome.transactions.last().unwrap();
     let facts = last.with_messages(|reading| reading.summary());
     assert_eq!((last.direction, facts.program_name()), (CallDirection::Reverse, Some("NFS_CB")));
-    assert_eq!((last.missing(), last.read_chunks[0].moved_bytes()), (vec![], body.len() as u64));
+    assert_eq!((last.missing_parts(), last.read_chunks[0].moved_bytes()), (vec![], body.len() as u64));
 }
 
 /// 004 section 2.7: the sizes of a COMPOUND are those of its messages, however many operations it has.
@@ -206,5 +206,5 @@ fn seed_004_2_7_a_compound_of_many_operations_has_one_length() {
     // each.
     assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(40 + 12 + 4 * 40));
     assert_eq!(transaction.rpc_length(RpcMessageKind::Reply), Some(24 + 12 + 8 * 40));
-    assert_eq!(transaction.missing(), []);
+    assert_eq!(transaction.missing_parts(), []);
 }

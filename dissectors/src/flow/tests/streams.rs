@@ -397,7 +397,7 @@ fn a_snap_length_cuts_messages_and_not_their_places() {
     ]);
     let outcome = run_cut(&frames, 0, 54 + 44);
     assert_eq!(outcome.transactions.len(), 2);
-    let missing: Vec<_> = outcome.transactions.iter().map(|t| t.missing()[0].to_string()).collect();
+    let missing: Vec<_> = outcome.transactions.iter().map(|t| t.missing_parts()[0].to_string()).collect();
     assert!(missing[0].starts_with("call:40-"), "{missing:?}");
     assert!(missing[1].starts_with("call:40-"), "{missing:?}");
 }
@@ -525,7 +525,7 @@ proptest! {
         prop_assert_eq!(calls, [7, 8, 9, 10].map(|xid| (xid, getattr_call(xid).body)));
         prop_assert_eq!(outcome.undecoded(), []);
         for transaction in &outcome.transactions {
-            prop_assert!(transaction.missing().iter().all(|missing| *missing == MissingPart::Message(RpcMessageKind::Reply)));
+            prop_assert!(transaction.missing_parts().iter().all(|missing| *missing == MissingPart::Message(RpcMessageKind::Reply)));
         }
     }
 
@@ -556,7 +556,7 @@ proptest! {
         frames.remove(lost);
         let outcome = run(&frames);
         prop_assert_eq!(outcome.transactions.len(), 3, "{:?}", outcome.lines());
-        let is_whole = |t: &&Transaction| t.missing().is_empty();
+        let is_whole = |t: &&Transaction| t.missing_parts().is_empty();
         prop_assert!(outcome.transactions.iter().filter(is_whole).count() < 3);
     }
 }
@@ -582,5 +582,9 @@ fn duplicate_acknowledgements_with_other_options_are_not_captured_twice() {
     for (number, frame) in (1..).zip(frames.iter().chain(&others)) {
         feed_as_it_is(&mut flow, number, number as i64 * 1000, frame, usize::MAX);
     }
-    assert_eq!(flow.stats().captured_twice(), 1, "the second is a copy of the first, and the third is none");
+    assert_eq!(
+        flow.stats().duplicate_frames(),
+        1,
+        "the second is a copy of the first, and the third is none"
+    );
 }

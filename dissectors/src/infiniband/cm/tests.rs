@@ -31,7 +31,7 @@ fn packet(attribute: u16, message: &[u8]) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Option<CmMessage<'_>> {
     let part = CapturedSlice::new(bytes, 280, 42);
     let packet = InfinibandPacket::decode(part, RdmaEncapsulation::RoceV2, &mut NullObserver).unwrap();
-    CmMessage::decode(&Mad::of(&packet, &mut NullObserver)?, &mut NullObserver)
+    CmMessage::decode(&Mad::from_packet(&packet, &mut NullObserver)?, &mut NullObserver)
 }
 
 /// REQ of a Linux NFS client at 10.9.0.2 to port 20049 of 10.9.0.1.

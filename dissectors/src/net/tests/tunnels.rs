@@ -40,22 +40,22 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
     let whole = frame(link, bytes);
     let datagram = decode(&whole, &mut NullObserver);
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
-    assert_eq!(datagram.network, network);
+    assert_eq!(datagram.network_offset, network);
     let found = packet(datagram);
-    assert_eq!((found.wire, found.at, found.length), (RdmaEncapsulation::RoceV2, network + 28, 20));
+    assert_eq!((found.encapsulation, found.at, found.length), (RdmaEncapsulation::RoceV2, network + 28, 20));
     assert_eq!(found.bth.psn, Psn(0xc7_3bf3));
     assert_eq!(datagram.icrc(&whole), Some(Icrc::Good));
     Told::of(link, bytes);
     for captured in 0..bytes.len() {
         let cut = cut_frame(link, &bytes[..captured], bytes.len());
         let datagram = decode(&cut, &mut NullObserver);
-        if let DatagramPayload::Infiniband(packet) = datagram.carried {
+        if let DatagramPayload::Infiniband(packet) = datagram.payload {
             assert_eq!((packet.at, packet.length), (found.at, found.length));
-            assert_eq!(datagram.network, network);
+            assert_eq!(datagram.network_offset, network);
         } else {
-            let cut = matches!(datagram.carried, DatagramPayload::Other(UnreadFrameReason::Cut { .. }));
+            let cut = matches!(datagram.payload, DatagramPayload::Other(UnreadFrameReason::Cut { .. }));
             let in_bth = matches!(
-                datagram.carried,
+                datagram.payload,
                 DatagramPayload::Other(UnreadFrameReason::Infiniband(infiniband::PacketError {
                     kind: infiniband::PacketErrorKind::Cut,
                     ..
@@ -68,7 +68,7 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
 
 #[track_caller]
 fn malformed(link: LinkType, bytes: &[u8]) -> (HeaderDefect, usize) {
-    match read(link, bytes).carried {
+    match read(link, bytes).payload {
         DatagramPayload::Other(UnreadFrameReason::Malformed { what, at }) => (what, at),
         other => panic!("{other:?}"),
     }
@@ -184,7 +184,7 @@ fn vxlan_holds_ethernet_where_its_identifier_is_valid() {
     assert_eq!(told.find("vxlan.vni"), (32..35, "Unsigned(100)"));
     let mut invalid = bytes;
     invalid[28] = 0;
-    let DatagramPayload::Udp(datagram) = read(LinkType::RAW, &invalid).carried else { panic!() };
+    let DatagramPayload::Udp(datagram) = read(LinkType::RAW, &invalid).payload else { panic!() };
     assert_eq!(datagram.destination_port, Port(4789));
 }
 
@@ -205,7 +205,7 @@ fn ip_in_ip() {
     leads_to_the_acknowledgement(LinkType::RAW, &in_ipv6);
     let bytes = outer_ip(41, &ip6(17, &[]));
     let datagram = read(LinkType::RAW, &bytes);
-    assert_eq!((datagram.source, datagram.network), (address("fd09::1"), 20));
+    assert_eq!((datagram.source, datagram.network_offset), (address("fd09::1"), 20));
     assert_eq!(packet(datagram).at, 68);
 }
 
@@ -270,7 +270,7 @@ fn an_ethernet_pseudowire_with_and_without_control_word() {
 fn a_channel_beside_a_pseudowire_is_not_read() {
     let bytes = ethernet(0x8847, &[&LABELS[..], &[0x10, 0, 0x00, 0x21, 0x45, 0, 0, 0]].concat());
     assert_eq!(
-        read(LinkType::ETHERNET, &bytes).carried,
+        read(LinkType::ETHERNET, &bytes).payload,
         DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::MPLS))
     );
     assert_eq!(Told::of(LinkType::ETHERNET, &bytes).find("pwach.channel_type").1, "Unsigned(33)");
@@ -282,16 +282,16 @@ fn what_a_tunnel_holds_may_be_anything_that_is_read() {
     roce_v1.extend(&NATIVE[8..28]);
     let bytes = vxlan(&ethernet(0x8915, &roce_v1));
     let found = packet(read(LinkType::RAW, &bytes));
-    assert_eq!((found.wire, found.at), (RdmaEncapsulation::RoceV1, 20 + 8 + 8 + 14 + 40));
+    assert_eq!((found.encapsulation, found.at), (RdmaEncapsulation::RoceV1, 20 + 8 + 8 + 14 + 40));
     let mut fragment = ip().to_vec();
     fragment[6..8].copy_from_slice(&0x2000u16.to_be_bytes());
     let bytes = gre(&[0, 0, 8, 0], &fragment);
     let datagram = read(LinkType::RAW, &bytes);
-    assert!(matches!(datagram.carried, DatagramPayload::Fragment(_)));
+    assert!(matches!(datagram.payload, DatagramPayload::Fragment(_)));
     assert_eq!(datagram.source, address("10.9.0.1"));
     let arp = vxlan(&ethernet(0x0806, &[0; 28]));
     let datagram = read(LinkType::RAW, &arp);
-    assert_eq!(datagram.carried, DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::ARP)));
+    assert_eq!(datagram.payload, DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::ARP)));
     assert_eq!(datagram.source, Address::Unknown, "its addresses are those of Ethernet");
     let keepalive = gre(&[0, 0, 0, 0], &[]);
     assert_eq!(read(LinkType::RAW, &keepalive).source, address("192.0.2.1"));
@@ -327,7 +327,7 @@ fn a_tunnel_header_that_cannot_be_is_told() {
     // PPTP has its own GRE version. RFC 2637 section 4.1.
     let pptp = gre(&[0x30, 0x81, 0x88, 0x0b], &[0; 20]);
     assert_eq!(
-        read(LinkType::RAW, &pptp).carried,
+        read(LinkType::RAW, &pptp).payload,
         DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::PPP))
     );
 }

@@ -12,7 +12,9 @@ use crate::nfs::{ProcedureStatus, ResultStatus};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
 /// Decodes the status of results, which follows the cookie. XNFS section 10.
-fn after_cookie<S: ResultStatus>(mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
+fn read_status_after_cookie<S: ResultStatus>(
+    mut results: Cursor<'_>,
+) -> Result<Option<ProcedureStatus>, XdrError> {
     Netobj::decode(&mut results, S::FIELD, &mut NullObserver)?;
     ProcedureStatus::read::<S>(&mut results).map(Some)
 }

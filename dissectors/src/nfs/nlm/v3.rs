@@ -4,7 +4,7 @@ use crate::field::{Field, FieldKind};
 use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
 
-use super::after_cookie;
+use super::read_status_after_cookie;
 use super::types::{CallerName, Netobj, Notify, Shareargs};
 
 crate::xdr! { "nlm";
@@ -124,9 +124,9 @@ impl Procedure {
     pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::TEST | Self::LOCK | Self::CANCEL | Self::UNLOCK | Self::GRANTED => {
-                after_cookie::<NlmStats>(results)
+                read_status_after_cookie::<NlmStats>(results)
             }
-            Self::SHARE | Self::UNSHARE | Self::NM_LOCK => after_cookie::<NlmStats>(results),
+            Self::SHARE | Self::UNSHARE | Self::NM_LOCK => read_status_after_cookie::<NlmStats>(results),
             _ => Ok(None),
         }
     }

@@ -126,7 +126,7 @@ impl<T> Setting<T> {
 /// A type with an encoding for "unchanged" in sattr.
 pub trait Settable {
     /// Number of words that are -1 in this encoding.
-    const WORDS: usize = 1;
+    const UNCHANGED_WORDS: usize = 1;
 }
 
 impl Settable for u32 {}
@@ -135,7 +135,7 @@ impl Settable for Mode {}
 
 /// Both words are -1.
 impl Settable for Timeval {
-    const WORDS: usize = 2;
+    const UNCHANGED_WORDS: usize = 2;
 }
 
 impl<'a, T: Xdr<'a> + Settable> Xdr<'a> for Setting<T> {
@@ -151,21 +151,21 @@ impl<'a, T: Xdr<'a> + Settable> Xdr<'a> for Setting<T> {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (at, mut ahead) = (cursor.position(), *cursor);
-        for _ in 0..T::WORDS {
+        for _ in 0..T::UNCHANGED_WORDS {
             if ahead.word()? != u32::MAX {
                 return T::decode(cursor, field, observer).map(|value| Self(Some(value)));
             }
         }
         *cursor = ahead;
         // It is no value of the attribute, so no field reports it.
-        observer.notation(at..cursor.position());
+        observer.structural_bytes(at..cursor.position());
         Ok(Self(None))
     }
 
     fn encode(&self, encoder: &mut Encoder) {
         match &self.0 {
             Some(value) => value.encode(encoder),
-            None => (0..T::WORDS).for_each(|_| encoder.word(u32::MAX)),
+            None => (0..T::UNCHANGED_WORDS).for_each(|_| encoder.word(u32::MAX)),
         }
     }
 }

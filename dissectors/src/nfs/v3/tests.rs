@@ -409,7 +409,7 @@ fn rfc8267_section_4_the_data_of_write_is_found_in_the_read_chunk_of_its_positio
     let decoded = Args::decode(Procedure::WRITE, &mut cursor, &mut NullObserver).unwrap();
     let Args::WRITE(args) = &decoded else { panic!() };
     assert_eq!((args.count, args.data), (8192, Ddp::Chunk { length: 8192, bytes: None }));
-    assert_eq!((cursor.remaining(), cursor.unreduced()), (0, bytes.len() + 8192));
+    assert_eq!((cursor.remaining(), cursor.unreduced_position()), (0, bytes.len() + 8192));
     let expected = (bytes.clone(), vec![(position as usize, 8192)]);
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), expected);
 }
@@ -423,7 +423,7 @@ fn rfc8267_section_4_the_data_of_read_is_found_in_the_write_chunk() {
     let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
     let Results::READ(StatusUnion::Ok(ok)) = &decoded else { panic!() };
     assert_eq!((ok.eof, ok.data.length(), ok.data.bytes()), (false, 2001, Some(&data[..])));
-    assert_eq!((cursor.remaining(), cursor.unreduced()), (0, bytes.len() + 2004));
+    assert_eq!((cursor.remaining(), cursor.unreduced_position()), (0, bytes.len() + 2004));
     let expected = (bytes.clone(), vec![(bytes.len(), 2001)]);
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), expected);
 }

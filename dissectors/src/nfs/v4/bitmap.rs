@@ -143,7 +143,7 @@ impl<'a, N> Bitmap4<'a, N> {
 }
 
 /// Returns the minimum number of words that hold these bits.
-pub fn words_of(bits: impl IntoIterator<Item = u32>) -> Vec<u32> {
+pub fn words_for_bits(bits: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let mut words = Vec::new();
     for bit in bits {
         let word = (bit / 32) as usize;
@@ -182,11 +182,11 @@ impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
         let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut NullObserver)?;
-        if O::WATCHES {
+        if O::ENABLED {
             if words.is_empty() {
                 observer.value(field, at..at + 4, FieldValue::Flags(0, &[]));
             } else {
-                observer.notation(at..at + 4);
+                observer.structural_bytes(at..at + 4);
             }
             for (index, word) in words.iter().enumerate() {
                 let at = at + 4 + 4 * index;
@@ -215,7 +215,7 @@ mod tests {
             bitmap.contains(Attributes::MODE) && !bitmap.contains(Attributes::ACL) && !bitmap.contains(1000)
         );
         assert_eq!(format!("{bitmap:?}"), "{type, size, mode, sec_label}");
-        assert_eq!(words_of([1, 4, 33, 80]), [0x12, 2, 0x10000]);
+        assert_eq!(words_for_bits([1, 4, 33, 80]), [0x12, 2, 0x10000]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
-use super::bitmap::{BitNames, Bitmap4, words_of};
+use super::bitmap::{BitNames, Bitmap4, words_for_bits};
 use super::nested_observer::NestedObserver;
 
 /// An item announced by a bit.
@@ -160,8 +160,8 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItems<'a, T, N> {
             mask: self.mask,
             items: PhantomData,
             cursor: Cursor::new(self.values.0),
-            after: None,
-            stopped: false,
+            last_bit: None,
+            is_stopped: false,
         }
     }
 }
@@ -175,7 +175,7 @@ pub fn mask_and_values<'a, 'b, T: BitmapItem<'a> + 'b>(
         bits.push(item.number());
         item.encode(&mut encoder);
     }
-    (words_of(bits), encoder.finish().0)
+    (words_for_bits(bits), encoder.finish().0)
 }
 
 /// Iterator over the items of a [`BitmapItems`].
@@ -183,8 +183,8 @@ pub struct BitmapItemWalk<'a, T, N> {
     mask: Bitmap4<'a, N>,
     items: PhantomData<fn() -> T>,
     cursor: Cursor<'a>,
-    after: Option<u32>,
-    stopped: bool,
+    last_bit: Option<u32>,
+    is_stopped: bool,
 }
 
 impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
@@ -195,19 +195,19 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
 
     /// Decodes the next item and reports it to the observer.
     pub fn next_observed<O: Observer<'a>>(&mut self, observer: &mut O) -> Option<Result<T, XdrError>> {
-        if self.stopped {
+        if self.is_stopped {
             return None;
         }
-        let next = self.mask.iter().find(|bit| self.after.is_none_or(|after| *bit > after))?;
+        let next = self.mask.iter().find(|bit| self.last_bit.is_none_or(|after| *bit > after))?;
         let start = self.cursor;
         let mut inside = NestedObserver::new(observer, None);
         let item = T::decode(next, &mut self.cursor, &mut inside);
         if item.is_err() {
             inside.leave_all(self.cursor.position());
-            self.stopped = true;
+            self.is_stopped = true;
             self.cursor = start;
         }
-        self.after = Some(next);
+        self.last_bit = Some(next);
         Some(item)
     }
 }
@@ -249,7 +249,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
     const KIND: FieldKind = FieldKind::Group;
 
     fn describe(registry: &mut Registry) {
-        if registry.is_first::<Self>() {
+        if registry.mark_visited::<Self>() {
             registry.field(T::MASK);
             registry.field(T::VALUES);
             T::describe(registry);
@@ -262,7 +262,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        if O::WATCHES && !observer.wants(field, Self::describe) {
+        if O::ENABLED && !observer.is_interested_in(field, Self::describe) {
             return Self::decode(cursor, field, &mut NullObserver);
         }
         observer.enter(field, cursor.position());
@@ -270,21 +270,26 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
         let mut inner = *cursor;
         let values = Opaque::decode(cursor, T::VALUES, &mut NullObserver);
         let has = |number| mask.contains(number);
-        if O::WATCHES && (values.is_err() || observer.wants_items(T::VALUES, has)) {
+        if O::ENABLED && (values.is_err() || observer.is_interested_in_items(T::VALUES, has)) {
             // Decodes before a truncated opaque item is rejected, so that the items before the truncation are reported.
             let at = inner.position();
             let length = inner.word()?;
-            observer.notation(at..at + 4);
-            let within = inner.within(length as usize);
-            let mut walk: BitmapItemWalk<'a, T, N> =
-                BitmapItemWalk { mask, items: PhantomData, cursor: within, after: None, stopped: false };
+            observer.structural_bytes(at..at + 4);
+            let within = inner.limited_to(length as usize);
+            let mut walk: BitmapItemWalk<'a, T, N> = BitmapItemWalk {
+                mask,
+                items: PhantomData,
+                cursor: within,
+                last_bit: None,
+                is_stopped: false,
+            };
             while walk.next_observed(observer).is_some() {}
             let (at, rest) = (walk.cursor.position(), walk.rest());
             if !rest.is_empty() {
                 observer.value(T::VALUES, at..at + rest.len(), FieldValue::Bytes(rest));
             }
             if values.is_ok() && at + rest.len() < cursor.position() {
-                observer.notation(at + rest.len()..cursor.position());
+                observer.structural_bytes(at + rest.len()..cursor.position());
             }
             if values.is_err() {
                 // The captured items were reported.
@@ -299,7 +304,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
     /// Encodes the items one by one; undecodable bytes are copied verbatim.
     fn encode(&self, encoder: &mut Encoder) {
         self.mask.encode(encoder);
-        encoder.nested(|encoder| {
+        encoder.append_nested(|encoder| {
             let mut items = self.items();
             for item in items.by_ref().map_while(Result::ok) {
                 item.encode(encoder);

@@ -74,7 +74,7 @@ pub struct Compound<'a, H, B> {
     /// Members before the operations.
     pub head: H,
     count: u32,
-    place: OperationStorage<'a, B>,
+    storage: OperationStorage<'a, B>,
 }
 
 impl<H: Clone, B> Clone for Compound<'_, H, B> {
@@ -86,7 +86,7 @@ impl<H: Clone, B> Clone for Compound<'_, H, B> {
 impl<'a, H: fmt::Debug, B: OperationBody<'a> + fmt::Debug> fmt::Debug for Compound<'a, H, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let operations: CompoundOperations<'a, B> =
-            CompoundOperations { left: self.count, place: self.place, stopped: false };
+            CompoundOperations { remaining: self.count, storage: self.storage, is_stopped: false };
         f.debug_list().entry(&self.head).entries(operations).finish()
     }
 }
@@ -109,7 +109,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns a COMPOUND of these operations.
     pub fn new(head: H, operations: &'a [B]) -> Self {
         let count = u32::try_from(operations.len()).unwrap_or(u32::MAX);
-        Self { head, count, place: OperationStorage::Slice(operations) }
+        Self { head, count, storage: OperationStorage::Slice(operations) }
     }
 
     /// Decodes the head and reports it to the observer. Moves the cursor to the first operation.
@@ -120,7 +120,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         let mut inside = NestedObserver::new(observer, Some(&HEAD));
         let head = H::decode(cursor, &HEAD, &mut inside)?;
         let count = u32::decode(cursor, &COUNT, &mut inside)?;
-        Ok(Self { head, count, place: OperationStorage::Message(*cursor) })
+        Ok(Self { head, count, storage: OperationStorage::Message(*cursor) })
     }
 
     /// Returns the number of operations according to the message.
@@ -130,7 +130,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 
     /// Iterates over the operations.
     pub fn operations(&self) -> CompoundOperations<'a, B> {
-        CompoundOperations { left: self.count, place: self.place, stopped: false }
+        CompoundOperations { remaining: self.count, storage: self.storage, is_stopped: false }
     }
 
     /// Appends the encoding. Undecodable bytes are copied verbatim.
@@ -142,7 +142,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
             encoder.word(body.number().into());
             body.encode(encoder);
         }
-        if operations.left() > 0 {
+        if operations.remaining() > 0 {
             encoder.raw(operations.rest());
         }
     }
@@ -162,15 +162,15 @@ pub struct CompoundStop<N> {
 /// Iterator over the operations of a COMPOUND. An undecodable operation is an error and ends the iteration.
 #[derive(Clone, Debug)]
 pub struct CompoundOperations<'a, B> {
-    left: u32,
-    place: OperationStorage<'a, B>,
-    stopped: bool,
+    remaining: u32,
+    storage: OperationStorage<'a, B>,
+    is_stopped: bool,
 }
 
 impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
     /// Returns the number of operations not decoded yet.
-    pub fn left(&self) -> u32 {
-        self.left
+    pub fn remaining(&self) -> u32 {
+        self.remaining
     }
 
     /// Returns the captured bytes not decoded yet: from the undecodable operation, or after the COMPOUND at the end of
@@ -181,7 +181,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
 
     /// Returns the position of the iteration in the message, or `None` for a slice.
     pub fn cursor(&self) -> Option<Cursor<'a>> {
-        match self.place {
+        match self.storage {
             OperationStorage::Message(cursor) => Some(cursor),
             OperationStorage::Slice(_) => None,
         }
@@ -194,10 +194,10 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
         &mut self,
         observer: &mut O,
     ) -> Option<Result<B, CompoundStop<B::Number>>> {
-        if self.stopped || self.left == 0 {
+        if self.is_stopped || self.remaining == 0 {
             return None;
         }
-        let body = match &mut self.place {
+        let body = match &mut self.storage {
             OperationStorage::Slice(bodies) => {
                 let (first, rest) = bodies.split_first()?;
                 *bodies = rest;
@@ -205,7 +205,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
             }
             OperationStorage::Message(cursor) => {
                 let start = *cursor;
-                let body = step(cursor, observer);
+                let body = decode_operation(cursor, observer);
                 if body.is_err() {
                     *cursor = start;
                 }
@@ -213,8 +213,8 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
             }
         };
         match body {
-            Ok(_) => self.left -= 1,
-            Err(_) => self.stopped = true,
+            Ok(_) => self.remaining -= 1,
+            Err(_) => self.is_stopped = true,
         }
         Some(body)
     }
@@ -222,7 +222,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
 
 /// Decodes one operation and reports it to the observer. If it is undecodable, reports the remaining bytes.
 #[inline]
-fn step<'a, B: OperationBody<'a>, O: Observer<'a>>(
+fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
 ) -> Result<B, CompoundStop<B::Number>> {
@@ -230,7 +230,7 @@ fn step<'a, B: OperationBody<'a>, O: Observer<'a>>(
     let number = match cursor.word() {
         Ok(number) => B::Number::from(number),
         Err(error) => {
-            tell_rest(cursor, observer);
+            report_rest(cursor, observer);
             return Err(CompoundStop { operation: None, status: None, error });
         }
     };
@@ -243,13 +243,13 @@ fn step<'a, B: OperationBody<'a>, O: Observer<'a>>(
     let body = B::decode(number, cursor, &mut inside);
     if body.is_err() {
         inside.leave_all(cursor.position());
-        tell_rest(cursor, observer);
+        report_rest(cursor, observer);
     }
     observer.leave(cursor.position());
     body.map_err(|error| CompoundStop { operation: Some(number), status, error })
 }
 
-fn tell_rest<'a, O: Observer<'a>>(cursor: &Cursor<'a>, observer: &mut O) {
+fn report_rest<'a, O: Observer<'a>>(cursor: &Cursor<'a>, observer: &mut O) {
     let (at, rest) = (cursor.position(), cursor.rest());
     if !rest.is_empty() {
         observer.value(&REST, at..at + rest.len(), FieldValue::Bytes(rest));
@@ -279,7 +279,7 @@ pub struct CompoundMainOperation<N> {
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the operation that names the COMPOUND.
-    pub fn named(&self) -> CompoundMainOperation<B::Number> {
+    pub fn main_operation(&self) -> CompoundMainOperation<B::Number> {
         let mut named = CompoundMainOperation { operation: None, stop: None };
         let mut lowest = u8::MAX;
         let mut unknown = 0;
@@ -289,7 +289,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
                 Ok(body) => Some(body.number()),
                 Err(stop) => {
                     if stop.error.is_cut() {
-                        unknown = operations.left() - u32::from(stop.operation.is_some());
+                        unknown = operations.remaining() - u32::from(stop.operation.is_some());
                     }
                     named.stop = Some(stop.error);
                     stop.operation
@@ -303,7 +303,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         if unknown > 0 && lowest > LOWEST_CLASS {
             named.operation = None;
         }
-        named.stop = named.stop.or_else(|| operations.cursor()?.end().err());
+        named.stop = named.stop.or_else(|| operations.cursor()?.expect_end().err());
         named
     }
 }
@@ -319,7 +319,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 
     /// Returns the operation that names a Call whose operations may be truncated, with the help of the operation
     /// numbers in its Reply. `None` if an operation of a lower class may be in neither. RFC 8881 section 16.2.3.
-    pub fn named_with<R, C>(&self, reply: &Compound<'a, R, C>) -> Option<B::Number>
+    pub fn main_operation_with_reply<R, C>(&self, reply: &Compound<'a, R, C>) -> Option<B::Number>
     where
         R: Xdr<'a>,
         C: OperationBody<'a, Number = B::Number>,
@@ -336,9 +336,9 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 
 impl CompoundReply<'_> {
     /// Returns the operation that names the Call, if all its operations succeeded and therefore have results.
-    pub fn named_operation(&self) -> Option<Operation> {
+    pub fn main_operation_of_call(&self) -> Option<Operation> {
         let is_whole = self.head.status == Nfsstat4::NFS4_OK;
-        self.named().operation.filter(|_| is_whole)
+        self.main_operation().operation.filter(|_| is_whole)
     }
 }
 
@@ -415,7 +415,10 @@ mod tests {
         let Args::WRITE(write) = &operations[2] else { unreachable!() };
         assert_eq!((write.offset, write.stable), (0, StableHow4::FILE_SYNC4));
         assert_eq!(write.data, Ddp::Chunk { length: 65536, bytes: None });
-        assert_eq!(call.named(), CompoundMainOperation { operation: Some(Operation::WRITE), stop: None });
+        assert_eq!(
+            call.main_operation(),
+            CompoundMainOperation { operation: Some(Operation::WRITE), stop: None }
+        );
 
         let mut encoder = Encoder::new();
         call.encode(&mut encoder);
@@ -475,7 +478,7 @@ mod tests {
                 None => length.to_string(),
             });
         }
-        assert_eq!((operations.rest(), operations.left()), (&b""[..], 0));
+        assert_eq!((operations.rest(), operations.remaining()), (&b""[..], 0));
         let mut encoder = Encoder::new();
         reply.encode(&mut encoder);
         assert_eq!(encoder.bytes(), bytes);
@@ -529,7 +532,7 @@ mod tests {
         let bytes = bytes(RECALL_CALL);
         let call = CbCompoundCall::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
         assert_eq!(call.head.callback_ident, 0);
-        assert_eq!(call.named().operation, Some(CbOperation::CB_RECALL));
+        assert_eq!(call.main_operation().operation, Some(CbOperation::CB_RECALL));
         let mut operations = call.operations();
         assert!(operations.by_ref().all(|body| body.is_ok()));
         assert_eq!(operations.rest(), []);
@@ -562,7 +565,7 @@ mod tests {
         let stop = CompoundStop { operation: Some(Operation(76)), status: None, error };
         assert_eq!(operations.next(), Some(Err(stop)));
         assert_eq!(operations.next(), None);
-        assert_eq!((operations.left(), operations.rest()), (2, &bytes[16..]));
+        assert_eq!((operations.remaining(), operations.rest()), (2, &bytes[16..]));
 
         let mut seen = Seen::default();
         let mut operations = call.operations();
@@ -589,14 +592,14 @@ mod tests {
         CompoundCall::new(head, &operations).encode(&mut encoder);
         let call = CompoundCall::decode(&mut Cursor::new(encoder.bytes()), &mut NullObserver).unwrap();
         assert_eq!(call.operations().next(), Some(Ok(operations[0].clone())));
-        assert!(operations[0].number().since() > Some(call.head.minorversion));
+        assert!(operations[0].number().first_minor_version() > Some(call.head.minorversion));
     }
 
     #[test]
     fn a_compound_is_named_after_the_first_operation_of_the_lowest_class() {
         let named = |operations: &[Args<'_>]| {
             CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 1 }, operations)
-                .named()
+                .main_operation()
                 .operation
         };
         let stateid = Stateid4 { seqid: 0, other: [0; 12] };
@@ -629,7 +632,7 @@ mod tests {
             .encode(&mut encoder);
         let named = |captured: usize| {
             let mut cursor = Cursor::new(&encoder.bytes()[..captured]).with_length(encoder.bytes().len());
-            CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap().named().operation
+            CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap().main_operation().operation
         };
         // Tag, minor version and count are 12 bytes, PUTFH 12, the others 4.
         assert_eq!([12, 16, 24, 27, 28, 31].map(named), [None; 6]);
@@ -643,7 +646,7 @@ mod tests {
         .encode(&mut encoder);
         let mut cursor = Cursor::new(&encoder.bytes()[..20]).with_length(encoder.bytes().len());
         let call = CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap();
-        assert_eq!(call.named().operation, Some(Operation::GETFH));
+        assert_eq!(call.main_operation().operation, Some(Operation::GETFH));
     }
 
     #[test]

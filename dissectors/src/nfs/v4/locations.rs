@@ -79,7 +79,7 @@ facts! {
     FSLI4BX_WRITEORDER "nfs.fls_info.writeorder" Unsigned [],
         "Order within the rank for writers. RFC 8881 section 11.17.1.";
 }
-static LATER: Field = Field {
+static UNKNOWN_BYTES: Field = Field {
     name: "nfs.fls_info.later",
     label: "later",
     kind: FieldKind::Bytes,
@@ -98,7 +98,7 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
 
     fn describe(registry: &mut Registry) {
         FACTS.iter().for_each(|(field, _)| registry.field(field));
-        registry.field(&LATER);
+        registry.field(&UNKNOWN_BYTES);
     }
 
     #[inline]
@@ -109,7 +109,7 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
     ) -> Result<Self, XdrError> {
         let start = cursor.position();
         let this = Self(Opaque::decode(cursor, field, &mut crate::field::NullObserver)?);
-        if O::WATCHES {
+        if O::ENABLED {
             observer.enter(field, start);
             for (at, ((field, names), byte)) in (start + 4..).zip(FACTS.iter().zip(this.0.0)) {
                 let number = u64::from(*byte);
@@ -122,7 +122,7 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
             }
             if let Some(later) = this.0.0.get(FACTS.len()..).filter(|later| !later.is_empty()) {
                 let at = start + 4 + FACTS.len();
-                observer.value(&LATER, at..at + later.len(), FieldValue::Bytes(later));
+                observer.value(&UNKNOWN_BYTES, at..at + later.len(), FieldValue::Bytes(later));
             }
             observer.leave(cursor.position());
         }

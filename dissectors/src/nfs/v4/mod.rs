@@ -33,7 +33,7 @@ mod tests;
 pub use address::*;
 pub use attribute_types::*;
 pub use attributes::*;
-pub use bitmap::{BitNames, Bitmap4, MAX_WORDS, words_of};
+pub use bitmap::{BitNames, Bitmap4, MAX_WORDS, words_for_bits};
 pub use bitmap_items::{BitmapItem, BitmapItemWalk, BitmapItems, mask_and_values};
 pub use callback::*;
 pub use compound::*;

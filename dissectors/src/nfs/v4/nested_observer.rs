@@ -30,21 +30,21 @@ impl<'o, O> NestedObserver<'o, O> {
 }
 
 impl<'a, O: Observer<'a>> Observer<'a> for NestedObserver<'_, O> {
-    const WATCHES: bool = O::WATCHES;
+    const ENABLED: bool = O::ENABLED;
 
     #[inline]
-    fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
-        self.observer.wants(field, describe)
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.observer.is_interested_in(field, describe)
     }
 
     #[inline]
-    fn wants_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
-        self.observer.wants_items(values, has)
+    fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+        self.observer.is_interested_in_items(values, has)
     }
 
     #[inline]
     fn enter(&mut self, field: &'static Field, at: usize) {
-        if O::WATCHES && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
+        if O::ENABLED && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
             self.depth += 1;
             self.observer.enter(field, at);
         }
@@ -69,8 +69,8 @@ impl<'a, O: Observer<'a>> Observer<'a> for NestedObserver<'_, O> {
     }
 
     #[inline]
-    fn notation(&mut self, bytes: Range<usize>) {
-        self.observer.notation(bytes);
+    fn structural_bytes(&mut self, bytes: Range<usize>) {
+        self.observer.structural_bytes(bytes);
     }
 
     #[inline]

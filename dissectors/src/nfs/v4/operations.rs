@@ -275,7 +275,7 @@ table! { "nfs.cb.operation";
 
 impl Operation {
     /// Returns the first minor version with this operation.
-    pub fn since(self) -> Option<u32> {
+    pub fn first_minor_version(self) -> Option<u32> {
         match self.0 {
             3..=39 | 10044 => Some(0),
             40..=58 => Some(1),
@@ -303,7 +303,7 @@ impl Operation {
 
 impl CbOperation {
     /// Returns the first minor version with this operation.
-    pub fn since(self) -> Option<u32> {
+    pub fn first_minor_version(self) -> Option<u32> {
         match self.0 {
             3 | 4 | 10044 => Some(0),
             5..=14 => Some(1),
@@ -353,10 +353,10 @@ mod tests {
 
     #[test]
     fn every_operation_belongs_to_a_minor_version() {
-        assert!(Operation::ALL.iter().all(|operation| operation.since().is_some()));
-        assert!(CbOperation::ALL.iter().all(|operation| operation.since().is_some()));
-        assert_eq!(Operation(76).since(), None);
-        assert_eq!(Operation::SEQUENCE.since(), Some(1));
-        assert_eq!(Operation::GETXATTR.since(), Some(2));
+        assert!(Operation::ALL.iter().all(|operation| operation.first_minor_version().is_some()));
+        assert!(CbOperation::ALL.iter().all(|operation| operation.first_minor_version().is_some()));
+        assert_eq!(Operation(76).first_minor_version(), None);
+        assert_eq!(Operation::SEQUENCE.first_minor_version(), Some(1));
+        assert_eq!(Operation::GETXATTR.first_minor_version(), Some(2));
     }
 }

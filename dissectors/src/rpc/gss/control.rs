@@ -137,8 +137,10 @@ impl Control {
     ) -> Result<(), XdrError> {
         match self {
             Self::Init => InitArg::decode(cursor, &INIT, observer).map(|_| ()),
-            Self::Create(service) => told::<Rgss3CreateArgs<'_>, _>(service, &CREATE, cursor, observer),
-            Self::List(service) => told::<Rgss3ListArgs<'_>, _>(service, &LIST, cursor, observer),
+            Self::Create(service) => {
+                decode_protected::<Rgss3CreateArgs<'_>, _>(service, &CREATE, cursor, observer)
+            }
+            Self::List(service) => decode_protected::<Rgss3ListArgs<'_>, _>(service, &LIST, cursor, observer),
             Self::Unknown => Ok(()),
         }
     }
@@ -154,8 +156,10 @@ impl Control {
     ) -> Result<(), XdrError> {
         match self {
             Self::Init => InitRes::decode(cursor, &INIT, observer).map(|_| ()),
-            Self::Create(service) => told::<Rgss3CreateRes<'_>, _>(service, &CREATE, cursor, observer),
-            Self::List(service) => told::<Rgss3ListRes<'_>, _>(service, &LIST, cursor, observer),
+            Self::Create(service) => {
+                decode_protected::<Rgss3CreateRes<'_>, _>(service, &CREATE, cursor, observer)
+            }
+            Self::List(service) => decode_protected::<Rgss3ListRes<'_>, _>(service, &LIST, cursor, observer),
             Self::Unknown => Ok(()),
         }
     }
@@ -164,15 +168,11 @@ impl Control {
     ///
     /// # Errors
     /// Returns an error if decoding fails; the appended bytes are then invalid.
-    pub fn encode_arguments_again(
-        self,
-        cursor: &mut Cursor<'_>,
-        encoder: &mut Encoder,
-    ) -> Result<(), XdrError> {
+    pub fn reencode_arguments(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), XdrError> {
         match self {
-            Self::Init => again::<InitArg<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
-            Self::Create(service) => again::<Rgss3CreateArgs<'_>>(service, cursor, encoder),
-            Self::List(service) => again::<Rgss3ListArgs<'_>>(service, cursor, encoder),
+            Self::Init => reencode_protected::<InitArg<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
+            Self::Create(service) => reencode_protected::<Rgss3CreateArgs<'_>>(service, cursor, encoder),
+            Self::List(service) => reencode_protected::<Rgss3ListArgs<'_>>(service, cursor, encoder),
             Self::Unknown => Ok(()),
         }
     }
@@ -181,22 +181,18 @@ impl Control {
     ///
     /// # Errors
     /// Returns an error if decoding fails; the appended bytes are then invalid.
-    pub fn encode_results_again(
-        self,
-        cursor: &mut Cursor<'_>,
-        encoder: &mut Encoder,
-    ) -> Result<(), XdrError> {
+    pub fn reencode_results(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), XdrError> {
         match self {
-            Self::Init => again::<InitRes<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
-            Self::Create(service) => again::<Rgss3CreateRes<'_>>(service, cursor, encoder),
-            Self::List(service) => again::<Rgss3ListRes<'_>>(service, cursor, encoder),
+            Self::Init => reencode_protected::<InitRes<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
+            Self::Create(service) => reencode_protected::<Rgss3CreateRes<'_>>(service, cursor, encoder),
+            Self::List(service) => reencode_protected::<Rgss3ListRes<'_>>(service, cursor, encoder),
             Self::Unknown => Ok(()),
         }
     }
 }
 
 /// Decodes a structure protected by `service`.
-fn told<'a, T: Xdr<'a>, O: Observer<'a>>(
+fn decode_protected<'a, T: Xdr<'a>, O: Observer<'a>>(
     service: RpcGssService,
     field: &'static Field,
     cursor: &mut Cursor<'a>,
@@ -214,7 +210,7 @@ fn told<'a, T: Xdr<'a>, O: Observer<'a>>(
 }
 
 /// Decodes a structure protected by `service`, and appends its encoding.
-fn again<'a, T: Xdr<'a>>(
+fn reencode_protected<'a, T: Xdr<'a>>(
     service: RpcGssService,
     cursor: &mut Cursor<'a>,
     encoder: &mut Encoder,
@@ -223,7 +219,7 @@ fn again<'a, T: Xdr<'a>>(
         RpcGssService::rpc_gss_svc_integrity => {
             let mut protected = IntegrityBody::open(cursor, &mut NullObserver)?;
             let content = T::decode(&mut protected.body, &INIT, &mut NullObserver)?;
-            encoder.nested(|encoder| {
+            encoder.append_nested(|encoder| {
                 encoder.word(protected.seq_num);
                 content.encode(encoder);
             });
@@ -269,7 +265,7 @@ impl<'a> Xdr<'a> for VerifierBody<'a> {
         let mut start = *cursor;
         let body = Opaque::<400>::decode(cursor, field, &mut NullObserver)?;
         let length = start.word()?;
-        let content = start.enclosed(length)?;
+        let content = start.take_enclosed(length)?;
         let mut trial = content;
         if let Ok(args) = BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
             && trial.remaining() == 0
@@ -294,8 +290,8 @@ impl<'a> Xdr<'a> for VerifierBody<'a> {
     fn encode(&self, encoder: &mut Encoder) {
         match self {
             Self::Checksum(checksum) => checksum.encode(encoder),
-            Self::BindArgs(args) => encoder.nested(|encoder| args.encode(encoder)),
-            Self::BindRes(results) => encoder.nested(|encoder| results.encode(encoder)),
+            Self::BindArgs(args) => encoder.append_nested(|encoder| args.encode(encoder)),
+            Self::BindRes(results) => encoder.append_nested(|encoder| results.encode(encoder)),
         }
     }
 }

@@ -33,14 +33,14 @@ struct ResourceAccessGroup {
     unfinished: u32,
     /// Steps that wait for the whole group.
     waiters: Vec<u32>,
-    before: Option<u32>,
+    previous: Option<u32>,
     next: Option<u32>,
 }
 
 /// Groups of all resources in use.
 #[derive(Debug, Default)]
 pub(super) struct ResourceAccessGroups {
-    latest: FxHashMap<ReplayResource, u32>,
+    latest_group: FxHashMap<ReplayResource, u32>,
     groups: Vec<ResourceAccessGroup>,
     free: Vec<u32>,
 }
@@ -49,20 +49,20 @@ impl ResourceAccessGroups {
     /// Adds a step's access to a resource. Returns the group that it joined, and `true` if it waits for the previous
     /// one.
     pub(super) fn join(&mut self, of: ReplayResource, way: ResourceAccessMode, seat: u32) -> (u32, bool) {
-        let latest = self.latest.get(&of).copied();
+        let latest = self.latest_group.get(&of).copied();
         if let Some(number) = latest
             && way != ResourceAccessMode::Exclusive
             && let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.mode == way)
         {
             group.unfinished += 1;
-            let before = group.before;
+            let before = group.previous;
             return (number, self.wait(before, seat));
         }
         let number = self.new_group(of, way, latest);
         if let Some(before) = latest.and_then(|before| self.groups.get_mut(before as usize)) {
             before.next = Some(number);
         }
-        self.latest.insert(of, number);
+        self.latest_group.insert(of, number);
         (number, self.wait(latest, seat))
     }
 
@@ -80,7 +80,7 @@ impl ResourceAccessGroups {
         if let Some(number) = self.free.pop()
             && let Some(group) = self.groups.get_mut(number as usize)
         {
-            (group.resource, group.mode, group.unfinished, group.before, group.next) =
+            (group.resource, group.mode, group.unfinished, group.previous, group.next) =
                 (of, way, 1, before, None);
             return number;
         }
@@ -89,7 +89,7 @@ impl ResourceAccessGroups {
             mode: way,
             unfinished: 1,
             waiters: Vec::new(),
-            before,
+            previous: before,
             next: None,
         });
         (self.groups.len() - 1) as u32
@@ -105,9 +105,9 @@ impl ResourceAccessGroups {
         wake.append(&mut group.waiters);
         let (of, after) = (group.resource, group.next.take());
         match after.and_then(|after| self.groups.get_mut(after as usize)) {
-            Some(after) => after.before = None,
+            Some(after) => after.previous = None,
             None => {
-                self.latest.remove(&of);
+                self.latest_group.remove(&of);
             }
         }
         self.free.push(number);
@@ -116,6 +116,6 @@ impl ResourceAccessGroups {
     /// Returns `true` if no resource is in use.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.latest.is_empty() && self.free.len() == self.groups.len()
+        self.latest_group.is_empty() && self.free.len() == self.groups.len()
     }
 }

@@ -2,7 +2,7 @@
 //! reads.
 
 /// Ranges longer than this many bytes are kept in a separate list, so that the others can be searched by their start.
-const LONG: u64 = 16 << 20;
+const LONG_RANGE_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ByteRangeUse {
@@ -28,19 +28,13 @@ pub(super) struct ByteRangeUses {
     /// Sorted by their start.
     short: Vec<ByteRangeUse>,
     /// Length of the longest of them since the list was empty.
-    longest: u64,
+    longest_bytes: u64,
     long: Vec<ByteRangeUse>,
 }
 
 impl ByteRangeUses {
     /// Adds a read or write of the bytes `from..to`. Calls `wait` for each step that it waits for.
-    pub(super) fn join(
-        &mut self,
-        (from, to): (u64, u64),
-        seat: u32,
-        writes: bool,
-        mut wait: impl FnMut(u32),
-    ) {
+    pub(super) fn add(&mut self, (from, to): (u64, u64), seat: u32, writes: bool, mut wait: impl FnMut(u32)) {
         let new = ByteRangeUse { from, to, seat, writes };
         let mut is_covering = false;
         let mut meet = |other: &ByteRangeUse| {
@@ -49,7 +43,7 @@ impl ByteRangeUses {
                 is_covering |= new.covers(other);
             }
         };
-        let first = self.short.partition_point(|range| range.from.saturating_add(self.longest) <= from);
+        let first = self.short.partition_point(|range| range.from.saturating_add(self.longest_bytes) <= from);
         let near = self.short.get(first..).unwrap_or_default();
         near.iter().take_while(|range| range.from < to).for_each(&mut meet);
         self.long.iter().for_each(&mut meet);
@@ -58,10 +52,10 @@ impl ByteRangeUses {
             self.short.retain(|range| !new.covers(range));
             self.long.retain(|range| !new.covers(range));
         }
-        if to - from > LONG {
+        if to - from > LONG_RANGE_BYTES {
             self.long.push(new);
         } else {
-            self.longest = self.longest.max(to - from);
+            self.longest_bytes = self.longest_bytes.max(to - from);
             let at = self.short.partition_point(|range| range.from <= from);
             self.short.insert(at, new);
         }
@@ -77,7 +71,7 @@ impl ByteRangeUses {
             self.long.retain(|range| range.seat != seat || range.from != from);
         }
         if self.short.is_empty() {
-            self.longest = 0;
+            self.longest_bytes = 0;
         }
     }
 
@@ -94,7 +88,7 @@ mod tests {
 
     fn waits(ranges: &mut ByteRangeUses, range: (u64, u64), seat: u32, writes: bool) -> Vec<u32> {
         let mut waits = Vec::new();
-        ranges.join(range, seat, writes, |seat| waits.push(seat));
+        ranges.add(range, seat, writes, |seat| waits.push(seat));
         waits.sort_unstable();
         waits
     }
@@ -121,6 +115,6 @@ mod tests {
         }
         [(0, 0), (0, 1), (4096, 2)].into_iter().for_each(|(from, seat)| ranges.remove(from, seat));
         assert!(ranges.is_empty());
-        assert_eq!(ranges.longest, 0);
+        assert_eq!(ranges.longest_bytes, 0);
     }
 }

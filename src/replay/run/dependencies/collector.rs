@@ -26,17 +26,17 @@ use super::{ReplayResource, ReplayResourceKind, ResourceAccessMode, StepDependen
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep, VariableUse};
 
 /// Maximum number of directory entries of a listing that are read.
-const ENTRIES: usize = 4096;
+const MAX_LISTING_ENTRIES: usize = 4096;
 
 fn group(kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) -> StepDependency {
-    StepDependency::Group(ReplayResource { kind, id: of, part }, way)
+    StepDependency::Access(ReplayResource { kind, id: of, part }, way)
 }
 
 /// Collects the dependencies of one step at a time.
 #[derive(Debug)]
 pub(in crate::replay::run) struct DependencyCollector {
     order: options::ReplayOrder,
-    is_thinking: bool,
+    uses_think_time: bool,
     names: NameTargetTable,
     /// Dependencies of the current step.
     pub(in crate::replay::run) dependencies: Vec<StepDependency>,
@@ -49,10 +49,10 @@ impl DependencyCollector {
         pace: ReplayPace,
         names: NameTargetTable,
     ) -> Self {
-        Self { order, is_thinking: pace == ReplayPace::Think, names, dependencies: Vec::new() }
+        Self { order, uses_think_time: pace == ReplayPace::ThinkTime, names, dependencies: Vec::new() }
     }
 
-    fn claim(&mut self, kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) {
+    fn add_access(&mut self, kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) {
         self.dependencies.push(group(kind, of, part, way));
     }
 
@@ -67,60 +67,66 @@ impl DependencyCollector {
     ) {
         self.dependencies.clear();
         if let Some((session, slot)) = slot {
-            self.claim(ReplayResourceKind::Slot, session, slot.into(), ResourceAccessMode::Exclusive);
+            self.add_access(ReplayResourceKind::Slot, session, slot.into(), ResourceAccessMode::Exclusive);
         }
         let client = step.caller.client;
         if self.order == options::ReplayOrder::Trace {
-            self.dependencies.push(StepDependency::Span(
+            self.dependencies.push(StepDependency::Interval(
                 ReplayResource { kind: ReplayResourceKind::All, id: 0, part: 0 },
                 true,
             ));
             return;
         }
-        if self.is_thinking {
-            self.dependencies.push(StepDependency::Span(
+        if self.uses_think_time {
+            self.dependencies.push(StepDependency::Interval(
                 ReplayResource { kind: ReplayResourceKind::Client, id: client, part: 0 },
                 true,
             ));
         }
         let is_alone = self.order == options::ReplayOrder::Conservative
             || parts.effects.contains(&OperationEffect::ExclusiveClient);
-        self.claim(
+        self.add_access(
             ReplayResourceKind::Client,
             client,
             0,
             if is_alone { ResourceAccessMode::Exclusive } else { ResourceAccessMode::SharedRead },
         );
-        self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::SharedRead);
-        self.slots(step, parts);
+        self.add_access(ReplayResourceKind::All, 0, 0, ResourceAccessMode::SharedRead);
+        self.add_slots(step, parts);
         match step.asked.find_description() {
-            Some(Procedure::Compound) => self.compound(step, parts, &is_directory),
-            Some(Procedure::V3(_)) => self.v3(step, parts, &is_directory),
+            Some(Procedure::Compound) => self.add_compound(step, parts, &is_directory),
+            Some(Procedure::V3(_)) => self.add_v3(step, parts, &is_directory),
             Some(Procedure::Nfsacl3(_)) => {
-                let act = parts.effects.first().copied().unwrap_or(OperationEffect::Look);
-                let file = self.handle(step, 0);
+                let act = parts.effects.first().copied().unwrap_or(OperationEffect::ReadAttributes);
+                let file = self.nth_handle_object(step, 0);
                 self.add_effect(act, file, NONE, NONE, step, &is_directory);
             }
             Some(Procedure::Null) => {}
             // NLM locks: the state of the file is unknown.
             _ => {
-                self.claim(ReplayResourceKind::Client, client, 0, ResourceAccessMode::Exclusive);
-                self.opens(self.handle(step, 0));
+                self.add_access(ReplayResourceKind::Client, client, 0, ResourceAccessMode::Exclusive);
+                self.add_opens_access(self.nth_handle_object(step, 0));
             }
         }
     }
 
     /// Adds the dependencies of the values in the Call and the Reply.
-    fn slots(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+    fn add_slots(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
         let has_seqids = step.asked.minor_version == 0;
         for slot in step.call.slots.iter() {
             match slot.holds {
-                MessageSlotKind::OPEN_SEQID if has_seqids => {
-                    self.claim(ReplayResourceKind::Owner, slot.variable, 0, ResourceAccessMode::Exclusive)
-                }
-                MessageSlotKind::LOCK_SEQID if has_seqids => {
-                    self.claim(ReplayResourceKind::Owner, slot.variable, 1, ResourceAccessMode::Exclusive)
-                }
+                MessageSlotKind::OPEN_SEQID if has_seqids => self.add_access(
+                    ReplayResourceKind::Owner,
+                    slot.variable,
+                    0,
+                    ResourceAccessMode::Exclusive,
+                ),
+                MessageSlotKind::LOCK_SEQID if has_seqids => self.add_access(
+                    ReplayResourceKind::Owner,
+                    slot.variable,
+                    1,
+                    ResourceAccessMode::Exclusive,
+                ),
                 MessageSlotKind::STATEID => {
                     self.dependencies.push(StepDependency::Need(slot.variable));
                     let way = if parts.ends_state(&slot) {
@@ -128,15 +134,15 @@ impl DependencyCollector {
                     } else {
                         ResourceAccessMode::SharedRead
                     };
-                    self.claim(ReplayResourceKind::Stateid, slot.variable, 0, way);
+                    self.add_access(ReplayResourceKind::Stateid, slot.variable, 0, way);
                     if let Some(open) = self.names.open_of(slot.variable) {
-                        self.claim(ReplayResourceKind::Stateid, open, 0, ResourceAccessMode::SharedRead);
+                        self.add_access(ReplayResourceKind::Stateid, open, 0, ResourceAccessMode::SharedRead);
                     }
                 }
                 MessageSlotKind::FILEHANDLE => {
                     self.dependencies.push(StepDependency::Need(slot.variable));
                     let object = self.names.object(slot.variable);
-                    self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
+                    self.add_access(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
                 }
                 holds if holds.is_assigned_by_server() => {
                     self.dependencies.push(StepDependency::Need(slot.variable))
@@ -147,25 +153,28 @@ impl DependencyCollector {
         for slot in step.reply.slots.iter().filter(|slot| slot.holds.is_assigned_by_server()) {
             match (slot.holds, slot.part) {
                 (_, VariableUse::DEFINED) => self.dependencies.push(StepDependency::Define(slot.variable)),
-                (MessageSlotKind::STATEID, _) => {
-                    self.claim(ReplayResourceKind::Stateid, slot.variable, 0, ResourceAccessMode::Exclusive)
-                }
+                (MessageSlotKind::STATEID, _) => self.add_access(
+                    ReplayResourceKind::Stateid,
+                    slot.variable,
+                    0,
+                    ResourceAccessMode::Exclusive,
+                ),
                 _ => {}
             }
             if slot.holds == MessageSlotKind::FILEHANDLE {
                 let object = self.names.object(slot.variable);
-                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
+                self.add_access(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
             }
         }
     }
 
     /// Returns the object of the filehandle number `nth` of the Call.
-    fn handle(&self, step: &TraceStep<'_>, nth: usize) -> u32 {
+    fn nth_handle_object(&self, step: &TraceStep<'_>, nth: usize) -> u32 {
         let handle = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).nth(nth);
         handle.map_or(NONE, |slot| self.names.object(slot.variable))
     }
 
-    fn compound(
+    fn add_compound(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
@@ -177,9 +186,9 @@ impl DependencyCollector {
             let operation = parts.operations.get(at).copied();
             match operation {
                 Some(Operation::SAVEFH) => saved = file,
-                Some(Operation::LOCK) => self.lock(step, at as u32),
+                Some(Operation::LOCK) => self.record_lock_open(step, at as u32),
                 Some(Operation::PUTROOTFH | Operation::PUTPUBFH) => {
-                    self.claim(ReplayResourceKind::Object, ROOT, 0, ResourceAccessMode::SharedRead);
+                    self.add_access(ReplayResourceKind::Object, ROOT, 0, ResourceAccessMode::SharedRead);
                 }
                 _ => {}
             }
@@ -212,29 +221,29 @@ impl DependencyCollector {
             _ => return,
         };
         if file != NONE {
-            self.claim(ReplayResourceKind::Ends, file, step.caller.client.into(), way);
+            self.add_access(ReplayResourceKind::OpenEnds, file, step.caller.client.into(), way);
         }
     }
 
     /// Records the open that a lock was made with.
-    fn lock(&mut self, step: &TraceStep<'_>, at: u32) {
+    fn record_lock_open(&mut self, step: &TraceStep<'_>, at: u32) {
         let find = |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.operation == at;
         let open = step.call.slots.iter().find(find);
         let lock = step.reply.slots.iter().find(find);
         if let (Some(open), Some(lock)) = (open, lock)
             && open.variable != lock.variable
         {
-            self.names.lock(lock.variable, open.variable);
+            self.names.record_lock_open(lock.variable, open.variable);
         }
     }
 
-    fn v3(&mut self, step: &TraceStep<'_>, parts: &CallDescription, is_directory: &impl Fn(u32) -> bool) {
+    fn add_v3(&mut self, step: &TraceStep<'_>, parts: &CallDescription, is_directory: &impl Fn(u32) -> bool) {
         let Some(act) = parts.effects.first().copied() else { return };
-        let (first, second) = (self.handle(step, 0), self.handle(step, 1));
+        let (first, second) = (self.nth_handle_object(step, 0), self.nth_handle_object(step, 1));
         let given = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         let given = given.map_or(NONE, |slot| self.names.object(slot.variable));
         match act {
-            OperationEffect::Find(_) | OperationEffect::Make(_) => {
+            OperationEffect::Lookup(_) | OperationEffect::Create(_) => {
                 self.add_effect(act, given, first, NONE, step, is_directory)
             }
             OperationEffect::Link(_) | OperationEffect::Rename(..) => {
@@ -256,42 +265,42 @@ impl DependencyCollector {
         is_directory: &impl Fn(u32) -> bool,
     ) {
         match act {
-            OperationEffect::Nothing | OperationEffect::ExclusiveClient | OperationEffect::Free => {}
-            OperationEffect::Look => self.add_size_read(file, is_directory),
-            OperationEffect::Change => {
-                self.claim(ReplayResourceKind::Object, file, 0, ResourceAccessMode::Exclusive);
-                self.size(file, true);
+            OperationEffect::Nothing | OperationEffect::ExclusiveClient | OperationEffect::FreeState => {}
+            OperationEffect::ReadAttributes => self.add_size_read(file, is_directory),
+            OperationEffect::ChangeAttributes => {
+                self.add_access(ReplayResourceKind::Object, file, 0, ResourceAccessMode::Exclusive);
+                self.add_size_access(file, true);
             }
-            OperationEffect::Find(name) => {
-                self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
+            OperationEffect::Lookup(name) => {
+                self.add_access(ReplayResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
                 self.add_size_read(file, is_directory);
                 let found = Some(file).filter(|file| *file != NONE);
-                if found.is_some() || self.names.find(before, name) == NameTarget::Unknown {
-                    self.names.set(before, name, found);
+                if found.is_some() || self.names.target(before, name) == NameTarget::Unknown {
+                    self.names.set_target(before, name, found);
                 }
             }
-            OperationEffect::Make(name) => self.add_name_change(before, name, Some(file)),
+            OperationEffect::Create(name) => self.add_name_change(before, name, Some(file)),
             OperationEffect::Link(name) => {
                 self.add_name_change(file, name, Some(saved));
-                self.claim(ReplayResourceKind::Object, saved, 0, ResourceAccessMode::Exclusive);
-                self.size(saved, true);
+                self.add_access(ReplayResourceKind::Object, saved, 0, ResourceAccessMode::Exclusive);
+                self.add_size_access(saved, true);
             }
             OperationEffect::Remove(name) => {
                 self.add_object_removal(file, name);
                 self.add_name_change(file, name, None);
             }
             OperationEffect::Rename(from, to) => {
-                let moved = self.names.find(saved, from);
+                let moved = self.names.target(saved, from);
                 self.add_object_removal(file, to);
                 self.add_name_change(saved, from, None);
-                let moved = if let NameTarget::Is(moved) = moved { Some(moved) } else { None };
+                let moved = if let NameTarget::Object(moved) = moved { Some(moved) } else { None };
                 self.add_name_change(file, to, moved);
             }
-            OperationEffect::List => {
-                self.claim(ReplayResourceKind::Names, file, 0, ResourceAccessMode::SharedRead);
+            OperationEffect::ReadDirectory => {
+                self.add_access(ReplayResourceKind::Names, file, 0, ResourceAccessMode::SharedRead);
                 let entries =
                     step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-                for slot in entries.take(ENTRIES) {
+                for slot in entries.take(MAX_LISTING_ENTRIES) {
                     let entry = self.names.object(slot.variable);
                     self.add_size_read(entry, is_directory);
                 }
@@ -300,9 +309,14 @@ impl DependencyCollector {
                 match name {
                     Some(name) if creates => self.add_name_change(before, name, Some(file)),
                     Some(name) => {
-                        self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
+                        self.add_access(
+                            ReplayResourceKind::Name,
+                            before,
+                            name,
+                            ResourceAccessMode::SharedRead,
+                        );
                         if file != NONE {
-                            self.names.set(before, name, Some(file));
+                            self.names.set_target(before, name, Some(file));
                         }
                     }
                     None => {}
@@ -310,11 +324,11 @@ impl DependencyCollector {
                 if creates && file != NONE {
                     self.dependencies.push(StepDependency::Range(file, 0, u64::MAX, true));
                 }
-                self.size(file, creates);
-                self.opens(file);
+                self.add_size_access(file, creates);
+                self.add_opens_access(file);
             }
-            OperationEffect::State => {
-                self.opens(file);
+            OperationEffect::ChangeFileState => {
+                self.add_opens_access(file);
                 self.add_size_read(file, is_directory);
             }
             OperationEffect::Read(offset, count) => {
@@ -329,14 +343,14 @@ impl DependencyCollector {
             OperationEffect::Write(offset, count) => {
                 let to = offset.saturating_add(count.unwrap_or(0));
                 self.dependencies.push(StepDependency::Range(file, offset, to, true));
-                self.size(file, extends(step, to));
+                self.add_size_access(file, may_extend(step, to));
             }
             OperationEffect::Copy(from, to, count) => {
                 let end = |at: u64| if count == 0 { u64::MAX } else { at.saturating_add(count) };
                 self.dependencies.push(StepDependency::Range(saved, from, end(from), false));
                 self.dependencies.push(StepDependency::Range(file, to, end(to), true));
                 self.add_size_read(saved, is_directory);
-                self.size(file, true);
+                self.add_size_access(file, true);
             }
         }
     }
@@ -344,23 +358,23 @@ impl DependencyCollector {
     fn add_size_read(&mut self, file: u32, is_directory: &impl Fn(u32) -> bool) {
         // The size of a directory is not tracked, and its names are tracked separately.
         if !is_directory(file) && file != ROOT {
-            self.size(file, false);
+            self.add_size_access(file, false);
         }
     }
 
-    fn size(&mut self, file: u32, changes: bool) {
+    fn add_size_access(&mut self, file: u32, changes: bool) {
         if file != NONE {
-            self.dependencies.push(StepDependency::Span(
+            self.dependencies.push(StepDependency::Interval(
                 ReplayResource { kind: ReplayResourceKind::Size, id: file, part: 0 },
                 changes,
             ));
         }
     }
 
-    fn opens(&mut self, file: u32) {
+    fn add_opens_access(&mut self, file: u32) {
         if file != NONE {
-            self.dependencies.push(StepDependency::Span(
-                ReplayResource { kind: ReplayResourceKind::Opens, id: file, part: 0 },
+            self.dependencies.push(StepDependency::Interval(
+                ReplayResource { kind: ReplayResourceKind::FileOpens, id: file, part: 0 },
                 true,
             ));
         }
@@ -368,27 +382,29 @@ impl DependencyCollector {
 
     /// Adds the change of a name, which then refers to `object` or nothing.
     fn add_name_change(&mut self, directory: u32, name: u64, object: Option<u32>) {
-        self.claim(ReplayResourceKind::Name, directory, name, ResourceAccessMode::Exclusive);
-        self.claim(ReplayResourceKind::Names, directory, 0, ResourceAccessMode::SharedPartialWrite);
-        self.names.set(directory, name, object.filter(|object| *object != NONE));
+        self.add_access(ReplayResourceKind::Name, directory, name, ResourceAccessMode::Exclusive);
+        self.add_access(ReplayResourceKind::Names, directory, 0, ResourceAccessMode::SharedPartialWrite);
+        self.names.set_target(directory, name, object.filter(|object| *object != NONE));
     }
 
     /// Adds the possible removal of the object that a name refers to.
     fn add_object_removal(&mut self, directory: u32, name: u64) {
-        match self.names.find(directory, name) {
-            NameTarget::Nothing => {}
-            NameTarget::Is(object) => {
-                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Exclusive)
+        match self.names.target(directory, name) {
+            NameTarget::NoObject => {}
+            NameTarget::Object(object) => {
+                self.add_access(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Exclusive)
             }
             // It may be any object that others use.
-            NameTarget::Unknown => self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Exclusive),
+            NameTarget::Unknown => {
+                self.add_access(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Exclusive)
+            }
         }
     }
 }
 
 /// Returns `true` if a WRITE that ends at `end` may have extended the file, unless the recorded Reply shows a larger
 /// size.
-fn extends(step: &TraceStep<'_>, end: u64) -> bool {
+fn may_extend(step: &TraceStep<'_>, end: u64) -> bool {
     recorded_size(step).is_none_or(|size| end >= size)
 }
 

@@ -11,13 +11,13 @@ pub(in crate::replay::run) enum OperationEffect {
     /// Nothing visible to others, and nothing read besides its own file.
     Nothing,
     /// Reads attributes or the end of its file.
-    Look,
+    ReadAttributes,
     /// Changes attributes of its file.
-    Change,
+    ChangeAttributes,
     /// Looks up a name.
-    Find(u64),
+    Lookup(u64),
     /// Creates an object with this name, or opens it so that it exists.
-    Make(u64),
+    Create(u64),
     /// Adds this name in a directory for its file, for NFSv4 the saved one.
     Link(u64),
     /// Removes a name.
@@ -25,13 +25,13 @@ pub(in crate::replay::run) enum OperationEffect {
     /// Renames from the first name, in the saved directory for NFSv4, to the second.
     Rename(u64, u64),
     /// Lists a directory.
-    List,
+    ReadDirectory,
     /// Opens a file, by name if there is one; `true` if it may create it.
     Open(Option<u64>, bool),
     /// Changes opens or locks of its file, with their stateids.
-    State,
+    ChangeFileState,
     /// Changes open or lock state of a file that it does not name.
-    Free,
+    FreeState,
     /// Reads: offset and number of bytes.
     Read(u64, u64),
     /// Writes: offset and number of bytes, `None` for the length of its payload.
@@ -42,7 +42,7 @@ pub(in crate::replay::run) enum OperationEffect {
     ExclusiveClient,
 }
 
-fn name(bytes: &[u8]) -> u64 {
+fn name_hash(bytes: &[u8]) -> u64 {
     hash(bytes) as u64
 }
 
@@ -51,7 +51,7 @@ impl OperationEffect {
     pub(in crate::replay::run) fn changes_names(self) -> bool {
         matches!(
             self,
-            Self::Make(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true)
+            Self::Create(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true)
         )
     }
 
@@ -59,17 +59,17 @@ impl OperationEffect {
     pub(in crate::replay::run) fn from_operation(operation: &v4::Args<'_>) -> Self {
         use v4::Args;
         match operation {
-            Args::LOOKUP(args) => Self::Find(name(args.objname.0)),
-            Args::SECINFO(args) => Self::Find(name(args.name.0)),
-            Args::CREATE(args) => Self::Make(name(args.objname.0)),
-            Args::LINK(args) => Self::Link(name(args.newname.0)),
-            Args::REMOVE(args) => Self::Remove(name(args.target.0)),
-            Args::RENAME(args) => Self::Rename(name(args.oldname.0), name(args.newname.0)),
-            Args::READDIR(_) => Self::List,
+            Args::LOOKUP(args) => Self::Lookup(name_hash(args.objname.0)),
+            Args::SECINFO(args) => Self::Lookup(name_hash(args.name.0)),
+            Args::CREATE(args) => Self::Create(name_hash(args.objname.0)),
+            Args::LINK(args) => Self::Link(name_hash(args.newname.0)),
+            Args::REMOVE(args) => Self::Remove(name_hash(args.target.0)),
+            Args::RENAME(args) => Self::Rename(name_hash(args.oldname.0), name_hash(args.newname.0)),
+            Args::READDIR(_) => Self::ReadDirectory,
             Args::OPEN(args) => {
                 let of = match &args.claim {
-                    OpenClaim4::Null(file) | OpenClaim4::DelegatePrev(file) => Some(name(file.0)),
-                    OpenClaim4::DelegateCur(both) => Some(name(both.file.0)),
+                    OpenClaim4::Null(file) | OpenClaim4::DelegatePrev(file) => Some(name_hash(file.0)),
+                    OpenClaim4::DelegateCur(both) => Some(name_hash(both.file.0)),
                     _ => None,
                 };
                 Self::Open(of, matches!(args.openhow, Openflag4::Create(_)))
@@ -89,17 +89,17 @@ impl OperationEffect {
             }
             Args::COPY(args) => Self::Copy(args.ca_src_offset, args.ca_dst_offset, args.ca_count),
             Args::CLONE(args) => Self::Copy(args.cl_src_offset, args.cl_dst_offset, args.cl_count),
-            other => Self::of_number(other.number()),
+            other => Self::from_operation_number(other.number()),
         }
     }
 
     /// Returns `true` if the effect may change the size or the link count of a file. An OPEN that may create can
     /// truncate.
-    pub(in crate::replay::run) fn is_change(self) -> bool {
+    pub(in crate::replay::run) fn may_change_size_or_links(self) -> bool {
         matches!(
             self,
-            Self::Change
-                | Self::Make(_)
+            Self::ChangeAttributes
+                | Self::Create(_)
                 | Self::Link(_)
                 | Self::Remove(_)
                 | Self::Rename(..)
@@ -109,7 +109,7 @@ impl OperationEffect {
         )
     }
 
-    fn of_number(operation: Operation) -> Self {
+    fn from_operation_number(operation: Operation) -> Self {
         match operation {
             Operation::GETATTR
             | Operation::VERIFY
@@ -118,9 +118,9 @@ impl OperationEffect {
             | Operation::COMMIT
             | Operation::READLINK
             | Operation::GETXATTR
-            | Operation::LISTXATTRS => Self::Look,
+            | Operation::LISTXATTRS => Self::ReadAttributes,
             Operation::SETATTR | Operation::SETXATTR | Operation::REMOVEXATTR | Operation::LAYOUTCOMMIT => {
-                Self::Change
+                Self::ChangeAttributes
             }
             Operation::CLOSE
             | Operation::LOCK
@@ -132,8 +132,8 @@ impl OperationEffect {
             | Operation::WANT_DELEGATION
             | Operation::GET_DIR_DELEGATION
             | Operation::LAYOUTGET
-            | Operation::LAYOUTRETURN => Self::State,
-            Operation::FREE_STATEID | Operation::OFFLOAD_CANCEL => Self::Free,
+            | Operation::LAYOUTRETURN => Self::ChangeFileState,
+            Operation::FREE_STATEID | Operation::OFFLOAD_CANCEL => Self::FreeState,
             Operation::EXCHANGE_ID
             | Operation::CREATE_SESSION
             | Operation::DESTROY_SESSION
@@ -151,22 +151,22 @@ impl OperationEffect {
     }
 
     /// Returns the effect of an NFSv3 procedure.
-    pub(in crate::replay::run) fn of_v3(arguments: &v3::Args<'_>) -> Self {
+    pub(in crate::replay::run) fn from_v3_args(arguments: &v3::Args<'_>) -> Self {
         use v3::Args;
         match arguments {
-            Args::SETATTR(_) => Self::Change,
-            Args::LOOKUP(args) => Self::Find(name(args.what.name.0)),
-            Args::CREATE(args) => Self::Make(name(args.r#where.name.0)),
-            Args::MKDIR(args) => Self::Make(name(args.r#where.name.0)),
-            Args::SYMLINK(args) => Self::Make(name(args.r#where.name.0)),
-            Args::MKNOD(args) => Self::Make(name(args.r#where.name.0)),
-            Args::LINK(args) => Self::Link(name(args.link.name.0)),
-            Args::REMOVE(args) | Args::RMDIR(args) => Self::Remove(name(args.object.name.0)),
-            Args::RENAME(args) => Self::Rename(name(args.from.name.0), name(args.to.name.0)),
-            Args::READDIR(_) | Args::READDIRPLUS(_) => Self::List,
+            Args::SETATTR(_) => Self::ChangeAttributes,
+            Args::LOOKUP(args) => Self::Lookup(name_hash(args.what.name.0)),
+            Args::CREATE(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::MKDIR(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::SYMLINK(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::MKNOD(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::LINK(args) => Self::Link(name_hash(args.link.name.0)),
+            Args::REMOVE(args) | Args::RMDIR(args) => Self::Remove(name_hash(args.object.name.0)),
+            Args::RENAME(args) => Self::Rename(name_hash(args.from.name.0), name_hash(args.to.name.0)),
+            Args::READDIR(_) | Args::READDIRPLUS(_) => Self::ReadDirectory,
             Args::READ(args) => Self::Read(args.offset, args.count.into()),
             Args::WRITE(args) => Self::Write(args.offset, Some(args.count.into())),
-            _ => Self::Look,
+            _ => Self::ReadAttributes,
         }
     }
 }

@@ -39,9 +39,9 @@ pub(super) enum ReplayResourceKind {
     /// One name of a directory, by its hash.
     Name,
     /// Opens and locks of a file.
-    Opens,
+    FileOpens,
     /// Opens of a file by one client that end, and new ones that begin.
-    Ends,
+    OpenEnds,
     /// Size and attributes of a file.
     Size,
 }
@@ -58,10 +58,10 @@ pub(super) struct ReplayResource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StepDependency {
     /// Accesses a resource in this mode.
-    Group(ReplayResource, ResourceAccessMode),
+    Access(ReplayResource, ResourceAccessMode),
     /// Waits for the steps that were complete when it began in the capture; `true` if it changes the resource, so that
     /// others wait for it.
-    Span(ReplayResource, bool),
+    Interval(ReplayResource, bool),
     /// Gives a variable its value.
     Define(u32),
     /// Needs the value of a variable.
@@ -83,31 +83,31 @@ enum AcquiredDependency {
 #[derive(Debug, Default)]
 struct DependencyNode {
     /// Number of steps that it waits for.
-    waits: u32,
+    pending_count: u32,
     waiters: Vec<u32>,
     acquired: Vec<AcquiredDependency>,
-    end: u64,
+    end_time: u64,
 }
 
 /// Dependency graph of the steps in the window.
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
-    groups: access_groups::ResourceAccessGroups,
-    spans: FxHashMap<ReplayResource, step_intervals::StepIntervals>,
-    spare_spans: Vec<step_intervals::StepIntervals>,
+    access_groups: access_groups::ResourceAccessGroups,
+    intervals: FxHashMap<ReplayResource, step_intervals::StepIntervals>,
+    spare_intervals: Vec<step_intervals::StepIntervals>,
     ranges: FxHashMap<u32, byte_ranges::ByteRangeUses>,
     spare_ranges: Vec<byte_ranges::ByteRangeUses>,
     /// Window index of the step that gives each variable its value.
     definitions: FxHashMap<u32, u32>,
-    woken: Vec<u32>,
+    woken_steps: Vec<u32>,
 }
 
 impl DependencyGraph {
     /// Adds a step with its captured start and end times and its dependencies, which are sorted. Returns `true` if it
     /// is ready.
     pub(super) fn admit(&mut self, seat: u32, span: (u64, u64), claims: &mut Vec<StepDependency>) -> bool {
-        merge(claims);
+        merge_dependencies(claims);
         let at = seat as usize;
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, DependencyNode::default);
@@ -117,16 +117,16 @@ impl DependencyGraph {
         let mut waits = 0;
         for claim in claims.iter() {
             match *claim {
-                StepDependency::Group(of, way) => {
-                    let (group, is_waiting) = self.groups.join(of, way, seat);
+                StepDependency::Access(of, way) => {
+                    let (group, is_waiting) = self.access_groups.join(of, way, seat);
                     waits += u32::from(is_waiting);
                     taken.push(AcquiredDependency::Group(group));
                 }
-                StepDependency::Span(of, changes) => {
-                    let spare = &mut self.spare_spans;
-                    let spans = self.spans.entry(of).or_insert_with(|| spare.pop().unwrap_or_default());
+                StepDependency::Interval(of, changes) => {
+                    let spare = &mut self.spare_intervals;
+                    let spans = self.intervals.entry(of).or_insert_with(|| spare.pop().unwrap_or_default());
                     let nodes = &mut self.nodes;
-                    spans.join(span, seat, changes, |other| waits += wait(nodes, other, seat));
+                    spans.add(span, seat, changes, |other| waits += add_waiter(nodes, other, seat));
                     taken.push(AcquiredDependency::Span(of));
                 }
                 StepDependency::Define(variable) => {
@@ -139,21 +139,21 @@ impl DependencyGraph {
                 }
                 StepDependency::Need(variable) => {
                     if let Some(other) = self.definitions.get(&variable).filter(|other| **other != seat) {
-                        waits += wait(&mut self.nodes, *other, seat);
+                        waits += add_waiter(&mut self.nodes, *other, seat);
                     }
                 }
                 StepDependency::Range(file, from, to, writes) if from < to => {
                     let spare = &mut self.spare_ranges;
                     let ranges = self.ranges.entry(file).or_insert_with(|| spare.pop().unwrap_or_default());
                     let nodes = &mut self.nodes;
-                    ranges.join((from, to), seat, writes, |other| waits += wait(nodes, other, seat));
+                    ranges.add((from, to), seat, writes, |other| waits += add_waiter(nodes, other, seat));
                     taken.push(AcquiredDependency::Range(file, from));
                 }
                 StepDependency::Range(..) => {}
             }
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            (node.waits, node.acquired, node.end) = (waits, taken, span.1);
+            (node.pending_count, node.acquired, node.end_time) = (waits, taken, span.1);
         }
         waits == 0
     }
@@ -161,17 +161,17 @@ impl DependencyGraph {
     /// Removes a finished step. Appends the steps that become ready to `ready`.
     pub(super) fn finish(&mut self, seat: u32, ready: &mut Vec<u32>) {
         let Some(node) = self.nodes.get_mut(seat as usize) else { return };
-        let (mut taken, end) = (std::mem::take(&mut node.acquired), node.end);
-        let mut woken = std::mem::take(&mut self.woken);
+        let (mut taken, end) = (std::mem::take(&mut node.acquired), node.end_time);
+        let mut woken = std::mem::take(&mut self.woken_steps);
         woken.append(&mut node.waiters);
         for taken in taken.drain(..) {
             match taken {
-                AcquiredDependency::Group(group) => self.groups.finish(group, &mut woken),
+                AcquiredDependency::Group(group) => self.access_groups.finish(group, &mut woken),
                 AcquiredDependency::Span(of) => {
-                    if let Some(spans) = self.spans.get_mut(&of) {
+                    if let Some(spans) = self.intervals.get_mut(&of) {
                         spans.remove(end, seat);
                         if spans.is_empty() {
-                            self.spare_spans.extend(self.spans.remove(&of));
+                            self.spare_intervals.extend(self.intervals.remove(&of));
                         }
                     }
                 }
@@ -193,27 +193,27 @@ impl DependencyGraph {
         }
         for other in woken.drain(..) {
             if let Some(node) = self.nodes.get_mut(other as usize) {
-                node.waits = node.waits.saturating_sub(1);
-                if node.waits == 0 {
+                node.pending_count = node.pending_count.saturating_sub(1);
+                if node.pending_count == 0 {
                     ready.push(other);
                 }
             }
         }
-        self.woken = woken;
+        self.woken_steps = woken;
     }
 
     /// Returns `true` if the graph holds nothing.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-            && self.spans.is_empty()
+        self.access_groups.is_empty()
+            && self.intervals.is_empty()
             && self.ranges.is_empty()
             && self.definitions.is_empty()
             && self.nodes.iter().all(|node| node.waiters.is_empty() && node.acquired.is_empty())
     }
 }
 
-fn wait(nodes: &mut [DependencyNode], other: u32, seat: u32) -> u32 {
+fn add_waiter(nodes: &mut [DependencyNode], other: u32, seat: u32) -> u32 {
     match nodes.get_mut(other as usize) {
         Some(node) => {
             node.waiters.push(seat);
@@ -224,14 +224,14 @@ fn wait(nodes: &mut [DependencyNode], other: u32, seat: u32) -> u32 {
 }
 
 /// Sorts dependencies and removes duplicates; two accesses to one resource are combined.
-fn merge(claims: &mut Vec<StepDependency>) {
+fn merge_dependencies(claims: &mut Vec<StepDependency>) {
     claims.sort_unstable();
     claims.dedup_by(|later, first| match (later, first) {
-        (StepDependency::Group(of, way), StepDependency::Group(same, kept)) if of == same => {
+        (StepDependency::Access(of, way), StepDependency::Access(same, kept)) if of == same => {
             *kept = kept.combined_with(*way);
             true
         }
-        (StepDependency::Span(of, changes), StepDependency::Span(same, kept)) if of == same => {
+        (StepDependency::Interval(of, changes), StepDependency::Interval(same, kept)) if of == same => {
             *kept |= *changes;
             true
         }

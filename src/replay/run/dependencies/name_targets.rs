@@ -12,15 +12,15 @@ use crate::replay::trace::{NONE, TraceError, TraceReader};
 use super::super::call_description::ROOT;
 
 /// Maximum number of names that are remembered; the targets of others are unknown.
-const NAMES: usize = 1 << 20;
+const MAX_NAMES: usize = 1 << 20;
 
 /// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameTarget {
     /// No object with a filehandle.
-    Nothing,
+    NoObject,
     /// The object of this variable.
-    Is(u32),
+    Object(u32),
     /// Not seen.
     Unknown,
 }
@@ -30,9 +30,9 @@ pub(super) enum NameTarget {
 pub(in crate::replay::run) struct NameTargetTable {
     objects: FxHashMap<(u32, u64), u32>,
     /// Representative variable of filehandles that refer to the same object.
-    same: FxHashMap<u32, u32>,
+    representatives: FxHashMap<u32, u32>,
     /// Open that a lock was made with, by the variables of their stateids.
-    opens: FxHashMap<u32, u32>,
+    open_by_lock: FxHashMap<u32, u32>,
 }
 
 impl NameTargetTable {
@@ -46,12 +46,12 @@ impl NameTargetTable {
         trace.for_each_object(|object| {
             let is_root = object.existence == ObjectExistence::ROOT;
             let first = if is_root { ROOT } else { object.handles.iter().next().unwrap_or(NONE) };
-            if numbers.len() < NAMES {
+            if numbers.len() < MAX_NAMES {
                 numbers.insert(object.number, first);
             }
             for handle in object.handles.iter().filter(|handle| *handle != first) {
-                if names.same.len() < NAMES {
-                    names.same.insert(handle, first);
+                if names.representatives.len() < MAX_NAMES {
+                    names.representatives.insert(handle, first);
                 }
             }
         })?;
@@ -59,7 +59,7 @@ impl NameTargetTable {
             let Some(first) = numbers.get(&object.number).copied() else { return };
             for name in object.names.iter() {
                 if let Some(directory) = numbers.get(&name.parent).copied()
-                    && names.objects.len() < NAMES
+                    && names.objects.len() < MAX_NAMES
                 {
                     // The name from before the first step takes precedence.
                     let place = names.objects.entry((directory, hash(name.name.0) as u64));
@@ -75,35 +75,36 @@ impl NameTargetTable {
 
     /// Returns the variable that represents all filehandles of the same object.
     pub(super) fn object(&self, variable: u32) -> u32 {
-        self.same.get(&variable).copied().unwrap_or(variable)
+        self.representatives.get(&variable).copied().unwrap_or(variable)
     }
 
     /// Returns the target of a name.
-    pub(super) fn find(&self, directory: u32, name: u64) -> NameTarget {
+    pub(super) fn target(&self, directory: u32, name: u64) -> NameTarget {
         match self.objects.get(&(directory, name)) {
             None => NameTarget::Unknown,
-            Some(&NONE) => NameTarget::Nothing,
-            Some(variable) => NameTarget::Is(*variable),
+            Some(&NONE) => NameTarget::NoObject,
+            Some(variable) => NameTarget::Object(*variable),
         }
     }
 
     /// Sets the target of a name; `None` for no object.
-    pub(super) fn set(&mut self, directory: u32, name: u64, object: Option<u32>) {
-        if directory != NONE && (self.objects.len() < NAMES || self.objects.contains_key(&(directory, name)))
+    pub(super) fn set_target(&mut self, directory: u32, name: u64, object: Option<u32>) {
+        if directory != NONE
+            && (self.objects.len() < MAX_NAMES || self.objects.contains_key(&(directory, name)))
         {
             self.objects.insert((directory, name), object.unwrap_or(NONE));
         }
     }
 
     /// Records the open that a lock was made with.
-    pub(super) fn lock(&mut self, lock: u32, open: u32) {
-        if self.opens.len() < NAMES {
-            self.opens.insert(lock, open);
+    pub(super) fn record_lock_open(&mut self, lock: u32, open: u32) {
+        if self.open_by_lock.len() < MAX_NAMES {
+            self.open_by_lock.insert(lock, open);
         }
     }
 
     /// Returns the open that a lock was made with.
     pub(super) fn open_of(&self, lock: u32) -> Option<u32> {
-        self.opens.get(&lock).copied()
+        self.open_by_lock.get(&lock).copied()
     }
 }

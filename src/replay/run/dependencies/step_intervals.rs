@@ -17,17 +17,17 @@ pub(super) struct StepIntervals {
     /// Steps that change the resource: others wait for them.
     changes: Vec<StepInterval>,
     /// Steps that read it: they do not wait for each other.
-    looks: Vec<StepInterval>,
+    reads: Vec<StepInterval>,
 }
 
-fn ended(spans: &[StepInterval], start: u64) -> impl Iterator<Item = &StepInterval> {
+fn intervals_ended_by(spans: &[StepInterval], start: u64) -> impl Iterator<Item = &StepInterval> {
     let count = spans.partition_point(|span| span.end <= start);
     spans.get(..count).unwrap_or_default().iter().rev()
 }
 
 impl StepIntervals {
     /// Adds a step. Calls `wait` for each step that it waits for.
-    pub(super) fn join(
+    pub(super) fn add(
         &mut self,
         (start, end): (u64, u64),
         seat: u32,
@@ -36,7 +36,7 @@ impl StepIntervals {
     ) {
         // The latest one has waited for those that ended before it began.
         let mut latest = 0;
-        for span in ended(&self.changes, start) {
+        for span in intervals_ended_by(&self.changes, start) {
             if span.end <= latest {
                 break;
             }
@@ -44,16 +44,18 @@ impl StepIntervals {
             wait(span.seat);
         }
         if changes {
-            ended(&self.looks, start).take_while(|span| span.end > latest).for_each(|span| wait(span.seat));
+            intervals_ended_by(&self.reads, start)
+                .take_while(|span| span.end > latest)
+                .for_each(|span| wait(span.seat));
         }
-        let into = if changes { &mut self.changes } else { &mut self.looks };
+        let into = if changes { &mut self.changes } else { &mut self.reads };
         let at = into.partition_point(|span| span.end <= end);
         into.insert(at, StepInterval { end, start, seat });
     }
 
     /// Removes a finished step.
     pub(super) fn remove(&mut self, end: u64, seat: u32) {
-        for spans in [&mut self.changes, &mut self.looks] {
+        for spans in [&mut self.changes, &mut self.reads] {
             let from = spans.partition_point(|span| span.end < end);
             let rest = spans.iter().skip(from).take_while(|span| span.end == end);
             if let Some(at) = rest.enumerate().find_map(|(at, span)| (span.seat == seat).then_some(at)) {
@@ -64,7 +66,7 @@ impl StepIntervals {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.looks.is_empty()
+        self.changes.is_empty() && self.reads.is_empty()
     }
 }
 
@@ -76,7 +78,7 @@ mod tests {
 
     fn waits(spans: &mut StepIntervals, span: (u64, u64), seat: u32, changes: bool) -> Vec<u32> {
         let mut waits = Vec::new();
-        spans.join(span, seat, changes, |seat| waits.push(seat));
+        spans.add(span, seat, changes, |seat| waits.push(seat));
         waits
     }
 

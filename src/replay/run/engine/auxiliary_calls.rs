@@ -8,8 +8,8 @@ use nfsrdma_dissectors::rpc::Program;
 use super::super::recording::{Exchange, Stream};
 use super::super::report::ReplayStepState;
 use super::reply_check_queue::ReplyDisposition;
-use super::send::new_header;
-use super::window::{WindowStep, unreadable};
+use super::send::replacement_header;
+use super::window::{WindowStep, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError, StepSendOutcome};
 use crate::replay::auxiliary_programs::{AuxiliaryRpcConnections, Lane, NoReply, reroot_mount_path};
 use crate::replay::trace::TraceStep;
@@ -32,7 +32,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let kept = std::mem::take(&mut held.step);
         let going = match kept.trace_step() {
             Some(step) => self.call_program(&step, held, &mut beside, tape),
-            None => Ok(StepSendOutcome::Finished(unreadable())),
+            None => Ok(StepSendOutcome::Finished(unreadable_state())),
         };
         held.step = kept;
         self.auxiliary = Some(beside);
@@ -48,10 +48,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<StepSendOutcome, ReplayRunError> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
-        self.values.begin(step.call.body);
-        let header = new_header(step, xid);
+        self.values.begin_call(step.call.body);
+        let header = replacement_header(step, xid);
         let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
+        let emitted = emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed);
         if let Some(why) = self.missing_value_reason(emitted.is_ok()) {
             return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
         }
@@ -60,7 +60,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 "payloads: more than can be sent".into(),
             )));
         }
-        let mut message = std::mem::take(&mut self.out);
+        let mut message = std::mem::take(&mut self.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
         let captured = reroot_mount_path(&message, &self.seeded.path)
             .map(|other| std::mem::replace(&mut message, other));
@@ -73,16 +73,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         )) {
             Ok(call) => call,
             Err(escape) => {
-                self.out = message;
+                self.call_buffer = message;
                 return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string())));
             }
         };
-        self.values.swap_counts(&mut held.used);
+        self.values.swap_counts(&mut held.counts);
         let client = step.caller.client;
         let lane = match beside.lane(client, (program, version)) {
             Ok(lane) => lane,
             Err(why) => {
-                self.out = message;
+                self.call_buffer = message;
                 return Ok(StepSendOutcome::Finished(self.no_reply_state(&why)));
             }
         };
@@ -97,7 +97,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(match self.process_reply(held, step, reply)? {
                 ReplyDisposition::Retry => StepSendOutcome::RetryLater,
                 ReplyDisposition::Finished(state) => StepSendOutcome::Finished(state),
-                ReplyDisposition::Answer(answer) => StepSendOutcome::Finished(self.checked_state(
+                ReplyDisposition::Check(answer) => StepSendOutcome::Finished(self.checked_state(
                     held,
                     step,
                     reply.into(),
@@ -120,7 +120,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 times: [sent, came],
             });
         }
-        self.out = message;
+        self.call_buffer = message;
         match answered {
             Ok(going) => going,
             Err(why) => Ok(StepSendOutcome::Finished(self.no_reply_state(&why))),
@@ -130,7 +130,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the state of a step whose program does not reply.
     fn no_reply_state(&mut self, why: &NoReply) -> ReplayStepState {
         if let NoReply::Silent(why) = why {
-            self.report.silent.get_or_insert_with(|| why.clone());
+            self.report.silent_program.get_or_insert_with(|| why.clone());
         }
         ReplayStepState::Unreplayable(format!("other-program: {why}"))
     }

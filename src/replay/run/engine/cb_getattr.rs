@@ -17,7 +17,7 @@ use super::super::values::LiveValues;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TraceStep};
 
 /// Maximum number of answers that are kept.
-const ANSWERS: usize = 1 << 14;
+const MAX_ANSWERS: usize = 1 << 14;
 
 /// Answer of a client about one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn variable(message: &TraceMessage<'_>, holds: MessageSlotKind, operation: usize
 impl CbGetattrAnswers {
     /// Records the answers to a Call of the captured server.
     pub(super) fn record_answers(&mut self, step: &TraceStep<'_>) {
-        if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= ANSWERS {
+        if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
             return;
         }
         let Ok(call) = CbCompoundCall::decode(&mut body(&step.call), &mut NullObserver) else { return };
@@ -118,7 +118,7 @@ mod tests {
         let mut delegated = CbGetattrAnswers::default();
         delegated.answers.insert(4, VecDeque::from([told(100, 7), told(200, 8)]));
         let mut values = LiveValues::new("t");
-        assert!(values.set(4, b"live"));
+        assert!(values.set_value(4, b"live"));
         let both = [1 << Attributes::CHANGE | 1 << Attributes::SIZE];
         let both = Bitmap4::from(&both[..]);
         let answer =
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(7, 100));
         assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(8, 200));
         // The live server has given the change attribute.
-        assert!(values.set(9, &77u64.to_be_bytes()));
+        assert!(values.set_value(9, &77u64.to_be_bytes()));
         assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(77, 200));
         let size = [1 << Attributes::SIZE];
         let only = delegated.next_attributes(&values, b"live", &Bitmap4::from(&size[..]));

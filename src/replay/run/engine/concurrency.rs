@@ -4,7 +4,7 @@
 use crate::replay::transport::CallTag;
 
 /// Maximum number of overlapping steps that are tracked.
-const DEPTH: usize = 1 << 12;
+const MAX_OVERLAPPING: usize = 1 << 12;
 
 /// Steps that were in flight in the capture when the last step was sent.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(super) struct CapturedConcurrency {
     /// Captured reply time, window index and turn of each step.
     open: Vec<(u64, u32, u64)>,
     /// Latest captured reply time of the changes so far.
-    changed: u64,
+    latest_change_end: u64,
 }
 
 impl CapturedConcurrency {
@@ -30,11 +30,11 @@ impl CapturedConcurrency {
         if is_change {
             self.open.iter().for_each(|(_, seat, turn)| mark(*seat, *turn));
         }
-        let is_racing = start < self.changed;
+        let is_racing = start < self.latest_change_end;
         if is_change {
-            self.changed = self.changed.max(end);
+            self.latest_change_end = self.latest_change_end.max(end);
         }
-        if end > start && self.open.len() < DEPTH {
+        if end > start && self.open.len() < MAX_OVERLAPPING {
             self.open.push((end, seat, turn));
         }
         is_racing
@@ -62,7 +62,7 @@ impl LiveConcurrency {
             self.in_flight.iter().for_each(|(tag, _)| mark(*tag));
         }
         let is_crowded = self.in_flight.iter().any(|(_, is_change)| *is_change);
-        if self.in_flight.len() < DEPTH {
+        if self.in_flight.len() < MAX_OVERLAPPING {
             self.in_flight.push((tag, is_change));
         }
         is_crowded

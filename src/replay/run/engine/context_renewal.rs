@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 
-use super::super::recovery::{MAX_FAILED_CONNECTIONS, RESENDS, RESTARTS};
+use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_FAILED_CONNECTIONS, MAX_RESENDS};
 use super::reply::CompletedStep;
 use super::rpcsec_gss::{GssCallSignature, Unsigned};
-use super::window::{BINDING, SECURING, call_tag};
+use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::{ContainedCall, ContainedTransport};
@@ -30,7 +30,7 @@ pub(super) struct RenewableContext {
     /// Current context.
     pub(super) context: GssContext,
     /// Previous context, which may have signed Replies in flight.
-    before: Option<GssContext>,
+    previous: Option<GssContext>,
     /// Number of renewals.
     pub(super) generation: u32,
     state: ContextState,
@@ -40,7 +40,7 @@ pub(super) struct RenewableContext {
 #[derive(Debug)]
 enum ContextState {
     /// Calls can be signed.
-    Good,
+    Ready,
     /// The server denied the context; a new one is being established.
     Renewing(ContextRenewal),
     /// The context could not be renewed, for this reason.
@@ -53,7 +53,7 @@ struct ContextRenewal {
     /// Index of the live connection that carries the Calls.
     connection_index: usize,
     /// `None` before the first Call and after a lost one: a server may refuse a token that it has seen.
-    establishing: Option<GssContextSetup>,
+    setup: Option<GssContextSetup>,
     /// Send time and XID of the Call in flight.
     sent: Option<(Instant, Xid)>,
     tries: u32,
@@ -62,7 +62,7 @@ struct ContextRenewal {
 impl RenewableContext {
     /// Wraps an established context.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
-        Self { version, context, before: None, generation: 0, state: ContextState::Good }
+        Self { version, context, previous: None, generation: 0, state: ContextState::Ready }
     }
 
     /// Succeeds if Calls can be signed with the context.
@@ -71,7 +71,7 @@ impl RenewableContext {
     /// Returns an error if Calls cannot be signed yet, or never again.
     pub(super) fn is_ready(&self) -> Result<(), Unsigned> {
         match &self.state {
-            ContextState::Good => Ok(()),
+            ContextState::Ready => Ok(()),
             ContextState::Renewing(_) => Err(Unsigned::NotYet),
             ContextState::Lost(why) => Err(Unsigned::Never(why.clone())),
         }
@@ -81,7 +81,7 @@ impl RenewableContext {
     pub(super) fn at_generation(&mut self, generation: u32) -> Option<&mut GssContext> {
         match self.generation.checked_sub(generation)? {
             0 => Some(&mut self.context),
-            1 => self.before.as_mut(),
+            1 => self.previous.as_mut(),
             _ => None,
         }
     }
@@ -89,7 +89,7 @@ impl RenewableContext {
     fn renewal(&mut self) -> Option<&mut ContextRenewal> {
         match &mut self.state {
             ContextState::Renewing(renewal) => Some(renewal),
-            ContextState::Good | ContextState::Lost(_) => None,
+            ContextState::Ready | ContextState::Lost(_) => None,
         }
     }
 }
@@ -102,20 +102,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Starts the renewal of a context that the server has denied. Returns `true` if the context is being renewed or
     /// was renewed since, so that the Call can be sent again.
     pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
-        let line = self.by_connection.get(&connection).copied().unwrap_or_default();
+        let line = self.connection_index.get(&connection).copied().unwrap_or_default();
         let Some(kept) = self.context_mut(with.context) else { return false };
         if kept.generation != with.generation {
             return true;
         }
         match &kept.state {
             ContextState::Renewing(_) => true,
-            ContextState::Good if kept.generation < RESTARTS => {
-                let renewal =
-                    ContextRenewal { connection_index: line, establishing: None, sent: None, tries: 0 };
+            ContextState::Ready if kept.generation < MAX_CLIENT_RECOVERIES => {
+                let renewal = ContextRenewal { connection_index: line, setup: None, sent: None, tries: 0 };
                 kept.state = ContextState::Renewing(renewal);
                 true
             }
-            ContextState::Good | ContextState::Lost(_) => false,
+            ContextState::Ready | ContextState::Lost(_) => false,
         }
     }
 
@@ -128,7 +127,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) {
         (held.is_lost, held.is_denied) = (true, true);
         held.denials += 1;
-        let line = self.by_connection.get(&connection).and_then(|line| self.connections.get_mut(*line));
+        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
         if let Some((line, xid)) = line.zip(held.sent.get_mut(..4)) {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
@@ -143,9 +142,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return;
         }
         let number = self.number;
-        let line = self.by_connection.get(&reply.connection).and_then(|line| self.connections.get_mut(*line));
+        let line =
+            self.connection_index.get(&reply.connection).and_then(|line| self.connections.get_mut(*line));
         let Some(line) = line else { return };
-        let is_of = |(session, _): &&(u32, u32)| call_tag(number, BINDING, (*session).into()) == reply.tag;
+        let is_of = |(session, _): &&(u32, u32)| call_tag(number, BIND_INDEX, (*session).into()) == reply.tag;
         let bound = line.backchannels.iter().find(is_of).copied();
         line.unbound_backchannels.extend(bound);
     }
@@ -188,11 +188,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(());
         };
         let Some(mechanism) = self.signing.as_ref().map(|signing| signing.mechanism) else { return Ok(()) };
-        let (host, tag) = (&self.target.name, call_tag(self.number, SECURING, at as u64));
+        let (host, tag) = (&self.target.name, call_tag(self.number, CONTEXT_INDEX, at as u64));
         let Some(kept) = self.context_mut(at) else { return Ok(()) };
         let version = kept.version;
         let Some(renewal) = kept.renewal() else { return Ok(()) };
-        let establishing = match renewal.establishing.take() {
+        let establishing = match renewal.setup.take() {
             Some(establishing) => Ok(establishing),
             None => mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version)),
         };
@@ -204,7 +204,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         };
         let control = establishing.call(xid);
-        renewal.establishing = Some(establishing);
+        renewal.setup = Some(establishing);
         match transport.submit(connection, &ContainedCall::control(&control, tag)) {
             Ok(_) => {
                 renewal.sent = Some((Instant::now(), xid));
@@ -223,25 +223,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the index of the context whose Call has this tag.
     fn context_of_tag(&self, tag: CallTag) -> Option<usize> {
         let count = self.signing.as_ref()?.contexts.len();
-        (0..count).find(|at| call_tag(self.number, SECURING, *at as u64) == tag)
+        (0..count).find(|at| call_tag(self.number, CONTEXT_INDEX, *at as u64) == tag)
     }
 
     /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
     pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
         let Some(at) = self.context_of_tag(reply.tag) else { return false };
-        self.unpark(reply.connection, 1);
+        self.unpark_connection(reply.connection, 1);
         let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
             return true;
         }
         renewal.sent = None;
-        let Some(establishing) = renewal.establishing.take() else { return true };
+        let Some(establishing) = renewal.setup.take() else { return true };
         match establishing.handle_reply(reply.cursor()) {
-            Ok(GssSetupStep::ContinueNeeded(next)) => renewal.establishing = Some(next),
+            Ok(GssSetupStep::ContinueNeeded(next)) => renewal.setup = Some(next),
             Ok(GssSetupStep::Established(context)) => {
                 if let Some(kept) = self.context_mut(at) {
-                    kept.before = Some(std::mem::replace(&mut kept.context, context));
-                    (kept.generation, kept.state) = (kept.generation + 1, ContextState::Good);
+                    kept.previous = Some(std::mem::replace(&mut kept.context, context));
+                    (kept.generation, kept.state) = (kept.generation + 1, ContextState::Ready);
                 }
                 self.report.contexts_renewed += 1;
                 self.unpark_all();
@@ -255,9 +255,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
         let Some(at) = self.context_of_tag(tag) else { return false };
         let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
-        (renewal.sent, renewal.establishing) = (None, None);
+        (renewal.sent, renewal.setup) = (None, None);
         renewal.tries += 1;
-        if renewal.tries > RESENDS {
+        if renewal.tries > MAX_RESENDS {
             self.lose_context(at, "connections go away without a Reply");
         }
         true
@@ -282,7 +282,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(kept) = self.context_mut(at) {
             kept.state = ContextState::Lost(why.clone());
         }
-        self.refuse(why);
+        self.report_refusal(why);
         self.unpark_all();
     }
 
@@ -297,7 +297,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.options.timeout.min(DESTROY_TIMEOUT);
         let first = hash(format!("{} security ends", self.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
-            if !matches!(kept.state, ContextState::Good) {
+            if !matches!(kept.state, ContextState::Ready) {
                 continue;
             }
             let Ok((control, seal)) = kept.context.destroy(Xid(first.wrapping_add(at))) else { continue };

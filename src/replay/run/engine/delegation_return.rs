@@ -14,14 +14,14 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
-use super::window::{RETURNING, WindowStep, call_tag};
+use super::window::{RETURN_INDEX, WindowStep, call_tag};
 use super::{REPLY_HEADROOM_BYTES, ReplayEngine};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::TraceStep;
 use crate::replay::transport::{ConnectionId, SubmitError, TransportCall, TransportReply};
 
 /// Maximum number of delegations that wait to be returned.
-const WAITING: usize = 1 << 12;
+const MAX_PENDING_RETURNS: usize = 1 << 12;
 
 /// A delegation that is to be returned.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ fn granted_delegation(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u
 }
 
 /// Encodes DELEGRETURN with the header of another Call. RFC 7530 section 16.8.
-fn delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
+fn encode_delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new();
     encoder.raw(&unasked.header);
     let operations = [
@@ -94,7 +94,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
         let header = header.and_then(|_| held.sent.get(..cursor.at()));
         match header {
-            Some(header) if self.unwanted_delegations.len() < WAITING => {
+            Some(header) if self.unwanted_delegations.len() < MAX_PENDING_RETURNS => {
                 self.unwanted_delegations.push_back(DelegationReturn {
                     connection: reply.connection,
                     header: header.into(),
@@ -107,18 +107,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Sends the pending DELEGRETURNs, as far as their connections have capacity.
-    pub(super) fn return_unasked(&mut self, transport: &mut ContainedTransport<'_>) {
+    pub(super) fn return_unwanted_delegations(&mut self, transport: &mut ContainedTransport<'_>) {
         for _ in 0..self.unwanted_delegations.len() {
             let Some(unasked) = self.unwanted_delegations.pop_front() else { return };
             // If the connection is lost, the server may have restarted and lost the delegation; other users of the file
             // wait for that.
-            let number = self.by_connection.get(&unasked.connection).copied();
+            let number = self.connection_index.get(&unasked.connection).copied();
             let Some(line) = number.and_then(|number| self.connections.get_mut(number)) else { continue };
             line.xid = line.xid.wrapping_add(1);
-            let Some(message) = delegreturn(&unasked, Xid(line.xid)) else { continue };
+            let Some(message) = encode_delegreturn(&unasked, Xid(line.xid)) else { continue };
             let call = TransportCall::without_payloads(
                 Xid(line.xid),
-                call_tag(self.number, RETURNING, 0),
+                call_tag(self.number, RETURN_INDEX, 0),
                 &message,
                 REPLY_HEADROOM_BYTES,
             );
@@ -129,7 +129,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             match transport.submit(line.connection, &call) {
                 Ok(_) => {
                     self.report.calls += 1;
-                    self.report.returned += 1;
+                    self.report.returned_delegations += 1;
                 }
                 Err(SubmitError::Busy(_)) => self.unwanted_delegations.push_back(unasked),
                 // The transport reports the end of the connection later.
@@ -139,10 +139,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Reply to a DELEGRETURN of this program. Returns `true` if it is one.
-    pub(super) fn is_returned(&mut self, reply: &TransportReply<'_>) -> bool {
-        let is_own = reply.tag == call_tag(self.number, RETURNING, 0);
+    pub(super) fn handle_return_reply(&mut self, reply: &TransportReply<'_>) -> bool {
+        let is_own = reply.tag == call_tag(self.number, RETURN_INDEX, 0);
         if is_own {
-            self.unpark(reply.connection, usize::MAX);
+            self.unpark_connection(reply.connection, usize::MAX);
         }
         is_own
     }

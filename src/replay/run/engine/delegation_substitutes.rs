@@ -24,14 +24,14 @@ use rustc_hash::FxHashSet;
 
 use super::super::captured_opens::CapturedOpens;
 use super::super::recovery::substitute_open::SubstituteOpen;
-use super::super::recovery::{MAX_FAILED_CONNECTIONS, RESENDS};
+use super::super::recovery::{MAX_FAILED_CONNECTIONS, MAX_RESENDS};
 use super::reply_check_queue::LiveReply;
-use super::window::{SUBSTITUTING, WindowStep, call_tag};
+use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
-use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, owner};
+use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, substitute_owner};
 
 /// Substitutes of a run.
 #[derive(Debug, Default)]
@@ -58,8 +58,8 @@ impl DelegationSubstitutes {
 struct DelegationSubstitute {
     /// Window index of the step that opened the file, and its buffers.
     seat: u32,
-    room: Box<WindowStep>,
-    wanted: SubstituteRequest,
+    window_step: Box<WindowStep>,
+    request: SubstituteRequest,
     /// Stages to be done; the first is in flight or next.
     stages: VecDeque<SubstituteStage>,
     line: usize,
@@ -70,7 +70,7 @@ struct DelegationSubstitute {
     /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
     message: Option<(Xid, Vec<u8>)>,
     sent: Option<Instant>,
-    due: Option<Instant>,
+    retry_at: Option<Instant>,
     tries: u32,
     resends: u32,
     /// `true` if the server had forgotten the client, which is re-established.
@@ -88,7 +88,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let missing = self.substitutes.missing.take();
         if missing.is_some()
             || step.asked.minor_version == 0
-            || CapturedOpens::wants_of_step(step).has_any_delegation_alone()
+            || CapturedOpens::wants_of_step(step).any_granted_only_delegation()
         {
             self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
             self.leaves_open |= missing.is_some() && self.substitutes.wanted.is_none();
@@ -104,25 +104,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: ConnectionId,
     ) {
         let Some(wanted) = self.substitutes.wanted.take() else { return self.release_step(seat, room) };
-        let Some(line) = self.by_connection.get(&connection).copied() else {
+        let Some(line) = self.connection_index.get(&connection).copied() else {
             return self.release_step(seat, room);
         };
         let mut todo = VecDeque::new();
         todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
-        if wanted.delegation.is_some() || wanted.surplus.is_some() {
+        if wanted.delegation.is_some() || wanted.surplus_open.is_some() {
             todo.push_back(SubstituteStage::Open);
         }
         self.substitutes.waiting.push_back(DelegationSubstitute {
             seat,
             session: room.slot,
-            room,
-            wanted,
+            window_step: room,
+            request: wanted,
             stages: todo,
             line,
             slot: None,
             message: None,
             sent: None,
-            due: None,
+            retry_at: None,
             tries: 0,
             resends: 0,
             is_renewed: false,
@@ -138,7 +138,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let Some(mut one) = self.substitutes.waiting.pop_front() else { break };
             let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
             match is_over {
-                true => self.give_up_substitute(one),
+                true => self.abandon_substitute(one),
                 false => self.substitutes.waiting.push_back(one),
             }
         }
@@ -158,7 +158,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(true);
         }
         let now = Instant::now();
-        if one.due.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some() {
+        if one.retry_at.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some()
+        {
             return Ok(false);
         }
         let (xid, message) = match one.message.take() {
@@ -189,7 +190,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(connection) = self.connections.get(one.line).map(|line| line.connection) else {
             return Ok(true);
         };
-        let tag = call_tag(self.number, SUBSTITUTING, one.seat.into());
+        let tag = call_tag(self.number, SUBSTITUTE_INDEX, one.seat.into());
         let Ok(call) = self.containment.check_call(TransportCall::without_payloads(
             xid,
             tag,
@@ -220,11 +221,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         sequence: Option<([u8; 16], u32, u32)>,
         xid: Xid,
     ) -> Option<Vec<u8>> {
-        let wanted = &one.wanted;
+        let wanted = &one.request;
         let stage = one.stages.front()?;
-        let variable = wanted.counts_as(stage);
-        let seqid = if wanted.minor == 0 { self.values.next_seqid((false, variable)) } else { 0 };
-        let owner = owner(variable);
+        let variable = wanted.seqid_owner(stage);
+        let seqid = if wanted.minor_version == 0 { self.values.next_seqid((false, variable)) } else { 0 };
+        let owner = substitute_owner(variable);
         let mut operations: Vec<Args<'_>> = Vec::new();
         if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
             operations.push(Args::SEQUENCE(Sequence4Args {
@@ -238,7 +239,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         operations.extend(wanted.operations(stage, &owner, seqid));
         let mut encoder = Encoder::new();
         encoder.raw(&wanted.header);
-        let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor };
+        let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor_version };
         CompoundCall::new(head, &operations).encode(&mut encoder);
         let mut message = encoder.finish().0;
         message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
@@ -249,7 +250,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
         let number = self.number;
         let is_of = |one: &DelegationSubstitute| {
-            one.sent.is_some() && call_tag(number, SUBSTITUTING, one.seat.into()) == tag
+            one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.seat.into()) == tag
         };
         let at = self.substitutes.waiting.iter().position(is_of)?;
         let mut one = self.substitutes.waiting.remove(at)?;
@@ -261,24 +262,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
     pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) -> bool {
         let Some(mut one) = self.take_substitute(reply.tag) else { return false };
-        self.unpark(reply.connection, 1);
+        self.unpark_connection(reply.connection, 1);
         if let Some((_, message)) = one.message.take() {
             self.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
         let Some(opened) = SubstituteReply::of(reply.cursor()) else {
-            self.give_up_substitute(one);
+            self.abandon_substitute(one);
             return true;
         };
         if let Some(slot) = one.slot.take() {
-            self.vacate(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
+            self.free_slot(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
         }
         let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
         let Some(stage) = one.stages.front().cloned() else { return true };
         // If the operation was not reached, the server did not count the seqid.
-        if one.wanted.minor == 0 && opened.statuses.len() > 1 {
-            let owner = one.wanted.counts_as(&stage);
+        if one.request.minor_version == 0 && opened.statuses.len() > 1 {
+            let owner = one.request.seqid_owner(&stage);
             let seqid = self.values.next_seqid((false, owner));
-            self.values.count_owner(false, owner, seqid, status.0);
+            self.values.update_owner_seqid(false, owner, seqid, status.0);
         }
         let is_forgotten = matches!(
             status,
@@ -287,7 +288,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 | Nfsstat4::NFS4ERR_STALE_CLIENTID
                 | Nfsstat4::NFS4ERR_STALE_STATEID
         );
-        if is_forgotten && one.resends < RESENDS && self.reclaim_client(&mut one, reply.connection) {
+        if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
             self.substitutes.waiting.push_back(one);
             return true;
         }
@@ -296,17 +297,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if one.tries < self.options.max_delay_retries =>
             {
                 one.tries += 1;
-                one.due = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
+                one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
                 self.report.delayed += 1;
                 self.substitutes.waiting.push_back(one);
             }
             (status, stateid) => {
                 let is_done = status == Nfsstat4::NFS4_OK;
-                self.take_stage(&mut one, &stage, stateid, is_done);
+                self.complete_stage(&mut one, &stage, stateid, is_done);
                 match (is_done, one.stages.is_empty()) {
                     (true, false) => self.substitutes.waiting.push_back(one),
-                    (true, true) => self.release_step(one.seat, one.room),
-                    (false, _) => self.give_up_substitute(one),
+                    (true, true) => self.release_step(one.seat, one.window_step),
+                    (false, _) => self.abandon_substitute(one),
                 }
             }
         }
@@ -319,7 +320,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
         let client = match id {
             Some(id) => self.client_state.session(id).map(|session| session.client),
-            None => Some(one.wanted.clientid),
+            None => Some(one.request.clientid),
         };
         let Some(client) = client.filter(|client| self.client_state.client(*client).is_some()) else {
             return false;
@@ -339,8 +340,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (stateid.other, stateid.seqid) = (*other, values.seqid(variable));
             true
         };
-        let wanted = &mut one.wanted;
-        if wanted.minor == 0 {
+        let wanted = &mut one.request;
+        if wanted.minor_version == 0 {
             let client = wanted.clientid;
             let is_new = |client: u64| self.client_state.client(client).is_none();
             if is_new(client) {
@@ -351,16 +352,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         // The captured owner's open stands in for the delegation while there is no substitute.
-        if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus, wanted.delegation) {
+        if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
             return renewed(&self.values, variable, surplus);
         }
         // A recovery has confirmed the captured owner.
         one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
-        wanted.surplus.is_none()
+        wanted.surplus_open.is_none()
     }
 
     /// Completes a stage. `stateid` is the stateid returned, with `true` if it must be confirmed.
-    fn take_stage(
+    fn complete_stage(
         &mut self,
         one: &mut DelegationSubstitute,
         stage: &SubstituteStage,
@@ -382,7 +383,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (_, None) => {}
         }
         if let Some(surplus) =
-            one.wanted.surplus.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
+            one.request.surplus_open.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
         {
             self.client_state.remove_open(surplus.other);
         }
@@ -390,13 +391,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Uses the stateid of the substitute open for the delegation from here on.
     fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
-        let wanted = &one.wanted;
+        let wanted = &one.request;
         let Some((variable, access)) = wanted.delegation else { return };
         if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
             self.report.dropped_values += 1;
             return;
         }
-        self.values.set(variable, &stateid.other);
+        self.values.set_value(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
         self.substitutes.active.insert(variable);
         let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
@@ -411,7 +412,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 client,
                 file: &wanted.file,
                 access,
-                owner: &owner(variable),
+                owner: &substitute_owner(variable),
                 header: &wanted.header,
                 variable,
             },
@@ -419,24 +420,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Gives up a substitute; the captured owner's open stands in for the delegation.
-    fn give_up_substitute(&mut self, one: DelegationSubstitute) {
+    fn abandon_substitute(&mut self, one: DelegationSubstitute) {
         self.leaves_open = true;
         if let Some(slot) = one.slot {
-            self.doubt(slot);
+            self.retire_slot(slot);
         }
-        self.release_step(one.seat, one.room);
+        self.release_step(one.seat, one.window_step);
     }
 
     /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because
     /// its connection was lost.
     pub(super) fn lose_substitute(&mut self, tag: CallTag, is_again: bool) {
         let Some(mut one) = self.take_substitute(tag) else { return };
-        match is_again && one.resends < RESENDS {
+        match is_again && one.resends < MAX_RESENDS {
             true => {
                 one.resends += 1;
                 self.substitutes.waiting.push_back(one);
             }
-            false => self.give_up_substitute(one),
+            false => self.abandon_substitute(one),
         }
     }
 
@@ -447,7 +448,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
         };
         while let Some(late) = self.substitutes.waiting.iter().find(|one| is_late(one)) {
-            let tag = call_tag(self.number, SUBSTITUTING, late.seat.into());
+            let tag = call_tag(self.number, SUBSTITUTE_INDEX, late.seat.into());
             self.lose_substitute(tag, false);
         }
     }
@@ -456,7 +457,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn abandon_substitutes(&mut self) {
         while let Some(one) = self.substitutes.waiting.pop_front() {
             self.in_flight = self.in_flight.saturating_sub(usize::from(one.sent.is_some()));
-            self.give_up_substitute(one);
+            self.abandon_substitute(one);
         }
     }
 
@@ -470,7 +471,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         });
         let of = |slot: MessageSlot| SubstitutedStateid {
             operation: slot.operation as usize,
-            is_own: self.substitutes.has_substitute(slot.variable),
+            has_own_owner: self.substitutes.has_substitute(slot.variable),
             variable: slot.variable,
             seqid: if step.asked.minor_version == 0 {
                 self.values.next_seqid((false, slot.variable))
@@ -501,7 +502,7 @@ pub(in crate::replay::run) struct SubstitutedStateid {
     /// Index of the operation in the COMPOUND, from 0.
     pub(in crate::replay::run) operation: usize,
     /// `true` if the open has this program's own open-owner.
-    pub(in crate::replay::run) is_own: bool,
+    pub(in crate::replay::run) has_own_owner: bool,
     /// Variable of the delegation.
     pub(in crate::replay::run) variable: u32,
     /// Next seqid of the open-owner in NFSv4.0; 0 in later versions.

@@ -16,11 +16,11 @@ use crate::replay::containment::ContainedTransport;
 use crate::replay::transport::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
 
 /// Interval at which the loop checks whether to stop.
-const TICK: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum time to wait for Calls in flight when a run is ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of events between two reads of the clock.
-const EVENTS: u32 = 64;
+const MAX_EVENTS_PER_TICK: u32 = 64;
 /// Maximum number of events handled before new steps are issued.
 const MAX_EVENT_BATCH: u32 = 32;
 /// Sleeping ends this long before a step is due and polling begins, as a sleep may last that much longer.
@@ -29,7 +29,7 @@ const SPIN_BEFORE_DUE: Duration = Duration::from_micros(200);
 /// Engines that may have something to do since steps were last issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunnableEngines {
-    Nobody,
+    NoEngine,
     One(usize),
     All,
 }
@@ -41,7 +41,7 @@ impl RunnableEngines {
 
     fn with(self, number: usize) -> Self {
         match self {
-            Self::Nobody => Self::One(number),
+            Self::NoEngine => Self::One(number),
             one if one == Self::One(number) => one,
             Self::One(_) | Self::All => Self::All,
         }
@@ -58,8 +58,8 @@ pub(super) fn drive<R: Read + Seek>(
 ) -> Result<(), ReplayRunError> {
     let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
     let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
-    let recorded = engines.iter().map(|engine| engine.report.recorded).max().unwrap_or(0);
-    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.options.limit(recorded));
+    let recorded = engines.iter().map(|engine| engine.report.recorded_ns).max().unwrap_or(0);
+    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.options.max_duration(recorded));
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
@@ -86,7 +86,7 @@ pub(super) fn drive<R: Read + Seek>(
             is_done &= engine.is_done();
         }
         if !takes_more {
-            (busy, together) = (RunnableEngines::Nobody, 0);
+            (busy, together) = (RunnableEngines::NoEngine, 0);
         }
         if in_flight == 0 && (is_done || ending.is_some()) {
             for engine in &mut *engines {
@@ -96,7 +96,7 @@ pub(super) fn drive<R: Read + Seek>(
             report_progress(engines, total, watch, begin.elapsed());
             return Ok(());
         }
-        let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
+        let deadline = due.map_or(now + STOP_CHECK_INTERVAL, |due| due.min(now + STOP_CHECK_INTERVAL));
         let until = match due {
             Some(_) => deadline.checked_sub(SPIN_BEFORE_DUE).filter(|until| *until > now),
             None => Some(deadline),
@@ -120,13 +120,13 @@ pub(super) fn drive<R: Read + Seek>(
             Some(TransportEvent::Reply(reply)) => busy.with(client_copy(reply.tag)),
             Some(_) => RunnableEngines::All,
             // Checking a Reply makes no step ready.
-            None if is_behind => RunnableEngines::Nobody,
+            None if is_behind => RunnableEngines::NoEngine,
             None => RunnableEngines::All,
         };
         match event {
             Some(TransportEvent::Reply(reply)) => {
                 if let Some(engine) = engines.get_mut(client_copy(reply.tag)) {
-                    engine.reply(&reply, tape)?;
+                    engine.handle_reply(&reply, tape)?;
                 }
             }
             Some(TransportEvent::RdmaError { tag, error, .. }) => {
@@ -134,22 +134,22 @@ pub(super) fn drive<R: Read + Seek>(
                     tape.record_lost(tag, Some(&error));
                 }
                 if let Some(engine) = engines.get_mut(client_copy(tag)) {
-                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
+                    engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
                 }
             }
             Some(TransportEvent::Call(call)) => {
                 let mut names = Vec::new();
                 let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
-                    let engine = owner(engines, call.connection)?;
+                    let engine = engine_of_connection(engines, call.connection)?;
                     engine.cb_getattr_answers.next_attributes(&engine.values, handle, asked)
                 };
-                answer = responder::answer(call.message, &mut names, &mut told)
+                answer = responder::answer_callback(call.message, &mut names, &mut told)
                     .map(|message| (call.connection, call.xid, message));
                 if let Some(tape) = tape {
                     let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
                     tape.record_callback(call.connection, call.message, answer);
                 }
-                if let Some(engine) = owner(engines, call.connection) {
+                if let Some(engine) = engine_of_connection(engines, call.connection) {
                     for name in names {
                         *engine.report.callbacks.entry(name).or_default() += 1;
                     }
@@ -157,7 +157,7 @@ pub(super) fn drive<R: Read + Seek>(
                 }
             }
             Some(TransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
-                if let Some(engine) = owner(engines, connection) {
+                if let Some(engine) = engine_of_connection(engines, connection) {
                     engine.report.disconnects += u64::from(reason != DisconnectReason::LocalClose);
                     if reason.is_violation() {
                         engine.report.count_violation(reason.to_string());
@@ -173,7 +173,7 @@ pub(super) fn drive<R: Read + Seek>(
                 engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
             }
             Some(TransportEvent::Discarded { reason: why, connection, .. }) => {
-                if let Some(engine) = owner(engines, connection) {
+                if let Some(engine) = engine_of_connection(engines, connection) {
                     engine.report.discarded += 1;
                     if why.is_violation() {
                         engine.report.count_violation(format!("a message makes no sense: {why}"));
@@ -183,7 +183,7 @@ pub(super) fn drive<R: Read + Seek>(
                 }
             }
             Some(TransportEvent::Credits { connection, .. }) => {
-                engines.iter_mut().for_each(|engine| engine.unpark(connection, usize::MAX));
+                engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
                 if let Some(engine) = engines.iter_mut().find(|engine| is_behind && engine.is_behind()) {
@@ -193,12 +193,12 @@ pub(super) fn drive<R: Read + Seek>(
         }
         if let Some((connection, xid, message)) = answer.take()
             && transport.answer(connection, xid, &message).is_err()
-            && let Some(engine) = owner(engines, connection)
+            && let Some(engine) = engine_of_connection(engines, connection)
         {
             engine.report.unanswered += 1;
         }
         events += 1;
-        if !is_idle && events < EVENTS {
+        if !is_idle && events < MAX_EVENTS_PER_TICK {
             continue;
         }
         (now, events, busy) = (Instant::now(), 0, RunnableEngines::All);
@@ -217,7 +217,7 @@ pub(super) fn drive<R: Read + Seek>(
         }
         if ending.is_some_and(|end| now > end) {
             for engine in &mut *engines {
-                engine.abandon("no Reply before the run was ended", tape)?;
+                engine.abandon_in_flight("no Reply before the run was ended", tape)?;
             }
         }
         // If the transport does not block, the loop sleeps itself.
@@ -233,11 +233,11 @@ pub(super) fn drive<R: Read + Seek>(
 }
 
 /// Returns the engine that a connection belongs to, or the first if none uses it any more.
-fn owner<'e, 'r, R>(
+fn engine_of_connection<'e, 'r, R>(
     engines: &'e mut [ReplayEngine<'r, R>],
     connection: ConnectionId,
 ) -> Option<&'e mut ReplayEngine<'r, R>> {
-    let at = engines.iter().position(|engine| engine.by_connection.contains_key(&connection));
+    let at = engines.iter().position(|engine| engine.connection_index.contains_key(&connection));
     engines.get_mut(at.unwrap_or(0))
 }
 

@@ -33,15 +33,15 @@ use crate::replay::transport::{ReplyPayloads, TransportReply};
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
 const PIECE_HEADROOM_BYTES: u32 = 512;
 /// Pieces of at least this many bytes are a multiple of it.
-const PAGE: u32 = 4096;
+const PIECE_ALIGNMENT_BYTES: u32 = 4096;
 /// Maximum number of Calls for one step.
-const CALLS: u32 = 4096;
+const MAX_CALLS_PER_STEP: u32 = 4096;
 
 /// Reason code of a step that exceeds a limit of the live server.
-pub(super) const LIMITED: &str = "server-limit";
+pub(super) const SERVER_LIMIT_CODE: &str = "server-limit";
 
 /// Reason code of a step that uses an object that the live server does not accept.
-pub(super) const NOT_SEEDED: &str = "not-seeded";
+pub(super) const NOT_SEEDED_CODE: &str = "not-seeded";
 
 /// Reason for a variable without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,12 @@ impl MissingValueReason {
     pub(super) fn text(self) -> String {
         match self {
             Self::Limit => {
-                format!("{LIMITED}: needs what a step would have given that exceeds a limit of this server")
+                format!(
+                    "{SERVER_LIMIT_CODE}: needs what a step would have given that exceeds a limit of this server"
+                )
             }
             Self::Object => {
-                format!("{NOT_SEEDED}: needs an object whose name or size this server does not take")
+                format!("{NOT_SEEDED_CODE}: needs an object whose name or size this server does not take")
             }
         }
     }
@@ -106,7 +108,7 @@ fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
 
 /// Returns the state of a step that exceeds a limit.
 fn limit_exceeded_state(what: &str) -> ReplayStepState {
-    ReplayStepState::Unreplayable(format!("{LIMITED}: {what}"))
+    ReplayStepState::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
@@ -131,18 +133,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             true => {
                 limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES)
             }
-            false => limits.request_bytes.saturating_sub(self.out.len() as u32 + 4),
+            false => limits.request_bytes.saturating_sub(self.call_buffer.len() as u32 + 4),
         });
         let most = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
         if total <= most && last.is_none() {
             return Ok(None);
         }
         let done = last.map_or(0, |piece| piece.done_bytes);
-        let most = if most >= PAGE { most - most % PAGE } else { most };
+        let most = if most >= PIECE_ALIGNMENT_BYTES { most - most % PIECE_ALIGNMENT_BYTES } else { most };
         let length = total.saturating_sub(done).min(most);
         let what = if is_read { "READ" } else { "WRITE" };
         let is_whole = step.asked.protection == GssProtection::PLAIN;
-        if length == 0 || !is_whole || self.rewrite(step, parts, done, length).is_none() {
+        if length == 0 || !is_whole || self.set_io_range(step, parts, done, length).is_none() {
             return Err(limit_exceeded_state(&format!("this server takes at most {most} bytes in a {what}")));
         }
         Ok(Some(SplitIoPiece {
@@ -157,7 +159,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Sets the range of the only READ or WRITE of the Call. Returns `None` if there is not exactly one, or if another
     /// operation of the Call is not idempotent.
-    fn rewrite(
+    fn set_io_range(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
@@ -166,10 +168,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
         let items = PlacedPayload::items(&self.placed);
-        let mut cursor = Cursor::new(&self.out).with_chunks(&items);
+        let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let mut encoder = Encoder::new();
-        encoder.raw(self.out.get(..cursor.at())?);
+        encoder.raw(self.call_buffer.get(..cursor.at())?);
         match step.asked.find_description()? {
             Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
                 let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
@@ -221,14 +223,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             placed.payload.length = length;
             placed.payload.offset = placed.payload.offset.saturating_add(done.into());
         }
-        self.out.clear();
-        self.out.extend_from_slice(&bytes);
+        self.call_buffer.clear();
+        self.call_buffer.extend_from_slice(&bytes);
         Some(())
     }
 
     /// Handles the Reply to a piece. Returns the Reply to the whole step after the last piece, or `None` if another
     /// piece is to be sent.
-    pub(super) fn take_piece<'j>(
+    pub(super) fn handle_piece_reply<'j>(
         &mut self,
         held: &mut WindowStep,
         reply: &TransportReply<'_>,
@@ -236,14 +238,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Option<CombinedIoReply<'j>> {
         let kept = std::mem::take(&mut held.step);
         let whole = match (kept.trace_step(), held.piece) {
-            (Some(step), Some(piece)) => self.take_piece_of(held, &step, piece, reply, joined),
+            (Some(step), Some(piece)) => self.handle_step_piece(held, &step, piece, reply, joined),
             _ => Some(CombinedIoReply::LastPiece),
         };
         held.step = kept;
         whole
     }
 
-    fn take_piece_of<'j>(
+    fn handle_step_piece<'j>(
         &mut self,
         held: &mut WindowStep,
         step: &TraceStep<'_>,
@@ -253,7 +255,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Option<CombinedIoReply<'j>> {
         let procedure = step.asked.find_description();
         let Some((bytes, is_end)) = read_io_payload(procedure, reply.cursor(), |moved| {
-            held.joined.extend_from_slice(moved.data);
+            held.read_data.extend_from_slice(moved.data);
             piece.committed = piece.committed.min(moved.committed.unwrap_or(u32::MAX));
             (moved.bytes, moved.is_end)
         }) else {
@@ -262,14 +264,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
         piece.calls += 1;
         held.piece = Some(piece);
-        let has_more = piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < CALLS;
+        let has_more =
+            piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
         if has_more {
             let outcome = ReplyOutcome::of(procedure, reply.cursor());
-            self.count(&held.used, &outcome);
-            held.used.slot = None;
+            self.count_sequences(&held.counts, &outcome);
+            held.counts.slot = None;
             return None;
         }
-        match join(procedure, reply, piece, held.joined.len() as u32, joined) {
+        match join_replies(procedure, reply, piece, held.read_data.len() as u32, joined) {
             Some(()) => Some(CombinedIoReply::Joined(joined)),
             None => Some(CombinedIoReply::LastPiece),
         }
@@ -277,7 +280,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns the state of a step that exceeds a limit of the live session which the captured session did not have.
     /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
-    pub(super) fn is_over_limit(
+    pub(super) fn session_limit_state(
         &self,
         held: &WindowStep,
         outcome: &ReplyOutcome,
@@ -285,7 +288,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Option<ReplayStepState> {
         let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
         let session = held.slot.and_then(|(session, _)| self.values.session(session))?;
-        if !session.is_smaller || recorded().statuses.last() == Some(status) {
+        if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
             return None;
         }
         Some(limit_exceeded_state(&format!(
@@ -298,14 +301,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn record_undone(&mut self, held: &WindowStep, state: &ReplayStepState) {
         let ReplayStepState::Unreplayable(why) = state else { return };
         let Some(step) = held.step.trace_step() else { return };
-        self.left_undone(&step, &held.parts);
+        self.record_undone_effects(&step, &held.description);
         let lack = match why.split(':').next() {
-            Some(LIMITED) => {
+            Some(SERVER_LIMIT_CODE) => {
                 // The file that it would have closed stays open.
                 self.leaves_open = true;
                 MissingValueReason::Limit
             }
-            Some(NOT_SEEDED) => MissingValueReason::Object,
+            Some(NOT_SEEDED_CODE) => MissingValueReason::Object,
             _ => return,
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
@@ -406,7 +409,7 @@ fn read_io_payload<T>(
 }
 
 /// Writes the last Reply with the counts of all pieces and `length` bytes of read data.
-fn join(
+fn join_replies(
     procedure: Option<Procedure>,
     reply: &TransportReply<'_>,
     piece: SplitIoPiece,

@@ -11,8 +11,8 @@ use super::super::options::ReplayPace;
 use super::super::report::ReplayStepState;
 use super::window::WindowStep;
 use super::{
-    DEPTH, LiveConnection, OptionalReplayRecorder, RETRY_DELAY, ReplayEngine, ReplayRunError,
-    StepSendOutcome, id, record_divergence,
+    LiveConnection, MAX_CAPTURED_DEPTH, OptionalReplayRecorder, RETRY_DELAY, ReplayEngine, ReplayRunError,
+    StepSendOutcome, record_divergence, step_id,
 };
 use crate::replay::containment::ContainedTransport;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
@@ -31,13 +31,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let mut kept = std::mem::take(&mut held.step);
             let step = kept.store(step, bytes);
             let reason = self.plan.plan_step(&step).reason;
-            held.parts.read(&step, &mut self.titles);
-            held.id = id(&step);
+            held.description.read(&step, &mut self.titles);
+            held.id = step_id(&step);
             if step.caller.is_reverse {
                 self.cb_getattr_answers.record_answers(&step);
             }
-            let changes =
-                held.parts.effects.is_empty() || held.parts.effects.iter().any(|act| act.is_change());
+            let changes = held.description.effects.is_empty()
+                || held.description.effects.iter().any(|act| act.may_change_size_or_links());
             if reason == Some(PlanReason::Filtered) && changes {
                 // The effects on these files do not take place.
                 let slots = step.call.slots.iter().chain(step.reply.slots.iter());
@@ -50,29 +50,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
             }
             if let Some(state) = unsent_state(reason) {
-                self.report.count_step(held.id, held.parts.title(), state, self.options.max_shown_mismatches);
+                self.report.count_step(
+                    held.id,
+                    held.description.title(),
+                    state,
+                    self.options.max_shown_mismatches,
+                );
                 held.step = kept;
                 self.window.release(seat, held);
                 continue;
             }
-            (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
+            (held.call_time, held.reply_time) =
+                (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
-            (held.tries, held.due, held.in_flight) = (0, None, None);
+            (held.delay_retries, held.due, held.in_flight) = (0, None, None);
             (held.is_lost, held.resends, held.renewals, held.forgotten_status) = (false, 0, 0, None);
             (held.has_dropped_attributes, held.has_changed_wants, held.is_substituted) =
                 (false, false, false);
-            (held.overlaps_live, held.piece, held.was_silent) = (false, None, false);
+            (held.overlaps_live, held.piece, held.was_resent_on_timeout) = (false, None, false);
             (held.is_denied, held.denials) = (false, 0);
-            let has_session =
-                step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
+            let has_session = step.caller.session != NONE
+                && held.description.operations.first() == Some(&Operation::SEQUENCE);
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));
             let directories = &self.seeded.directories;
             self.dependencies
-                .collect(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
+                .collect(&step, &held.description, held.slot, |variable| directories.contains(&variable));
             held.step = kept;
             // A Reply that overlapped a change in the capture may show the state before or after it.
-            let span = (held.start, held.end);
-            let is_change = held.parts.effects.iter().any(|act| act.is_change());
+            let span = (held.call_time, held.reply_time);
+            let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
             let seats = &mut self.window;
             held.overlapped_in_capture =
                 self.captured_concurrency.admit(span, is_change, (seat, self.turns), |seat, turn| {
@@ -80,13 +86,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                         before.overlapped_in_capture = true;
                     }
                 });
-            while self.depths.peek().is_some_and(|Reverse(end)| *end <= held.start) {
-                self.depths.pop();
+            while self.captured_reply_times.peek().is_some_and(|Reverse(end)| *end <= held.call_time) {
+                self.captured_reply_times.pop();
             }
-            if self.depths.len() < DEPTH {
-                self.depths.push(Reverse(held.end));
+            if self.captured_reply_times.len() < MAX_CAPTURED_DEPTH {
+                self.captured_reply_times.push(Reverse(held.reply_time));
             }
-            held.depth = self.depths.len() as u32;
+            held.captured_depth = self.captured_reply_times.len() as u32;
             self.turns += 1;
             self.window.put(seat, held);
             if self.graph.admit(seat, span, &mut self.dependencies.dependencies) {
@@ -101,12 +107,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(held) = self.window.get_mut(seat) else { return };
         let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
         held.due = match self.options.pace {
-            ReplayPace::Asap | ReplayPace::Depth | ReplayPace::Rate(_) => None,
-            ReplayPace::Original(times) => {
-                let after = held.start.saturating_sub(self.first) as f64;
+            ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
+            ReplayPace::CapturedTimes(times) => {
+                let after = held.call_time.saturating_sub(self.first_call_time) as f64;
                 Some(since(&mut self.started) + nanoseconds(after / times))
             }
-            ReplayPace::Think => self.clients.get(&held.client).and_then(|client| client.due(held.start)),
+            ReplayPace::ThinkTime => {
+                self.clients.get(&held.client).and_then(|client| client.due_time(held.call_time))
+            }
         };
         self.queue.push(held.turn, seat, held.due);
     }
@@ -130,12 +138,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(due);
             }
         }
-        self.return_unasked(transport);
+        self.return_unwanted_delegations(transport);
         self.make_substitutes(transport)?;
         while let Some(seat) = self.queue.pop() {
             let mut held = self.window.take(seat);
             if let ReplayPace::Rate(rate) = self.options.pace
-                && held.tries == 0
+                && held.delay_retries == 0
             {
                 let due = self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate));
                 held.due = due;
@@ -145,7 +153,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     return Ok(due);
                 }
             }
-            if self.options.pace == ReplayPace::Depth && self.in_flight >= held.depth as usize {
+            if self.options.pace == ReplayPace::CapturedDepth
+                && self.in_flight >= held.captured_depth as usize
+            {
                 self.queue.push(held.turn, seat, None);
                 self.window.put(seat, held);
                 return Ok(None);
@@ -156,11 +166,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.record_undone(&held, &state);
                     self.finish_step(seat, held, state);
                     // The capacity that it leaves unused, including what it was woken for, is available to others.
-                    self.unpark_each();
+                    self.unpark_one_each();
                     self.admit()?;
                 }
                 StepSendOutcome::RetryLater => self.delay_step(seat, held, Instant::now()),
-                StepSendOutcome::Unreachable(until) => {
+                StepSendOutcome::UnreachableUntil(until) => {
                     self.queue.push(held.turn, seat, Some(until));
                     self.window.put(seat, held);
                 }
@@ -170,26 +180,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                         line.parked.push_back(seat);
                     }
                 }
-                StepSendOutcome::Slot(slot) => {
+                StepSendOutcome::SlotBusy(slot) => {
                     self.window.put(seat, held);
                     self.slots.entry(slot).or_default().push_back(seat);
                 }
             }
         }
-        Ok(self.queue.due())
+        Ok(self.queue.next_due())
     }
 
     /// Queues a step to be retried as the server asked; the delay increases with each try.
     pub(super) fn delay_step(&mut self, seat: u32, mut held: Box<WindowStep>, now: Instant) {
-        held.tries += 1;
-        held.due = Some(now + RETRY_DELAY * held.tries.min(10));
+        held.delay_retries += 1;
+        held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
         self.queue.push(held.turn, seat, held.due);
         self.window.put(seat, held);
     }
 
     /// Queues at most `most` of the steps that wait for capacity on a connection.
-    pub(super) fn unpark(&mut self, connection: ConnectionId, most: usize) {
-        let line = self.by_connection.get(&connection).and_then(|line| self.connections.get_mut(*line));
+    pub(super) fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
+        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
         let Some(line) = line else { return };
         for seat in line.parked.drain(..most.min(line.parked.len())) {
             if let Some(held) = self.window.get(seat) {
@@ -199,7 +209,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Queues one waiting step of each connection.
-    pub(super) fn unpark_each(&mut self) {
+    pub(super) fn unpark_one_each(&mut self) {
         let of_line = |line: &mut LiveConnection| line.parked.pop_front();
         let seats: Vec<u32> = self.connections.iter_mut().filter_map(of_line).collect();
         seats.into_iter().for_each(|seat| self.requeue(seat));

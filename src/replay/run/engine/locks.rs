@@ -11,7 +11,7 @@ use super::super::call_description::CallDescription;
 use crate::replay::trace::{MessageSlotKind, TraceStep};
 
 /// Maximum number of lock-owners that are remembered.
-const OWNERS: usize = 1 << 12;
+const MAX_LOCK_OWNERS: usize = 1 << 12;
 
 /// Client, file, and the variables of the open and the lock-owner of a LOCK.
 type LiveLockKey = (u32, u32, [u32; 2]);
@@ -35,12 +35,12 @@ impl LiveLockStateids {
             self.by_locker.clear();
             return false;
         }
-        given.zip(locker(step, parts)).is_some_and(|(given, locker)| self.record_stateid(locker, given))
+        given.zip(lock_key(step, parts)).is_some_and(|(given, locker)| self.record_stateid(locker, given))
     }
 
     /// Records the stateid of a locker. Returns `true` if it had another one before.
     fn record_stateid(&mut self, locker: LiveLockKey, given: [u8; 12]) -> bool {
-        if self.by_locker.len() >= OWNERS {
+        if self.by_locker.len() >= MAX_LOCK_OWNERS {
             self.by_locker.clear();
         }
         *self.by_locker.entry(locker).or_insert(given) != given
@@ -48,7 +48,7 @@ impl LiveLockStateids {
 }
 
 /// Returns the client, file, open and lock-owner of the step's LOCK, if it has an open stateid and a new lock-owner.
-fn locker(step: &TraceStep<'_>, parts: &CallDescription) -> Option<LiveLockKey> {
+fn lock_key(step: &TraceStep<'_>, parts: &CallDescription) -> Option<LiveLockKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
     let slots = step.call.slots.iter().filter(|slot| slot.operation as usize == at);
     let of =

@@ -11,7 +11,7 @@ use super::super::call_description::CallDescription;
 use super::super::file_divergence::FileDivergence;
 use super::ReplayEngine;
 use super::reply_check_queue::LiveReply;
-use super::send::content;
+use super::send::read_content;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceStep};
 
@@ -45,14 +45,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let is_stale = recorded.is_some_and(|status| status.ends_with("ERR_STALE"));
             let must_be_there = || match is_stale {
                 true => self.must_have_file(step),
-                false => self.must_be_there(step, parts),
+                false => self.must_have_name(step, parts),
             };
             if difference.kind == DifferenceKind::Status && is_gone && is_there && must_be_there() {
                 return Ok(Some(FileDivergence::by_other_client(true)));
             }
         }
         for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            let length = with_data(step.asked.find_description(), live, payload.operation, |data| data.len());
+            let length =
+                with_read_data(step.asked.find_description(), live, payload.operation, |data| data.len());
             let Some(end) = length.map(|length| payload.offset.saturating_add(length as u64)) else {
                 continue;
             };
@@ -78,7 +79,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
-    fn must_be_there(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
+    fn must_have_name(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
         let Some(walk) = &self.expected_tree else { return false };
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
@@ -127,10 +128,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let key = self.contents.summary().key;
         let mut recorded = Vec::new();
         for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            if !content(self.contents, key, &payload, &mut recorded)? {
+            if !read_content(self.contents, key, &payload, &mut recorded)? {
                 continue;
             }
-            let is_same = with_data(step.asked.find_description(), live, payload.operation, |data| {
+            let is_same = with_read_data(step.asked.find_description(), live, payload.operation, |data| {
                 let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
                 touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
                     let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
@@ -146,7 +147,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 }
 
 /// Passes the data of a READ in a live Reply to `look`; `operation` is its index in a COMPOUND.
-fn with_data<T>(
+fn with_read_data<T>(
     procedure: Option<Procedure>,
     live: LiveReply<'_>,
     operation: u32,

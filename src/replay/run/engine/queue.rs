@@ -36,7 +36,7 @@ impl StepQueue {
     }
 
     /// Returns the due time of the next step, if none is due now.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn next_due(&self) -> Option<Instant> {
         self.later.peek().map(|Reverse((due, ..))| *due)
     }
 }
@@ -55,6 +55,6 @@ mod tests {
         queue.push(2, 20, Some(now));
         queue.push(1, 10, Some(now + Duration::from_secs(3600)));
         assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(20), Some(30), None]);
-        assert_eq!(queue.due(), Some(now + Duration::from_secs(3600)));
+        assert_eq!(queue.next_due(), Some(now + Duration::from_secs(3600)));
     }
 }

@@ -15,12 +15,12 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
 use super::super::recovery::client_state::{CallReplyPair, StateidOther, may_change_state};
-use super::super::recovery::{MAX_FAILED_CONNECTIONS, NOT_RECLAIMED, RESENDS, RESTARTS};
+use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_FAILED_CONNECTIONS, MAX_RESENDS, NOT_RECLAIMED};
 use super::super::report::ReplayStepState;
 use super::super::values::LiveSession;
-use super::reply::missed;
+use super::reply::missing_reply_difference;
 use super::rpcsec_gss::Unsigned;
-use super::window::{RECOVERY, WindowStep, call_tag};
+use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
 use super::{
     MAX_DIVERGENT_FILES, MAX_REPORTED_FAULTS, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError,
 };
@@ -42,7 +42,7 @@ pub(super) struct ClientReclaim {
     seqids: [u32; 2],
     sent: Option<Instant>,
     /// Earliest send time of the next Call.
-    due: Option<Instant>,
+    retry_at: Option<Instant>,
     tries: u32,
     /// `true` if the client itself was forgotten, not just a session.
     is_client_lost: bool,
@@ -56,7 +56,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) {
-        if may_change_state(&held.parts.operations) {
+        if may_change_state(&held.description.operations) {
             self.client_state.update(&CallReplyPair {
                 step,
                 sent: &held.sent,
@@ -78,7 +78,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         recorded: impl FnOnce() -> ReplyOutcome,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
-        if held.renewals >= RESENDS || recorded().statuses.last() == Some(&status) {
+        if held.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
             return false;
         }
         let Some(client) = self.client_state.client_of(step, &self.values) else { return false };
@@ -87,7 +87,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .client(client)
             .is_some_and(|known| held.recoveries_at_send < known.recovery_number);
         if !is_known {
-            let id = held.used.slot.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+            let id =
+                held.counts.slot.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
             self.start_recovery(client, id, connection);
         }
         held.renewals += 1;
@@ -103,7 +104,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         id: Option<Sessionid4>,
         connection: ConnectionId,
     ) {
-        let Some(line) = self.by_connection.get(&connection).copied() else { return };
+        let Some(line) = self.connection_index.get(&connection).copied() else { return };
         if self.reclaim.is_some() || self.report.is_interrupted {
             return;
         }
@@ -115,23 +116,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             message: None,
             seqids: [0; 2],
             sent: None,
-            due: None,
+            retry_at: None,
             tries: 0,
             is_client_lost: false,
         };
         match id.filter(|id| self.client_state.session(*id).is_some()) {
             Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
-            None => self.plan(&mut restart),
+            None => self.plan_recovery(&mut restart),
         }
         self.continue_unless_repeated(restart);
     }
 
     /// Plans the recovery of the client and all its state.
-    fn plan(&self, restart: &mut ClientReclaim) {
+    fn plan_recovery(&self, restart: &mut ClientReclaim) {
         let Some(client) = self.client_state.client(restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
         restart.calls.clear();
-        if client.minor == 0 {
+        if client.minor_version == 0 {
             restart.calls.push_back(RecoveryCall::Setclientid);
         } else {
             restart.calls.push_back(RecoveryCall::ExchangeId);
@@ -139,19 +140,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             restart.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
         }
         restart.calls.extend(self.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
-        if client.minor > 0 && client.is_complete {
-            restart.calls.push_back(RecoveryCall::Complete);
+        if client.minor_version > 0 && client.is_complete {
+            restart.calls.push_back(RecoveryCall::ReclaimComplete);
         }
     }
 
     /// Counts a loss of the client and continues the recovery, unless it was lost too often.
     fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
         let restarts = self.client_state.client_mut(restart.client).map(|client| {
-            client.restarts += 1;
-            client.restarts
+            client.recovery_count += 1;
+            client.recovery_count
         });
         match restarts {
-            Some(restarts) if restarts > RESTARTS => {
+            Some(restarts) if restarts > MAX_CLIENT_RECOVERIES => {
                 self.abandon_recovery(&restart, &format!("the server has forgotten it {restarts} times"));
             }
             Some(_) => self.reclaim = Some(restart),
@@ -186,7 +187,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.abandon_recovery(&restart, "connections go away without a Reply");
             return Ok(None);
         }
-        if let Some(due) = restart.due.filter(|due| *due > now) {
+        if let Some(due) = restart.retry_at.filter(|due| *due > now) {
             self.reclaim = Some(restart);
             return Ok(Some(due));
         }
@@ -203,8 +204,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(None);
         };
         self.recovery_calls += 1;
-        let tag = call_tag(self.number, RECOVERY, self.recovery_calls);
-        let client = self.client_state.client(restart.client).map_or(NONE, |client| client.captured);
+        let tag = call_tag(self.number, RECOVERY_INDEX, self.recovery_calls);
+        let client = self.client_state.client(restart.client).map_or(NONE, |client| client.captured_client);
         let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
         let sent = match signed.transpose() {
             Ok(signed) => signed.flatten().unwrap_or(&bytes),
@@ -262,10 +263,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
                 _ => (None, None),
             };
-            let owners = [open.map(|open| (false, open.seqid_of)), lock.map(|lock| (true, lock.seqid_of))];
+            let owners =
+                [open.map(|open| (false, open.seqid_variable)), lock.map(|lock| (true, lock.seqid_of))];
             restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
             // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
-            let is_first = self.client_state.client(restart.client).is_some_and(|client| client.minor == 0);
+            let is_first =
+                self.client_state.client(restart.client).is_some_and(|client| client.minor_version == 0);
             let count = |variables: Option<&Vec<u32>>| {
                 let variable = variables.and_then(|variables| variables.first());
                 variable.filter(|_| is_first).map_or(0, |variable| self.values.seqid(*variable))
@@ -278,9 +281,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
             let session =
                 session.filter(|_| !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_)));
-            let with =
-                RecoveryCallContext { xid, client: restart.client, session, seqids: restart.seqids, counts };
-            match calls::call(&self.client_state, ask, &with) {
+            let with = RecoveryCallContext {
+                xid,
+                client: restart.client,
+                session,
+                seqids: restart.seqids,
+                stateid_seqids: counts,
+            };
+            match calls::encode_call(&self.client_state, ask, &with) {
                 Some(message) => return Some((xid, message)),
                 None => restart.calls.pop_front(),
             };
@@ -290,7 +298,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
     /// one.
     pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) -> bool {
-        let is_own = tag == call_tag(self.number, RECOVERY, self.recovery_calls);
+        let is_own = tag == call_tag(self.number, RECOVERY_INDEX, self.recovery_calls);
         if let Some(restart) = self.reclaim.as_mut().filter(|_| is_own) {
             restart.sent = None;
         }
@@ -299,7 +307,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles a Reply to a Call of a recovery. Returns `true` if it is one.
     pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        if reply.tag != call_tag(self.number, RECOVERY, self.recovery_calls) {
+        if reply.tag != call_tag(self.number, RECOVERY_INDEX, self.recovery_calls) {
             return false;
         }
         let Some(mut restart) = self.reclaim.take().filter(|restart| restart.sent.is_some()) else {
@@ -314,13 +322,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", ask.name()));
             return true;
         };
-        self.count_recovery(&mut restart, ask, &answer);
+        self.count_recovery_sequences(&mut restart, ask, &answer);
         let status = answer.status();
         match status {
             Nfsstat4::NFS4_OK => {
                 restart.tries = 0;
                 restart.calls.pop_front();
-                match self.take(&mut restart, ask, answer.got) {
+                match self.apply_recovery_result(&mut restart, ask, answer.result) {
                     Ok(()) => self.reclaim = Some(restart),
                     Err(why) => self.abandon_recovery(&restart, &why),
                 }
@@ -329,7 +337,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if restart.tries < self.options.max_delay_retries =>
             {
                 restart.tries += 1;
-                restart.due = Some(Instant::now() + RETRY_DELAY * restart.tries.min(10));
+                restart.retry_at = Some(Instant::now() + RETRY_DELAY * restart.tries.min(10));
                 self.report.delayed += 1;
                 self.reclaim = Some(restart);
             }
@@ -337,17 +345,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Nfsstat4::NFS4ERR_STALE_CLIENTID
                 if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
             {
-                self.plan(&mut restart);
+                self.plan_recovery(&mut restart);
                 self.reclaim = Some(restart);
             }
             Nfsstat4::NFS4ERR_STALE_CLIENTID
             | Nfsstat4::NFS4ERR_STALE_STATEID
             | Nfsstat4::NFS4ERR_BADSESSION
             | Nfsstat4::NFS4ERR_DEADSESSION => {
-                self.plan(&mut restart);
+                self.plan_recovery(&mut restart);
                 self.continue_unless_repeated(restart);
             }
-            Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::Complete => {
+            Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::ReclaimComplete => {
                 restart.calls.pop_front();
                 self.reclaim = Some(restart);
             }
@@ -371,7 +379,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Updates the sequence IDs of the slot and the seqids of the owners.
-    fn count_recovery(&mut self, restart: &mut ClientReclaim, ask: RecoveryCall, answer: &RecoveryReply) {
+    fn count_recovery_sequences(
+        &mut self,
+        restart: &mut ClientReclaim,
+        ask: RecoveryCall,
+        answer: &RecoveryReply,
+    ) {
         let is_sequenced = !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_))
             && answer.statuses.first() == Some(&Nfsstat4::NFS4_OK);
         if let Some((_, sequence, _)) = restart.session.as_mut().filter(|_| is_sequenced) {
@@ -391,15 +404,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let [open_seqid, lock_seqid] = restart.seqids;
         let status = answer.status().0;
         if let Some(open) = open.and_then(|open| self.client_state.open(open)) {
-            self.values.count_owner(false, open.seqid_of, open_seqid, status);
+            self.values.update_owner_seqid(false, open.seqid_variable, open_seqid, status);
         }
         if let Some(lock) = lock.and_then(|lock| self.client_state.lock(lock)) {
-            self.values.count_owner(true, lock.seqid_of, lock_seqid, status);
+            self.values.update_owner_seqid(true, lock.seqid_of, lock_seqid, status);
         }
     }
 
     /// Stores the result of a Reply of a recovery.
-    fn take(
+    fn apply_recovery_result(
         &mut self,
         restart: &mut ClientReclaim,
         ask: RecoveryCall,
@@ -416,15 +429,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if let Some(client) = self.client_state.client_mut(id) {
                     client.sequence = sequence;
                     let [variable, _] = client.variables;
-                    self.values.set_create(variable, sequence);
+                    self.values.set_create_sequence(variable, sequence);
                 }
             }
             (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
                 self.replace_client_id(restart, id);
                 let Some(client) = self.client_state.client(id) else { return Ok(()) };
-                self.values.set(client.variables[1], &verifier);
+                self.values.set_value(client.variables[1], &verifier);
                 if client.is_complete {
-                    restart.calls.push_front(RecoveryCall::Confirm(verifier));
+                    restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
             (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
@@ -432,10 +445,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if let Some(client) = self.client_state.client_mut(restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
                     let (variable, sequence) = (client.variables[0], client.sequence);
-                    self.values.set_create(variable, sequence);
+                    self.values.set_create_sequence(variable, sequence);
                 }
                 if let Some(session) = self.client_state.session(id) {
-                    self.values.set(session.variable, &id);
+                    self.values.set_value(session.variable, &id);
                     self.values.renew_session(session.variable, LiveSession::new(slots));
                 }
                 restart.session.get_or_insert((id, 0, slots));
@@ -461,7 +474,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.client_state.rename_lock(old, new);
                 let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
                 for variable in variables.unwrap_or_default() {
-                    self.values.set(variable, &new);
+                    self.values.set_value(variable, &new);
                     self.values.set_seqid(variable, stateid.seqid);
                 }
                 self.report.reclaimed += 1;
@@ -469,7 +482,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
                 }
             }
-            (RecoveryCall::Confirm(_) | RecoveryCall::Complete, _) => {}
+            (RecoveryCall::SetclientidConfirm(_) | RecoveryCall::ReclaimComplete, _) => {}
             (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
         }
         Ok(())
@@ -480,7 +493,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.client_state.rename_open(old, stateid.other);
         let variables = self.client_state.open(stateid.other).map(|open| open.variables.clone());
         for variable in variables.unwrap_or_default() {
-            self.values.set(variable, &stateid.other);
+            self.values.set_value(variable, &stateid.other);
             self.values.set_seqid(variable, stateid.seqid);
         }
     }
@@ -490,7 +503,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.client_state.rename_client(restart.client, id);
         restart.client = id;
         if let Some(client) = self.client_state.client(id) {
-            self.values.set(client.variables[0], &id.to_be_bytes());
+            self.values.set_value(client.variables[0], &id.to_be_bytes());
         }
     }
 
@@ -503,7 +516,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.client_state.remove_open(open);
         self.unset_variables(variables.unwrap_or_default());
         self.report.not_reclaimed += 1;
-        self.refuse(why.to_owned());
+        self.report_refusal(why.to_owned());
     }
 
     fn drop_lock(&mut self, lock: StateidOther, why: &str) {
@@ -511,21 +524,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.client_state.remove_lock(lock);
         self.unset_variables(variables.unwrap_or_default());
         self.report.not_reclaimed += 1;
-        self.refuse(why.to_owned());
+        self.report_refusal(why.to_owned());
     }
 
     /// Drops the values of variables whose state is lost.
     fn unset_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
         for variable in variables {
             self.values.unset(variable);
-            if self.unreclaimed.len() < MAX_DIVERGENT_FILES {
-                self.unreclaimed.insert(variable);
+            if self.unrecovered.len() < MAX_DIVERGENT_FILES {
+                self.unrecovered.insert(variable);
             }
         }
     }
 
     /// Adds a refusal by the server to the report, up to a limit.
-    pub(super) fn refuse(&mut self, why: String) {
+    pub(super) fn report_refusal(&mut self, why: String) {
         if self.report.refused.len() < MAX_REPORTED_FAULTS {
             self.report.refused.push(why);
         }
@@ -534,8 +547,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up the recovery of a client; all its state is lost.
     fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
         let Some(client) = self.client_state.client(restart.client) else { return };
-        let (captured, [variable, _]) = (client.captured, client.variables);
-        self.refuse(format!("client {captured} of the capture is not set up anew: {why}"));
+        let (captured, [variable, _]) = (client.captured_client, client.variables);
+        self.report_refusal(format!("client {captured} of the capture is not set up anew: {why}"));
         for open in self.client_state.opens_of(restart.client) {
             let locks = self.client_state.locks_of(open);
             let of = locks
@@ -552,7 +565,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let sessions: Vec<u32> = of.map(|session| session.variable).collect();
         sessions.iter().for_each(|session| self.values.close_session(*session));
         self.unset_variables(sessions.into_iter().chain([variable]));
-        self.client_state.remove(restart.client);
+        self.client_state.remove_client(restart.client);
         self.requeue_client(captured);
     }
 
@@ -566,12 +579,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some((id, sequence, slots)) = restart.session
             && let Some(session) = self.client_state.session(id)
         {
-            self.values.renew_session(session.variable, LiveSession::used(slots, sequence));
+            self.values.renew_session(session.variable, LiveSession::with_used_slot(slots, sequence));
         }
         let recoveries = self.recoveries;
         let captured = self.client_state.client_mut(restart.client).map(|client| {
             client.recovery_number = recoveries;
-            client.captured
+            client.captured_client
         });
         captured.into_iter().for_each(|captured| self.requeue_client(captured));
     }
@@ -580,10 +593,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn requeue_client(&mut self, captured: u32) {
         // The server returns new lock stateids.
         std::mem::take(&mut self.locks);
-        for held in self.window.lost_mut().filter(|held| held.client == captured) {
+        for held in self.window.resend_steps_mut().filter(|held| held.client == captured) {
             held.is_lost = false;
             held.renewals += 1;
-            held.used.slot = None;
+            held.counts.slot = None;
         }
         for (_, waiting) in self.slots.drain() {
             for seat in waiting {
@@ -600,21 +613,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &WindowStep,
         step: &TraceStep<'_>,
     ) -> Option<ReplayStepState> {
-        if self.unreclaimed.is_empty() {
+        if self.unrecovered.is_empty() {
             return None;
         }
         let is_lost = step.call.slots.iter().any(|slot| {
             matches!(
                 slot.holds,
                 MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
-            ) && self.unreclaimed.contains(&slot.variable)
+            ) && self.unrecovered.contains(&slot.variable)
                 && self.values.get(slot.variable).is_none()
         });
         let status = held.forgotten_status.map(Nfsstat4);
         is_lost.then(|| match status {
-            Some(status) => {
-                ReplayStepState::Mismatched(vec![missed(held, &format!("{status}, and not given back"))])
-            }
+            Some(status) => ReplayStepState::Mismatched(vec![missing_reply_difference(
+                held,
+                &format!("{status}, and not given back"),
+            )]),
             None => ReplayStepState::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
         })
     }

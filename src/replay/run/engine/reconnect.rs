@@ -11,13 +11,14 @@ use nfsrdma_dissectors::xdr::Encoder;
 
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::{
-    self, BACKCHANNELS, BackchannelBindError, MAX_FAILED_CONNECTIONS, NO_CONNECTION, PAUSE, RESENDS,
+    self, BackchannelBindError, MAX_BACKCHANNELS, MAX_FAILED_CONNECTIONS, MAX_RESENDS, NO_CONNECTION,
+    RECONNECT_PAUSE,
 };
 use super::super::report::ReplayStepState;
-use super::reply::missed;
+use super::reply::missing_reply_difference;
 use super::rpcsec_gss::Unsigned;
 use super::send::unsigned_header;
-use super::window::{BINDING, WindowStep, call_tag, unreadable};
+use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
 use super::{
     LiveConnection, LostConnection, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine,
     ReplayRunError, StepSendOutcome,
@@ -30,7 +31,7 @@ use crate::replay::transport::{
 };
 
 /// Returns the state of a step that has no connection.
-fn no_connection() -> ReplayStepState {
+fn no_connection_state() -> ReplayStepState {
     ReplayStepState::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
 }
 
@@ -48,14 +49,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let number = match self.connection_by_client.get(&place) {
             Some(number) => *number,
             None if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS => {
-                return Ok(Err(StepSendOutcome::Finished(no_connection())));
+                return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
             }
             None => {
                 let connection = match transport.connect(self.target) {
                     Ok(connection) => connection,
                     Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
-                        self.give_up_on_server(&error);
-                        return Ok(Err(StepSendOutcome::Finished(no_connection())));
+                        self.mark_unreachable(&error);
+                        return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
                     }
                     Err(error) => return Err(error.into()),
                 };
@@ -72,15 +73,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     recoveries_at_binding: 0,
                 });
                 self.connection_by_client.insert(place, number);
-                self.by_connection.insert(connection, number);
+                self.connection_index.insert(connection, number);
                 number
             }
         };
         if let Some(until) = self.ensure_connected(number, transport)? {
-            return Ok(Err(StepSendOutcome::Unreachable(until)));
+            return Ok(Err(StepSendOutcome::UnreachableUntil(until)));
         }
         if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS {
-            return Ok(Err(StepSendOutcome::Finished(no_connection())));
+            return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
         }
         let Some(line) = self.connections.get(number) else {
             return Ok(Err(StepSendOutcome::Parked(number)));
@@ -119,8 +120,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
         let now = Instant::now();
-        if gone.next > now {
-            return Ok(Some(gone.next));
+        if gone.next_attempt > now {
+            return Ok(Some(gone.next_attempt));
         }
         let connected = transport.connect(self.target);
         let Some(line) = self.connections.get_mut(number) else { return Ok(None) };
@@ -129,7 +130,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
                 line.unbound_backchannels.clone_from(&line.backchannels);
-                self.by_connection.insert(connection, number);
+                self.connection_index.insert(connection, number);
                 self.report.connections += 1;
                 self.report.reconnects += 1;
                 Ok(None)
@@ -139,12 +140,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if error.blame() == TransportBlame::Unreachable
                     && gone.since.elapsed() < self.options.timeout =>
             {
-                let next = Instant::now() + 4 * PAUSE;
-                line.lost = Some(LostConnection { next, ..gone });
+                let next = Instant::now() + 4 * RECONNECT_PAUSE;
+                line.lost = Some(LostConnection { next_attempt: next, ..gone });
                 Ok(Some(next))
             }
             Err(error) if error.blame() == TransportBlame::Unreachable => {
-                self.give_up_on_server(&error);
+                self.mark_unreachable(&error);
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -152,7 +153,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
-    pub(super) fn give_up_on_server(&mut self, why: &dyn fmt::Display) {
+    pub(super) fn mark_unreachable(&mut self, why: &dyn fmt::Display) {
         self.failed_connections = u32::MAX;
         // A recovery cannot continue.
         self.reclaim = None;
@@ -161,12 +162,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Marks a connection as lost; the next step on it opens a new one.
     pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
-        self.unpark(connection, usize::MAX);
-        let Some(number) = self.by_connection.remove(&connection) else { return };
+        self.unpark_connection(connection, usize::MAX);
+        let Some(number) = self.connection_index.remove(&connection) else { return };
         if let Some(line) = self.connections.get_mut(number) {
             let since = Instant::now();
-            let next = since + PAUSE * self.failed_connections.saturating_sub(1).min(10);
-            line.lost = Some(LostConnection { since, next });
+            let next = since + RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
+            line.lost = Some(LostConnection { since, next_attempt: next });
         }
     }
 
@@ -184,9 +185,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.lose_substitute(tag, true);
             return Ok(());
         };
-        let is_vain = self.window.get(seat).is_none_or(|held| held.resends >= RESENDS);
+        let is_vain = self.window.get(seat).is_none_or(|held| held.resends >= MAX_RESENDS);
         if is_vain || self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
-            return self.fail(tag, what, tape);
+            return self.handle_failed_call(tag, what, tape);
         }
         if let Some(tape) = tape {
             tape.record_lost(tag, None);
@@ -211,21 +212,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<StepSendOutcome, ReplayRunError> {
         let mut nobody = None;
         let tape = if held.is_substituted { &mut nobody } else { tape };
-        let WindowStep { step: kept, parts, sent, placed, turn, piece, .. } = &mut *held;
+        let WindowStep { step: kept, description: parts, sent, placed, turn, piece, .. } = &mut *held;
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
-            return Ok(StepSendOutcome::Finished(unreadable()));
+            return Ok(StepSendOutcome::Finished(unreadable_state()));
         };
         let number = match self.live_connection(&step, transport)? {
             Ok(number) => number,
             Err(going) => return Ok(going),
         };
         let tag = call_tag(self.number, seat, *turn);
-        swap(&mut self.out, sent);
+        swap(&mut self.call_buffer, sent);
         swap(&mut self.placed, placed);
         let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {
             Ok(sent) => sent,
             Err(going) => {
-                swap(&mut self.out, sent);
+                swap(&mut self.call_buffer, sent);
                 swap(&mut self.placed, placed);
                 return Ok(going);
             }
@@ -244,13 +245,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
     ) -> Result<ReplayStepState, ReplayRunError> {
         self.check_all()?;
-        if let Some(slot) = held.used.slot {
-            self.doubt(slot);
+        if let Some(slot) = held.counts.slot {
+            self.retire_slot(slot);
         }
         if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
-        Ok(ReplayStepState::Mismatched(vec![missed(held, what)]))
+        Ok(ReplayStepState::Mismatched(vec![missing_reply_difference(held, what)]))
     }
 
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
@@ -266,16 +267,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the session whose backchannel a connection is.
-    pub(super) fn has_backchannel(
+    pub(super) fn record_backchannel(
         &mut self,
         step: &TraceStep<'_>,
         connection: ConnectionId,
         outcome: &ReplyOutcome,
     ) {
-        let line = self.by_connection.get(&connection).and_then(|line| self.connections.get_mut(*line));
+        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
         let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
         let Some((line, session)) = line.zip(session).filter(|_| outcome.has_backchannel) else { return };
-        match line.backchannels.len() < BACKCHANNELS {
+        match line.backchannels.len() < MAX_BACKCHANNELS {
             true => line.backchannels.push((session.variable, step.asked.minor_version)),
             false => self.report.dropped_values += 1,
         }
@@ -301,15 +302,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
             recovery::bind_conn_to_session(minor, *id, &mut encoder);
             let message = encoder.finish().0;
-            let tag = call_tag(self.number, BINDING, session.into());
+            let tag = call_tag(self.number, BIND_INDEX, session.into());
             let client =
                 self.client_state.session(*id).and_then(|session| self.client_state.client(session.client));
-            let client = client.map_or(NONE, |client| client.captured);
+            let client = client.map_or(NONE, |client| client.captured_client);
             let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
             let sent = match signed.transpose() {
                 Ok(signed) => signed.flatten().unwrap_or(&message),
                 Err(Unsigned::NotYet) => return line.unbound_backchannels.push((session, minor)),
-                Err(Unsigned::Never(why)) => return self.refuse(format!("BIND_CONN_TO_SESSION: {why}")),
+                Err(Unsigned::Never(why)) => {
+                    return self.report_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
+                }
             };
             line.recoveries_at_binding = self.recoveries;
             let call = match self.containment.check_call(TransportCall::without_payloads(
@@ -320,7 +323,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             )) {
                 Ok(call) => call,
                 Err(escape) => {
-                    self.refuse(format!("BIND_CONN_TO_SESSION: {escape}"));
+                    self.report_refusal(format!("BIND_CONN_TO_SESSION: {escape}"));
                     return;
                 }
             };
@@ -335,19 +338,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
-        let line = self.by_connection.get(&reply.connection).and_then(|line| self.connections.get(*line));
+        let line = self.connection_index.get(&reply.connection).and_then(|line| self.connections.get(*line));
         let Some((line, session)) = line.and_then(|line| {
             let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
-            let is_of = |session: &u32| call_tag(self.number, BINDING, (*session).into()) == reply.tag;
+            let is_of = |session: &u32| call_tag(self.number, BIND_INDEX, (*session).into()) == reply.tag;
             Some((line, sessions.find(is_of)?))
         }) else {
             return;
         };
         let since = line.recoveries_at_binding;
-        self.unpark(reply.connection, usize::MAX);
+        self.unpark_connection(reply.connection, usize::MAX);
         match recovery::decode_bind_reply(reply.cursor()) {
             Ok(()) => self.report.rebound += 1,
-            Err(BackchannelBindError::Forgotten) => {
+            Err(BackchannelBindError::UnknownSession) => {
                 let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
                 let client = id.and_then(|id| self.client_state.session(id)).map(|session| session.client);
                 let is_known = |client| {
@@ -357,7 +360,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.start_recovery(client, id, reply.connection);
                 }
             }
-            Err(BackchannelBindError::Refused(why)) => self.refuse(why),
+            Err(BackchannelBindError::Refused(why)) => self.report_refusal(why),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::super::report::ReplayStepState;
 use super::super::values::{CallSequenceCounts, LiveSession};
 use super::io_split::CombinedIoReply;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, record_operation_divergence};
-use super::window::{WindowStep, unreadable};
+use super::window::{WindowStep, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, MAX_REPORTED_FAULTS, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine,
     ReplayRunError,
@@ -42,15 +42,15 @@ pub(super) struct CompletedStep {
     /// Send time of the Call.
     pub(super) sent: Instant,
     /// Arrival time of the Reply.
-    pub(super) now: Instant,
+    pub(super) replied: Instant,
 }
 
 /// Status of a Call that is not the next on its slot.
-const MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
+const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles a Reply.
-    pub(super) fn reply(
+    pub(super) fn handle_reply(
         &mut self,
         reply: &TransportReply<'_>,
         tape: &mut OptionalReplayRecorder,
@@ -72,16 +72,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tape.record_reply(reply);
         }
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.unpark(connection, 1);
+        self.unpark_connection(connection, 1);
         if self.signing.is_some() {
             // The RPCSEC_GSS sequence window is shared by all connections.
-            self.unpark_each();
+            self.unpark_one_each();
         }
         if let Some(started) = self.started {
             self.report.elapsed = now - started;
         }
         let signature = held.signature.take();
-        let flown = CompletedStep { seat, window_step: held, sent, now };
+        let flown = CompletedStep { seat, window_step: held, sent, replied: now };
         match signature {
             None => self.complete_call(flown, reply),
             Some(signature) => self.open(signature, reply, flown),
@@ -92,7 +92,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
         if !self.handle_substitute_reply(reply)
             && !self.handle_recovery_reply(reply)
-            && !self.is_returned(reply)
+            && !self.handle_return_reply(reply)
         {
             self.handle_bind_reply(reply);
         }
@@ -117,7 +117,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
         let mut joined = Vec::new();
-        match self.take_piece(&mut flown.window_step, reply, &mut joined) {
+        match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
             None => {
                 let CompletedStep { seat, window_step: held, .. } = flown;
                 self.queue.push(held.turn, seat, None);
@@ -128,7 +128,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 // The data that was read is kept in case the last piece is sent again.
                 let data = match whole {
                     CombinedIoReply::LastPiece => Vec::new(),
-                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.joined),
+                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
                 };
                 flown.sent = flown.window_step.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
                 self.complete_step(flown, &whole.reply(reply, &data))
@@ -139,20 +139,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the Reply to a step, joined from all its pieces.
     fn complete_step(
         &mut self,
-        CompletedStep { seat, window_step: mut held, sent, now }: CompletedStep,
+        CompletedStep { seat, window_step: mut held, sent, replied: now }: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
         let kept = std::mem::take(&mut held.step);
         let heard = match kept.trace_step() {
             Some(step) => self.process_reply(&mut held, &step, reply)?,
-            None => ReplyDisposition::Finished(unreadable()),
+            None => ReplyDisposition::Finished(unreadable_state()),
         };
         held.step = kept;
-        if self.options.pace == ReplayPace::Think && !matches!(heard, ReplyDisposition::Retry) {
-            self.clients.entry(held.client).or_default().done(held.end, now);
+        if self.options.pace == ReplayPace::ThinkTime && !matches!(heard, ReplyDisposition::Retry) {
+            self.clients.entry(held.client).or_default().record_completion(held.reply_time, now);
         }
         match heard {
-            ReplyDisposition::Answer(mut answer) => {
+            ReplyDisposition::Check(mut answer) => {
                 answer.sent = Some(sent);
                 let slot = held.slot;
                 let mut room = self.queue_check(held, answer, now - sent, reply)?;
@@ -178,15 +178,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let procedure = step.asked.find_description();
         let outcome = ReplyOutcome::of(procedure, reply.cursor());
         let is_echo = held
-            .used
+            .counts
             .slot
             .zip(outcome.sequence)
             .is_none_or(|(slot, sequence)| self.values.matches_sequence(slot, sequence));
-        self.count(&held.used, &outcome);
+        self.count_sequences(&held.counts, &outcome);
         let message = unprotected_reply(step);
-        let may_be_delayed = step.asked.program == Program::NLM.0 || names_delay(&message);
-        let recorded = match outcome.is_delayed() || outcome.own_fault().is_some() || may_be_delayed {
-            true => recorded(step, &message),
+        let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
+        let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
+            true => recorded_outcome(step, &message),
             // The recorded outcome is not used in this case.
             false => ReplyOutcome::default(),
         };
@@ -196,7 +196,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.delayed += 1;
             return Ok(ReplyDisposition::Retry);
         }
-        let lists = held.parts.operations.contains(&Operation::READDIR);
+        let lists = held.description.operations.contains(&Operation::READDIR);
         let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
         if lists
             && !is_recorded_so
@@ -207,8 +207,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(ReplyDisposition::Retry);
         }
         if outcome.is_uncached() && held.resends > 0 {
-            let is_repeatable = recovery::is_repeatable(&held.parts.operations);
-            return Ok(match is_repeatable && held.tries < self.options.max_delay_retries {
+            let is_repeatable = recovery::is_repeatable(&held.description.operations);
+            return Ok(match is_repeatable && held.delay_retries < self.options.max_delay_retries {
                 true => ReplyDisposition::Retry,
                 false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
             });
@@ -216,70 +216,75 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_done_twice = held.resends > 0
             && recovery::failed_by_first_execution(
                 procedure,
-                &held.parts.operations,
+                &held.description.operations,
                 held.renewals > 0,
                 &outcome,
             )
-            && self::recorded(step, &message).is_done();
+            && self::recorded_outcome(step, &message).is_success();
         if !is_done_twice
-            && self.needs_recovery(held, step, reply.connection, &outcome, || self::recorded(step, &message))
+            && self.needs_recovery(held, step, reply.connection, &outcome, || {
+                self::recorded_outcome(step, &message)
+            })
         {
             return Ok(ReplyDisposition::Retry);
         }
         if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
-            && self::recorded(step, &message).statuses.last() != Some(last)
+            && self::recorded_outcome(step, &message).statuses.last() != Some(last)
         {
             self.report_export_status(held, *last);
         }
-        if let Some(state) = self.is_over_limit(held, &outcome, || self::recorded(step, &message)) {
+        if let Some(state) =
+            self.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
+        {
             return Ok(ReplyDisposition::Finished(state));
         }
         let waits = held.reply_identifiers < ReplyIdentifiers::State
-            && outcome.granted.is_none()
+            && outcome.fore_channel.is_none()
             && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
         let missing = match waits {
-            true => self.await_names(step),
+            true => self.defer_binding(step),
             false => {
-                self.learn(held, LiveReply::from(reply));
-                self.bind(step, LiveReply::from(reply), &outcome)
+                self.register_identifiers(held, LiveReply::from(reply));
+                self.bind_values(step, LiveReply::from(reply), &outcome)
             }
         };
-        if let Some(granted) = outcome.granted {
-            let captured = self::recorded(step, &message).granted.unwrap_or(granted);
+        if let Some(granted) = outcome.fore_channel {
+            let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
             self.begin_session(step, granted, captured);
-            self.has_backchannel(step, reply.connection, &outcome);
+            self.record_backchannel(step, reply.connection, &outcome);
         }
         if held.is_substituted {
             self.substitute_closed(step);
             return Ok(ReplyDisposition::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
         }
-        let is_other_lock = self.locks.has_changed_stateid(step, &held.parts, outcome.lock_stateid_other);
+        let is_other_lock =
+            self.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
         self.record_state(held, step, reply);
-        if held.parts.operations.contains(&Operation::OPEN) {
+        if held.description.operations.contains(&Operation::OPEN) {
             self.record_unwanted_delegation(held, step, reply, &message);
             self.record_substitute_request(held, step, reply);
         }
-        if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
+        if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
             self.remove_backchannels(step);
         }
         let is_of_server = is_done_twice || held.renewals > 0;
-        let fault = outcome.own_fault();
+        let fault = outcome.client_error_name();
         // The server has confirmed every earlier Call on the slot.
-        let is_made_up = matches!(fault, Some(MISORDERED))
+        let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
             && held.resends == 0
-            && held.used.slot.is_some_and(|slot| self.values.is_certain(slot));
-        if is_made_up && recorded.own_fault().is_none() {
+            && held.counts.slot.is_some_and(|slot| self.values.is_slot_certain(slot));
+        if is_made_up && recorded.client_error_name().is_none() {
             self.report.count_violation(format!(
-                "{MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
+                "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));
-        } else if let (Some(fault), None, false) = (fault, recorded.own_fault(), is_of_server)
+        } else if let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server)
             && self.report.own_faults.len() < MAX_REPORTED_FAULTS
         {
             let [call, _] = held.id.frames;
-            self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
+            self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.description.title()));
         }
         let is_unbound = waits;
-        Ok(ReplyDisposition::Answer(ReplyFindings {
+        Ok(ReplyDisposition::Check(ReplyFindings {
             outcome,
             recorded,
             is_echo,
@@ -301,7 +306,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let Some(meaning) = advice_for_status(name) else { return };
         if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
-            self.refuse(format!("{meaning} (first told by {})", held.parts.title()));
+            self.report_refusal(format!("{meaning} (first told by {})", held.description.title()));
         }
     }
 
@@ -315,16 +320,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                  NFS3ERR_JUKEBOX); check its state, and whether its grace period ends",
                 self.target.name
             );
-            self.give_up_on_server(&why);
+            self.mark_unreachable(&why);
             return false;
         }
-        let is_patient = held.tries < self.options.max_delay_retries >> self.futile_retries.min(6);
+        let is_patient = held.delay_retries < self.options.max_delay_retries >> self.futile_retries.min(6);
         self.futile_retries += u32::from(!is_patient);
         is_patient
     }
 
     /// Frees a live slot and wakes the steps that wait for it.
-    pub(super) fn vacate(&mut self, slot: (u32, u32), is_counted: bool) {
+    pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
         self.values.set_slot_state(slot, false, is_counted);
         // All waiting steps are woken, as the first may not be sent.
         if !self.slots.is_empty() {
@@ -342,25 +347,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Retires a live slot whose Call was given up; steps that wait for it use another.
-    pub(super) fn doubt(&mut self, slot: (u32, u32)) {
+    pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
         self.values.mark_slot_doubtful(slot);
         self.wake_for(slot);
     }
 
     /// Updates the sequence IDs of slots and the seqids of owners.
-    pub(super) fn count(&mut self, used: &CallSequenceCounts, outcome: &ReplyOutcome) {
+    pub(super) fn count_sequences(&mut self, used: &CallSequenceCounts, outcome: &ReplyOutcome) {
         if let Some(slot) = used.slot {
-            self.vacate(slot, outcome.is_sequenced());
+            self.free_slot(slot, outcome.is_sequenced());
         }
         for (is_lock, owner, operation, seqid) in &used.seqids {
             if let Some(status) = outcome.statuses.get(*operation as usize) {
-                self.values.count_owner(*is_lock, *owner, *seqid, *status);
+                self.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
             }
         }
     }
 
     /// Records that the effects of a step on its files did not take place.
-    pub(super) fn left_undone(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+    pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
         let files: Vec<u32> = slots
             .filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE)
@@ -380,7 +385,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
-    pub(super) fn learn(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
+    pub(super) fn register_identifiers(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
         if held.reply_identifiers == ReplyIdentifiers::Nothing {
             return;
         }
@@ -390,7 +395,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
     /// Reply lacks.
-    pub(super) fn bind(
+    pub(super) fn bind_values(
         &mut self,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
@@ -438,7 +443,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             forgotten += u64::from(!values.bind(slot, value));
         });
         self.report.dropped_values += forgotten;
-        missing.filter(|_| outcome.is_done())
+        missing.filter(|_| outcome.is_success())
     }
 
     /// Binds the variables from their captured positions if both Replies are known to have the same layout.
@@ -457,7 +462,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Puts off binding until the Reply is checked or a Call needs the values.
-    fn await_names(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
+    fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
         let heard = step.reply.slots.iter().filter(is_used);
         self.pending_variables.extend(heard.map(|slot| slot.variable));
         None
@@ -476,12 +481,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::CREATE_SEQUENCE)
         {
-            self.values.created_session(slot.variable);
+            self.values.increment_create_sequence(slot.variable);
         }
     }
 
     /// Handles a Call that will get no Reply.
-    pub(super) fn fail(
+    pub(super) fn handle_failed_call(
         &mut self,
         tag: CallTag,
         what: &str,
@@ -501,17 +506,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut held = self.window.take(seat);
         let connection = held.in_flight.take().map(|(connection, _)| connection);
         self.in_flight = self.in_flight.saturating_sub(1);
-        if let Some(slot) = held.used.slot {
-            self.doubt(slot);
+        if let Some(slot) = held.counts.slot {
+            self.retire_slot(slot);
         }
         if let Some(connection) = connection {
-            self.unpark(connection, 1);
+            self.unpark_connection(connection, 1);
         }
         let what = match held.resends {
             0 => what.to_owned(),
             resends => format!("{what} (sent again {resends} times)"),
         };
-        let difference = missed(&held, &what);
+        let difference = missing_reply_difference(&held, &what);
         if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
@@ -529,17 +534,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 }
 
 /// Returns the difference of a step whose recorded Reply has `what` in its place.
-pub(super) fn missed(held: &WindowStep, what: &str) -> Difference {
+pub(super) fn missing_reply_difference(held: &WindowStep, what: &str) -> Difference {
     let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
     let [call, reply] = held.id.frames.map(frame);
     let place = Some(DifferenceLocation { index: held.id.step, call, reply });
-    let half = |value: &str| DifferenceSide { place, frame: reply.or(call), value: Some(value.to_owned()) };
+    let half = |value: &str| DifferenceSide {
+        location: place,
+        frame: reply.or(call),
+        value: Some(value.to_owned()),
+    };
     Difference {
         kind: DifferenceKind::Reply,
-        operation: held.parts.title().to_owned(),
+        operation: held.description.title().to_owned(),
         path: String::new(),
         field: "",
-        times: 1,
+        count: 1,
         a: half("there"),
         b: half(what),
     }
@@ -562,14 +571,14 @@ pub(super) fn unprotected_reply<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
 
 /// Returns `true` if the message contains the number of NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere. Most
 /// do not and need not be decoded.
-fn names_delay(message: &[u8]) -> bool {
+fn may_contain_delay(message: &[u8]) -> bool {
     message.chunks_exact(4).any(|word| matches!(word, [0, 0, 0x27, 0x18 | 0x1d]))
 }
 
 /// Returns `true` if an entry of READDIR has NFS4ERR_DELAY as its rdattr_error, for example because another client has
 /// a delegation of the file. RFC 8881 section 5.8.1.12. The cursor is at the start of the message.
 fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
-    if !names_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
+    if !may_contain_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
         return false;
     }
     let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else { return false };
@@ -611,7 +620,7 @@ fn is_required(slot: &MessageSlot) -> bool {
 }
 
 /// Returns the outcome of the recorded Reply.
-fn recorded(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
+fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
     let items = recorded_items(step, |_| None);
     ReplyOutcome::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
 }

@@ -23,8 +23,8 @@ use super::super::report::ReplayStepState;
 use super::super::rules;
 use super::super::tree_check::StepConformance;
 use super::reply::{recorded_items, unprotected_reply};
-use super::window::{WindowStep, unreadable};
-use super::{ReplayEngine, ReplayRunError, TEXT, record_divergence};
+use super::window::{WindowStep, unreadable_state};
+use super::{MAX_LINK_TEXT_BYTES, ReplayEngine, ReplayRunError, record_divergence};
 use crate::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
 use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::PlanReason;
@@ -51,7 +51,7 @@ pub(super) enum ReplyDisposition {
     /// The step has this state, whatever else the Reply contains.
     Finished(ReplayStepState),
     /// The Reply is to be checked.
-    Answer(ReplyFindings),
+    Check(ReplyFindings),
 }
 
 /// Findings about a Reply from before its check.
@@ -100,14 +100,14 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
 #[derive(Debug, Default)]
 struct QueuedReplyCheck {
     window_step: Box<WindowStep>,
-    answer: ReplyFindings,
+    findings: ReplyFindings,
     latency: Duration,
     reply: StoredReply,
 }
 
 impl QueuedReplyCheck {
     /// Returns the number of bytes that it holds.
-    fn weight(&self) -> usize {
+    fn size_bytes(&self) -> usize {
         self.reply.bytes.len() + self.window_step.step.len() + self.window_step.sent.len()
     }
 }
@@ -117,7 +117,7 @@ impl QueuedReplyCheck {
 struct StoredReply {
     /// Message, followed by the contents of its chunks.
     bytes: Vec<u8>,
-    message: usize,
+    message_length_bytes: usize,
     /// Range of each chunk's content.
     chunks: Vec<Range<usize>>,
 }
@@ -126,7 +126,7 @@ impl StoredReply {
     fn keep(&mut self, reply: &TransportReply<'_>) {
         self.bytes.clear();
         self.bytes.extend_from_slice(reply.message);
-        self.message = self.bytes.len();
+        self.message_length_bytes = self.bytes.len();
         self.chunks.clear();
         for item in reply.payloads.items() {
             let at = self.bytes.len();
@@ -144,7 +144,7 @@ impl StoredReply {
     }
 
     fn live<'a>(&'a self, payloads: &'a ReplyPayloads<'_>) -> LiveReply<'a> {
-        LiveReply { message: self.bytes(0..self.message), chunks: payloads.items() }
+        LiveReply { message: self.bytes(0..self.message_length_bytes), chunks: payloads.items() }
     }
 }
 
@@ -155,7 +155,7 @@ pub(super) struct ReplyCheckQueue {
     bytes: usize,
     free_buffers: Vec<QueuedReplyCheck>,
     /// Capacity of the free buffers in bytes.
-    free: usize,
+    free_bytes: usize,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
@@ -178,11 +178,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) -> Result<Box<WindowStep>, ReplayRunError> {
         let mut kept = self.unchecked_replies.free_buffers.pop().unwrap_or_default();
-        self.unchecked_replies.free -= kept.reply.bytes.capacity();
+        self.unchecked_replies.free_bytes -= kept.reply.bytes.capacity();
         kept.reply.keep(reply);
         let room = std::mem::replace(&mut kept.window_step, held);
-        (kept.answer, kept.latency) = (answer, latency);
-        self.unchecked_replies.bytes += kept.weight();
+        (kept.findings, kept.latency) = (answer, latency);
+        self.unchecked_replies.bytes += kept.size_bytes();
         self.unchecked_replies.queue.push_back(kept);
         while self.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
@@ -193,8 +193,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Checks the oldest queued Reply.
     pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
         let Some(mut kept) = self.unchecked_replies.queue.pop_front() else { return Ok(()) };
-        self.unchecked_replies.bytes = self.unchecked_replies.bytes.saturating_sub(kept.weight());
-        let QueuedReplyCheck { window_step: held, answer, latency, reply } = &mut kept;
+        self.unchecked_replies.bytes = self.unchecked_replies.bytes.saturating_sub(kept.size_bytes());
+        let QueuedReplyCheck { window_step: held, findings: answer, latency, reply } = &mut kept;
         let payloads = reply.payloads();
         let live = reply.live(&payloads);
         let state = match held.step.trace_step() {
@@ -202,14 +202,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.bind_deferred(held, &step, live, answer);
                 self.checked_state(held, &step, live, answer, *latency)?
             }
-            None => unreadable(),
+            None => unreadable_state(),
         };
         if self.unchecked_replies.queue.is_empty() {
             self.pending_variables.clear();
         }
         self.report.count_step(
             kept.window_step.id,
-            kept.window_step.parts.title(),
+            kept.window_step.description.title(),
             state,
             self.options.max_shown_mismatches,
         );
@@ -217,10 +217,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !late.is_empty() {
             self.report.apply_late_differences(late, self.options.max_shown_mismatches);
         }
-        let free = self.unchecked_replies.free + kept.reply.bytes.capacity();
+        let free = self.unchecked_replies.free_bytes + kept.reply.bytes.capacity();
         if free <= MAX_QUEUED_BYTES && self.unchecked_replies.free_buffers.len() < MAX_FREE_BUFFERS {
-            kept.answer = ReplyFindings::default();
-            self.unchecked_replies.free = free;
+            kept.findings = ReplyFindings::default();
+            self.unchecked_replies.free_bytes = free;
             self.unchecked_replies.free_buffers.push(kept);
         }
         Ok(())
@@ -235,8 +235,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         answer: &mut ReplyFindings,
     ) {
         if std::mem::take(&mut answer.is_unbound) {
-            self.learn(held, live);
-            answer.missing = self.bind(step, live, &answer.outcome);
+            self.register_identifiers(held, live);
+            answer.missing = self.bind_values(step, live, &answer.outcome);
         }
     }
 
@@ -249,8 +249,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.pending_variables.clear();
         let mut queue = std::mem::take(&mut self.unchecked_replies.queue);
-        for QueuedReplyCheck { window_step: held, answer, reply, .. } in
-            queue.iter_mut().filter(|kept| kept.answer.is_unbound)
+        for QueuedReplyCheck { window_step: held, findings: answer, reply, .. } in
+            queue.iter_mut().filter(|kept| kept.findings.is_unbound)
         {
             let payloads = reply.payloads();
             if let Some(step) = held.step.trace_step() {
@@ -278,8 +278,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         latency: Duration,
     ) -> Result<ReplayStepState, TraceError> {
         let (mut state, went) = match answer.is_echo {
-            true => self.state(held, step, live, answer, latency)?,
-            false => (ReplayStepState::Mismatched(vec![slot_difference(held)]), StepConformance::Otherwise),
+            true => self.compare_reply(held, step, live, answer, latency)?,
+            false => (ReplayStepState::Mismatched(vec![slot_difference(held)]), StepConformance::Differently),
         };
         let given = match answer.missing {
             Some(what) => {
@@ -300,21 +300,27 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             state = ReplayStepState::Repaired(recovery::SPLIT.code);
         }
         if held.resends > 0 {
-            state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
+            state = recovery::resent_state(state, answer.is_done_twice, held.renewals > 0);
         } else if held.denials > 0
             && matches!(state, ReplayStepState::Matched | ReplayStepState::Tolerated(_))
         {
             state = ReplayStepState::Repaired(recovery::CONTEXT_RENEWED.code);
         }
-        if !is_as_recorded(&state) {
+        if !has_recorded_effects(&state) {
             self.mark_objects_uncertain(held, step, &state);
         }
         if let Some(walk) = &mut self.expected_tree {
-            walk.apply_step(step, &held.parts, (&state, went), held.overlapped_in_capture, self.contents);
+            walk.apply_step(
+                step,
+                &held.description,
+                (&state, went),
+                held.overlapped_in_capture,
+                self.contents,
+            );
         }
         let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if step.origin.latency > 0 {
-            let of = self.report.operation_report(held.parts.title());
+            let of = self.report.operation_report(held.description.title());
             for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
                 latencies.add(value);
             }
@@ -329,17 +335,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         state: &ReplayStepState,
     ) {
-        if !matches!(state, ReplayStepState::Mismatched(_)) && !held.parts.may_change() {
+        if !matches!(state, ReplayStepState::Mismatched(_)) && !held.description.may_change() {
             return;
         }
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
         let handles =
             slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
-        self.checker.mark_uncertain(handles.chain(held.parts.files.iter().copied()), &held.parts.effects);
+        self.checker
+            .mark_uncertain(handles.chain(held.description.files.iter().copied()), &held.description.effects);
     }
 
     /// Compares the Reply with the recorded one.
-    fn state(
+    fn compare_reply(
         &mut self,
         held: &WindowStep,
         step: &TraceStep<'_>,
@@ -354,18 +361,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 StepConformance::AsRecorded,
             ));
         }
-        if recorded.is_delayed() && outcome.is_done() && !self.options.strict {
-            return Ok((ReplayStepState::Tolerated(rules::DELAYED), StepConformance::Otherwise));
+        if recorded.is_delayed() && outcome.is_success() && !self.options.strict {
+            return Ok((ReplayStepState::Tolerated(rules::DELAYED), StepConformance::Differently));
         }
         let key = self.contents.summary().key;
-        let is_text = held.parts.reads_link(step.asked.find_description());
+        let is_text = held.description.reads_link(step.asked.find_description());
         let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
         // Only the text of symbolic links is read; for file data the hash suffices.
         let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
         self.expected_data.clear();
         for payload in payloads() {
             let is_read = is_text
-                && payload.length <= TEXT
+                && payload.length <= MAX_LINK_TEXT_BYTES
                 && matches!(payload.content, PayloadContentState::KEPT | PayloadContentState::ZEROS);
             let mut text = Vec::new();
             let is_known = is_read && self.contents.content(&payload, &mut text)?;
@@ -373,33 +380,33 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 texts.push(is_known.then_some(text));
             }
             if !is_known {
-                self.expected_data.push((payload.length, expected(key, &payload, &mut self.keyed)));
+                self.expected_data.push((payload.length, expected_hash(key, &payload, &mut self.key_data)));
             }
         }
         let text = |at: usize| texts.get(at).and_then(Option::as_deref);
         let items = recorded_items(step, text);
-        let parts = &held.parts;
+        let parts = &held.description;
         let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
-        self.directories.clear();
-        self.directories.extend(parts.files.iter().map(is_directory));
-        let listing = listing(step, parts);
+        self.is_directory.clear();
+        self.is_directory.extend(parts.files.iter().map(is_directory));
+        let listing = listed_directory(step, parts);
         let verdict = self.checker.check(&ReplyPair {
             step: held.id.step,
             frames: held.id.frames,
-            title: held.parts.title(),
+            title: held.description.title(),
             procedure: step.asked.find_description(),
             recorded: Cursor::new(&message).with_chunks(&items),
             known: &self.expected_data,
             live: live.cursor(),
             chunks: live.chunks,
-            directories: &self.directories,
+            directories: &self.is_directory,
             files: &parts.files,
-            done: sent.map(|sent| StepExecution {
+            execution: sent.map(|sent| StepExecution {
                 operations: &parts.operations,
                 acts: &parts.effects,
                 slots: [step.call.slots, step.reply.slots],
-                turn: held.turn,
-                captured: step.origin.time,
+                step_turn: held.turn,
+                call_time_ns: step.origin.time,
                 times: [sent, sent + latency],
                 has_no_overlap: !held.overlapped_in_capture && !held.overlaps_live && held.resends == 0,
                 was_sent_unchanged: !held.has_dropped_attributes && held.piece.is_none() && held.resends == 0,
@@ -415,11 +422,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
         let files: Vec<u32> = variables.map(|slot| slot.variable).collect();
         let mut touched = FileDivergence::default();
-        files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.join(of));
+        files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.merge(of));
         if !self.unmodified_directories.is_empty() {
             let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
             if slots.any(|slot| self.unmodified_directories.contains(&slot.variable)) {
-                touched.join(&FileDivergence::of_operation(
+                touched.merge(&FileDivergence::from_operation(
                     Some(Operation::REMOVE),
                     OperationEffect::Remove(0),
                     0,
@@ -444,7 +451,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && let Some(outside) = self.detect_outside_change(step, parts, live, differences)?
         {
             files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
-            touched.join(&outside);
+            touched.merge(&outside);
         }
         let mut went = StepConformance::AsRecorded;
         let is_after = match &verdict {
@@ -459,7 +466,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     )
                 };
                 went = match differences.iter().any(is_other_way) {
-                    true => StepConformance::Otherwise,
+                    true => StepConformance::Differently,
                     false => StepConformance::WithOtherAttributes,
                 };
                 let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
@@ -467,14 +474,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             _ => false,
         };
-        if is_after && went == StepConformance::Otherwise && !touched.is_outside() {
+        if is_after && went == StepConformance::Differently && !touched.is_outside() {
             // Later steps see the effects that are missing or new here.
-            self.left_undone(step, parts);
+            self.record_undone_effects(step, parts);
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
         }
         let state = match verdict {
             ReplyCheckResult::Mismatched(_)
-                if *has_delayed_entry && outcome.is_done() && !self.options.strict =>
+                if *has_delayed_entry && outcome.is_success() && !self.options.strict =>
             {
                 ReplayStepState::Tolerated(rules::DELAYED)
             }
@@ -492,7 +499,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 ReplayStepState::Tolerated(rules::DELEGATION)
             }
             ReplyCheckResult::Mismatched(_)
-                if is_after && touched.is_outside() && !parts.effects.iter().any(|act| act.is_change()) =>
+                if is_after
+                    && touched.is_outside()
+                    && !parts.effects.iter().any(|act| act.may_change_size_or_links()) =>
             {
                 ReplayStepState::Unreplayable(CHANGED_OUTSIDE_REASON.into())
             }
@@ -506,7 +515,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ReplyCheckResult::Matched if held.has_changed_wants => {
                 ReplayStepState::Tolerated(rules::DELEGATION)
             }
-            ReplyCheckResult::Matched if held.tries > 0 => ReplayStepState::Tolerated(rules::DELAYED),
+            ReplyCheckResult::Matched if held.delay_retries > 0 => ReplayStepState::Tolerated(rules::DELAYED),
             ReplyCheckResult::Matched => ReplayStepState::Matched,
             ReplyCheckResult::Tolerated(rule) => ReplayStepState::Tolerated(rule),
             ReplyCheckResult::Unsupported(operation, status) => ReplayStepState::Unreplayable(format!(
@@ -519,7 +528,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
-fn is_as_recorded(state: &ReplayStepState) -> bool {
+fn has_recorded_effects(state: &ReplayStepState) -> bool {
     match state {
         ReplayStepState::Matched | ReplayStepState::Repaired(_) => true,
         ReplayStepState::Tolerated(rule) => {
@@ -544,7 +553,7 @@ pub(super) fn record_operation_divergence(
     for (at, act) in parts.effects.iter().enumerate().skip(from) {
         let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == at);
         let written = payloads.map(|payload| u64::from(payload.length)).sum();
-        let touched = FileDivergence::of_operation(parts.operations.get(at).copied(), *act, written);
+        let touched = FileDivergence::from_operation(parts.operations.get(at).copied(), *act, written);
         let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.affects_only_names());
         for file in file.map_or(files, std::slice::from_ref) {
             record_divergence(otherwise, *file, &touched);
@@ -554,13 +563,13 @@ pub(super) fn record_operation_divergence(
 
 /// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
 fn slot_difference(held: &WindowStep) -> Difference {
-    let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) };
+    let half = |value: &str| DifferenceSide { location: None, frame: None, value: Some(value.to_owned()) };
     Difference {
         kind: DifferenceKind::Result,
-        operation: held.parts.title().to_owned(),
+        operation: held.description.title().to_owned(),
         path: "SEQUENCE".into(),
         field: "",
-        times: 1,
+        count: 1,
         a: half("the session, slot and sequence ID of the Call"),
         b: half("others"),
     }
@@ -568,20 +577,20 @@ fn slot_difference(held: &WindowStep) -> Difference {
 
 /// Returns the difference of a Reply that lacks a required value or replaces a value given before.
 fn identifier_difference(held: &WindowStep, values: [String; 2]) -> Difference {
-    let [a, b] = values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value) });
+    let [a, b] = values.map(|value| DifferenceSide { location: None, frame: None, value: Some(value) });
     Difference {
         kind: DifferenceKind::Identity,
-        operation: held.parts.title().to_owned(),
+        operation: held.description.title().to_owned(),
         path: String::new(),
         field: "",
-        times: 1,
+        count: 1,
         a,
         b,
     }
 }
 
 /// Returns the listed directory, and `true` if the listing starts at its beginning.
-fn listing(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)> {
+fn listed_directory(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)> {
     if !parts.lists(step.asked.find_description()) {
         return None;
     }
@@ -598,7 +607,7 @@ fn listing(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)>
 }
 
 /// Returns the hash that the file data of a Reply must have, if known.
-fn expected(key: u64, payload: &TracePayload, room: &mut Vec<u8>) -> Option<u128> {
+fn expected_hash(key: u64, payload: &TracePayload, room: &mut Vec<u8>) -> Option<u128> {
     match payload.content {
         PayloadContentState::UNKNOWN => None,
         PayloadContentState::KEYED if payload.length > LONGEST => None,

@@ -32,11 +32,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
             // The Call may have been lost in transit; it is sent once more on another connection, unless the run is to
             // end.
-            let is_first =
-                self.window.get_mut(seat).is_some_and(|held| !std::mem::replace(&mut held.was_silent, true));
+            let is_first = self
+                .window
+                .get_mut(seat)
+                .is_some_and(|held| !std::mem::replace(&mut held.was_resent_on_timeout, true));
             match is_first && !self.report.is_interrupted {
                 true => self.handle_lost_call(tag, &what, tape)?,
-                false => self.fail(tag, &what, tape)?,
+                false => self.handle_failed_call(tag, &what, tape)?,
             }
             // Calls that were in flight at the same time count as one timeout.
             if self.silent_since.is_none_or(|since| sent > since) {
@@ -58,7 +60,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.target.name,
                 self.options.timeout.as_secs_f64()
             );
-            self.give_up_on_server(&why);
+            self.mark_unreachable(&why);
         }
     }
 
@@ -68,7 +70,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.reply_timeouts < MAX_REPLY_TIMEOUTS { Ok(()) } else { self.abandon(what, tape) }
+        if self.reply_timeouts < MAX_REPLY_TIMEOUTS { Ok(()) } else { self.abandon_in_flight(what, tape) }
     }
 
     /// Detects a stall: no step is in flight, and steps wait for the Reply to another Call, for example the one that
@@ -89,7 +91,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Gives up all Calls in flight.
-    pub(super) fn abandon(
+    pub(super) fn abandon_in_flight(
         &mut self,
         what: &str,
         tape: &mut OptionalReplayRecorder,
@@ -97,7 +99,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.abandon_substitutes();
         for seat in self.window.in_flight_indices() {
             if let Some(held) = self.window.get(seat) {
-                self.fail(call_tag(self.number, seat, held.turn), what, tape)?;
+                self.handle_failed_call(call_tag(self.number, seat, held.turn), what, tape)?;
             }
         }
         Ok(())

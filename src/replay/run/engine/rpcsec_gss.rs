@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, roundup};
 use rustc_hash::FxHashMap;
 
-use super::super::recovery::RESENDS;
+use super::super::recovery::MAX_RESENDS;
 use super::super::report::ReplayStepState;
 use super::context_renewal::RenewableContext;
 use super::reply::CompletedStep;
@@ -26,7 +26,7 @@ use crate::replay::trace::{GssProtection, MessageSlotKind, TraceReader, TraceSte
 use crate::replay::transport::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 
 /// Maximum number of captured contexts with a context of their own; Calls of further ones share these.
-const MOST: usize = 64;
+const MAX_CONTEXTS: usize = 64;
 
 /// Function that creates this program's side of a security context with a host.
 type Make = fn(&str) -> Result<Box<dyn GssMechanism>, GssMechanismError>;
@@ -45,7 +45,7 @@ pub(super) struct GssCallSigner {
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<PlacedPayload>,
     /// Signature of the last Call.
-    pub(super) last: Option<GssCallSignature>,
+    pub(super) last_signature: Option<GssCallSignature>,
     /// Signatures of Calls in flight that are no steps.
     pub(super) own_signatures: FxHashMap<CallTag, GssCallSignature>,
     message_with_payloads: Vec<u8>,
@@ -59,7 +59,7 @@ pub(super) struct GssCallSignature {
     pub(super) context: usize,
     /// Number of renewals of the context at the time.
     pub(super) generation: u32,
-    seal: GssReplyProtection,
+    protection: GssReplyProtection,
 }
 
 /// Credential of the Calls that this program makes for a client; the same as the client's EXCHANGE_ID or SETCLIENTID
@@ -94,8 +94,8 @@ impl GssCallSigner {
         let (mut by_handle, mut versions) = (FxHashMap::default(), Vec::new());
         let mut machines = FxHashMap::default();
         trace.for_each_step(|step| {
-            let Some(handle) = handle(step) else { return };
-            if by_handle.len() < MOST && !by_handle.contains_key(handle) {
+            let Some(handle) = context_handle(step) else { return };
+            if by_handle.len() < MAX_CONTEXTS && !by_handle.contains_key(handle) {
                 by_handle.insert(handle.to_vec(), versions.len());
                 versions.push(step.asked.version);
             }
@@ -126,7 +126,7 @@ impl GssCallSigner {
             mechanism,
             message: Vec::new(),
             placed: Vec::new(),
-            last: None,
+            last_signature: None,
             own_signatures: FxHashMap::default(),
             message_with_payloads: Vec::new(),
             unprotected_reply: Vec::new(),
@@ -134,8 +134,8 @@ impl GssCallSigner {
     }
 
     /// Returns the index of the context that a step uses.
-    fn at(&self, step: &TraceStep<'_>) -> usize {
-        handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
+    fn context_index(&self, step: &TraceStep<'_>) -> usize {
+        context_handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
     }
 
     /// Signs an emitted Call.
@@ -158,10 +158,11 @@ impl GssCallSigner {
         let asked = (Program(step.asked.program), step.asked.version, step.asked.procedure);
         let call =
             GssUnprotectedCall { xid, procedure: asked, service, arguments: arguments.unwrap_or_default() };
-        let context = self.at(step);
+        let context = self.context_index(step);
         let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
         let (at, seal) = with.context.seal(&call, &mut self.message)?;
-        self.last = Some(GssCallSignature { context, generation: with.generation, seal });
+        self.last_signature =
+            Some(GssCallSignature { context, generation: with.generation, protection: seal });
         self.placed.clear();
         if service == RpcGssService::rpc_gss_svc_none {
             self.placed.extend(placed.iter().cloned());
@@ -200,7 +201,8 @@ impl GssCallSigner {
             GssUnprotectedCall { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
         let sealed = with.context.seal(&call, &mut self.message);
         let (_, seal) = sealed.map_err(|error| Unsigned::Never(error.to_string()))?;
-        self.own_signatures.insert(tag, GssCallSignature { context, generation: with.generation, seal });
+        self.own_signatures
+            .insert(tag, GssCallSignature { context, generation: with.generation, protection: seal });
         Ok(Some(&self.message))
     }
 
@@ -213,7 +215,7 @@ impl GssCallSigner {
     ) -> Result<(), GssIntegrityError> {
         let context =
             self.contexts.get_mut(with.context).and_then(|kept| kept.at_generation(with.generation));
-        context.ok_or(GssIntegrityError::Verifier)?.open(with.seal, message, plain)
+        context.ok_or(GssIntegrityError::Verifier)?.open(with.protection, message, plain)
     }
 }
 
@@ -238,9 +240,9 @@ pub(super) fn is_signed(step: &TraceStep<'_>) -> bool {
 }
 
 /// Returns the handle of the context that signed the captured Call.
-fn handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
+fn context_handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
     let is_data = is_signed(step) && step.asked.protection != GssProtection::CONTROL;
-    let mut cursor = Cursor::new(step.call.head.0).known();
+    let mut cursor = Cursor::new(step.call.head.0).assume_valid();
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok().filter(|_| is_data)?;
     Some(message.call()?.cred.gss()?.handle.0)
 }
@@ -267,11 +269,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns an error if the context has expired.
     pub(super) fn sign(&mut self, step: &TraceStep<'_>, xid: Xid) -> Result<bool, GssMechanismError> {
         let Some(signing) = &mut self.signing else { return Ok(false) };
-        signing.last = None;
+        signing.last_signature = None;
         if !is_signed(step) {
             return Ok(false);
         }
-        signing.sign(step, xid, (&self.out, &self.placed, &self.buffers))?;
+        signing.sign(step, xid, (&self.call_buffer, &self.placed, &self.buffers))?;
         Ok(true)
     }
 
@@ -279,11 +281,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// would drop that silently. RFC 2203 section 5.3.3.1.
     pub(super) fn is_window_full(&self, step: &TraceStep<'_>) -> bool {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
-        let at = signing.at(step);
+        let at = signing.context_index(step);
         let of_context = self.window.signatures().filter(|signature| signature.context == at);
         let generation = signing.contexts.get(at).map(|kept| kept.generation);
         let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
-        let oldest = of_context.map(|signature| signature.seal.sequence_number).min();
+        let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
         let with = signing.contexts.get(at);
         with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
     }
@@ -291,7 +293,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the outcome of a Call that cannot be signed now, or `None` if it can.
     pub(super) fn unsigned_outcome(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
         let signing = self.signing.as_ref().filter(|_| is_signed(step))?;
-        match signing.contexts.get(signing.at(step))?.is_ready().err()? {
+        match signing.contexts.get(signing.context_index(step))?.is_ready().err()? {
             Unsigned::NotYet => Some(StepSendOutcome::Parked(line)),
             Unsigned::Never(why) => {
                 Some(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!("security: {why}"))))
@@ -307,7 +309,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         flown: CompletedStep,
     ) -> Result<(), ReplayRunError> {
         if gss::reports_unknown_context(reply.cursor())
-            && flown.window_step.denials < RESENDS
+            && flown.window_step.denials < MAX_RESENDS
             && self.is_re_established(with, reply.connection)
         {
             self.resend_denied_step(flown, reply.connection);

@@ -17,7 +17,7 @@ use super::super::file_divergence::FileDivergence;
 use super::super::recording::ReplaySentCall;
 use super::super::report::ReplayStepState;
 use super::io_split::{MissingValueReason, SplitIoPiece};
-use super::window::{WindowStep, call_tag, unreadable};
+use super::window::{WindowStep, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError,
     StepSendOutcome, record_divergence,
@@ -46,9 +46,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepSendOutcome, ReplayRunError> {
-        let WindowStep { step: kept, parts, .. } = &*held;
+        let WindowStep { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
-            return Ok(StepSendOutcome::Finished(unreadable()));
+            return Ok(StepSendOutcome::Finished(unreadable_state()));
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
             return self.call_auxiliary(held, tape);
@@ -75,7 +75,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if gives_back {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
             let is_lost = |variable| self.values.get(variable).is_none();
-            if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.is_own) {
+            if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.has_own_owner) {
                 return Ok(StepSendOutcome::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
@@ -85,7 +85,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             live.is_busy(slot).then_some((session, slot))
         });
         if let Some(slot) = slot {
-            return Ok(StepSendOutcome::Slot(slot));
+            return Ok(StepSendOutcome::SlotBusy(slot));
         }
         let number = match self.live_connection(&step, transport)? {
             Ok(number) => number,
@@ -98,21 +98,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
-        self.values.begin(step.call.body);
+        self.values.begin_call(step.call.body);
         if let Some((session, slot)) = held.slot {
-            self.values.on_slot(session, slot);
+            self.values.use_slot(session, slot);
         }
-        let header = new_header(&step, xid);
+        let header = replacement_header(&step, xid);
         let is_unsigned = header.is_some() && self.signing.is_none();
         let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
+        let emitted = emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed);
         let is_emitted = emitted.is_ok();
-        let opens = match !self.options.wants_as_asked && parts.operations.contains(&Operation::OPEN) {
+        let opens = match !self.options.keeps_requested_wants && parts.operations.contains(&Operation::OPEN) {
             true => CapturedOpens::wants_of_step(&step),
             false => CapturedOpens::default(),
         };
         let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
-            true => self.callback(&step, number, transport),
+            true => self.callback_address(&step, number, transport),
             false => None,
         };
         let live_server = compound_rewrite::CompoundRewriteContext {
@@ -125,7 +125,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {
-            true => rewrite_compound(&mut self.out, &mut self.placed, live_server),
+            true => rewrite_compound(&mut self.call_buffer, &mut self.placed, live_server),
             false => Some(compound_rewrite::CompoundRewrites::default()),
         };
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
@@ -156,7 +156,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(mut piece) = piece {
             piece.first_sent.get_or_insert(sent);
             if held.piece.is_none() {
-                held.joined.clear();
+                held.read_data.clear();
             }
             held.piece = Some(piece);
         }
@@ -166,20 +166,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.values.add_seqid(one.variable, one.operation as u32, one.seqid);
             }
         }
-        self.values.swap_counts(&mut held.used);
-        if let Some(slot) = held.used.slot {
+        self.values.swap_counts(&mut held.counts);
+        if let Some(slot) = held.counts.slot {
             self.values.set_slot_state(slot, true, false);
         }
         held.recoveries_at_send = self.recoveries;
         held.has_dropped_attributes = has_fewer;
         held.has_changed_wants = has_other_wants;
-        self.sent += u64::from(held.tries == 0);
+        self.sent += u64::from(held.delay_retries == 0);
         self.mark_in_flight((number, tag, sent), gives, held);
         Ok(StepSendOutcome::Sent)
     }
 
     /// Returns the callback address for the client of a SETCLIENTID. RFC 7530 section 16.33.
-    fn callback(
+    fn callback_address(
         &mut self,
         step: &TraceStep<'_>,
         number: usize,
@@ -219,7 +219,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.is_window_full(step) {
             return Ok(Err(StepSendOutcome::Parked(number)));
         }
-        self.fill(step, piece)?;
+        self.read_payloads(step, piece)?;
         let is_signed = match self.sign(step, xid) {
             Ok(is_signed) => is_signed,
             Err(error) => {
@@ -230,7 +230,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let (message, placed) = match self.signing.as_ref().filter(|_| is_signed) {
             Some(signing) => (&signing.message, &signing.placed),
-            None => (&self.out, &self.placed),
+            None => (&self.call_buffer, &self.placed),
         };
         let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
         for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.buffers) {
@@ -274,7 +274,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
                 self.mark_connection_lost(connection);
-                return Ok(Err(StepSendOutcome::Unreachable(Instant::now())));
+                return Ok(Err(StepSendOutcome::UnreachableUntil(Instant::now())));
             }
             Err(error) => {
                 return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!(
@@ -307,11 +307,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
     ) {
         let Some(connection) = self.connections.get(number).map(|line| line.connection) else { return };
-        std::mem::swap(&mut self.out, &mut held.sent);
+        std::mem::swap(&mut self.call_buffer, &mut held.sent);
         std::mem::swap(&mut self.placed, &mut held.placed);
         self.started.get_or_insert(now);
         held.reply_identifiers = gives;
-        let is_change = held.parts.effects.iter().any(|act| act.is_change());
+        let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
         let (seats, mut crowded) = (&self.window, Vec::new());
         let is_flying = |tag| seats.find(tag).is_some();
         held.overlaps_live |= self.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
@@ -321,8 +321,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         held.in_flight = Some((connection, now));
-        held.signature = self.signing.as_mut().and_then(|signing| signing.last.take());
-        if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {
+        held.signature = self.signing.as_mut().and_then(|signing| signing.last_signature.take());
+        if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resends == 0) {
             self.report.issue_delay.add(now.saturating_duration_since(due));
         }
         if self.expiries.len() > 2 * self.options.window + 64 {
@@ -343,7 +343,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             || !parts
                 .effects
                 .iter()
-                .any(|act| matches!(act, OperationEffect::Make(_) | OperationEffect::Open(_, true)))
+                .any(|act| matches!(act, OperationEffect::Create(_) | OperationEffect::Open(_, true)))
         {
             return None;
         }
@@ -368,18 +368,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Reads the file data of the Call.
-    fn fill(&mut self, step: &TraceStep<'_>, piece: Option<SplitIoPiece>) -> Result<(), TraceError> {
+    fn read_payloads(&mut self, step: &TraceStep<'_>, piece: Option<SplitIoPiece>) -> Result<(), TraceError> {
         while self.buffers.len() < self.placed.len() {
             self.buffers.push(Vec::new());
         }
         let key = self.contents.summary().key;
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
             let is_known = match piece {
-                None => content(self.contents, key, &placed.payload, buffer)?,
+                None => read_content(self.contents, key, &placed.payload, buffer)?,
                 Some(piece) => {
                     let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
                     let whole = whole.unwrap_or_else(|| placed.payload.clone());
-                    let is_known = content(self.contents, key, &whole, buffer)?;
+                    let is_known = read_content(self.contents, key, &whole, buffer)?;
                     buffer.drain(..buffer.len().min(piece.done_bytes as usize));
                     buffer.truncate(piece.length_bytes as usize);
                     is_known
@@ -388,7 +388,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             // Later reads of this range differ from the capture.
             if !is_known && placed.payload.file != NONE {
                 let TracePayload { offset, length, .. } = placed.payload;
-                let touched = FileDivergence::of_data(offset, offset.saturating_add(length.into()));
+                let touched = FileDivergence::from_data_range(offset, offset.saturating_add(length.into()));
                 record_divergence(&mut self.divergent_files, placed.payload.file, &touched);
             }
         }
@@ -397,7 +397,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 }
 
 /// Reads the content of a payload into a buffer, or zeros if it is unknown. Returns `true` if it is known.
-pub(super) fn content<R: Read + Seek>(
+pub(super) fn read_content<R: Read + Seek>(
     contents: &mut TraceReader<R>,
     key: u64,
     payload: &TracePayload,
@@ -417,7 +417,7 @@ pub(super) fn content<R: Read + Seek>(
 
 /// Returns an AUTH_SYS header for a Call that had RPCSEC_GSS with a context of the capture. The Call is sent with it or
 /// signed again.
-pub(super) fn new_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
+pub(super) fn replacement_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
     let is_secured =
         step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
     if !is_secured {

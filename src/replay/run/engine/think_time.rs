@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Maximum number of steps remembered per client; at least as many as may have been in flight at once.
-const STEPS: usize = 1024;
+const MAX_STEPS: usize = 1024;
 
 /// Latest steps of a client: captured reply time and completion time in this run, by captured time.
 #[derive(Debug, Default)]
@@ -12,8 +12,8 @@ pub(super) struct ThinkTimeHistory(VecDeque<(u64, Instant)>);
 
 impl ThinkTimeHistory {
     /// Adds a step with its captured reply time `end`.
-    pub(super) fn done(&mut self, end: u64, now: Instant) {
-        if self.0.len() >= STEPS {
+    pub(super) fn record_completion(&mut self, end: u64, now: Instant) {
+        if self.0.len() >= MAX_STEPS {
             self.0.pop_front();
         }
         let at = self.0.partition_point(|(known, _)| *known <= end);
@@ -22,7 +22,7 @@ impl ThinkTimeHistory {
 
     /// Returns the send time of a step that was sent at `start` in the capture: as long after the last Reply before it
     /// as there.
-    pub(super) fn due(&self, start: u64) -> Option<Instant> {
+    pub(super) fn due_time(&self, start: u64) -> Option<Instant> {
         let before = self.0.partition_point(|(end, _)| *end <= start).checked_sub(1)?;
         let (end, done) = self.0.get(before)?;
         Some(*done + Duration::from_nanos(start.saturating_sub(*end).min(1 << 60)))
@@ -38,12 +38,16 @@ mod tests {
         let mut thoughts = ThinkTimeHistory::default();
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
-        thoughts.done(500, later);
-        thoughts.done(100, now);
-        assert_eq!(thoughts.due(99), None);
-        assert_eq!(thoughts.due(130), Some(now + Duration::from_nanos(30)), "that at 500 was not there yet");
-        assert_eq!(thoughts.due(501), Some(later + Duration::from_nanos(1)));
-        (1000..5000).for_each(|end| thoughts.done(end, now));
-        assert_eq!(thoughts.0.len(), STEPS);
+        thoughts.record_completion(500, later);
+        thoughts.record_completion(100, now);
+        assert_eq!(thoughts.due_time(99), None);
+        assert_eq!(
+            thoughts.due_time(130),
+            Some(now + Duration::from_nanos(30)),
+            "that at 500 was not there yet"
+        );
+        assert_eq!(thoughts.due_time(501), Some(later + Duration::from_nanos(1)));
+        (1000..5000).for_each(|end| thoughts.record_completion(end, now));
+        assert_eq!(thoughts.0.len(), MAX_STEPS);
     }
 }

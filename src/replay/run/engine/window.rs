@@ -25,20 +25,20 @@ pub(super) struct WindowStep {
     /// The step.
     pub(super) step: StoredStep,
     pub(super) id: StepId,
-    pub(super) parts: CallDescription,
+    pub(super) description: CallDescription,
     /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
     /// Capture times of its Call and Reply.
-    pub(super) start: u64,
-    pub(super) end: u64,
+    pub(super) call_time: u64,
+    pub(super) reply_time: u64,
     pub(super) client: u32,
     /// Session variable and captured slot.
     pub(super) slot: Option<(u32, u32)>,
     /// Number of Calls in flight in the capture when it was sent, including itself.
-    pub(super) depth: u32,
+    pub(super) captured_depth: u32,
     /// Sequence number among all steps of the run.
     pub(super) turn: u64,
-    pub(super) tries: u32,
+    pub(super) delay_retries: u32,
     /// Time when it is to be sent.
     pub(super) due: Option<Instant>,
     pub(super) overlapped_in_capture: bool,
@@ -53,9 +53,9 @@ pub(super) struct WindowStep {
     /// Piece of a READ or WRITE that its current Call transfers, if it is split.
     pub(super) piece: Option<SplitIoPiece>,
     /// Data that the pieces have read.
-    pub(super) joined: Vec<u8>,
+    pub(super) read_data: Vec<u8>,
     /// Sequence IDs and seqids of its Call.
-    pub(super) used: CallSequenceCounts,
+    pub(super) counts: CallSequenceCounts,
     /// Its Call as sent, without payloads, and the payloads with their positions.
     pub(super) sent: Vec<u8>,
     pub(super) placed: Vec<PlacedPayload>,
@@ -70,7 +70,7 @@ pub(super) struct WindowStep {
     /// Number of times it was sent again after a denial.
     pub(super) denials: u32,
     /// `true` if it was sent again because of a reply timeout.
-    pub(super) was_silent: bool,
+    pub(super) was_resent_on_timeout: bool,
     /// Number of times it was sent again because of a lost connection, a timeout, or forgotten state.
     pub(super) resends: u32,
     /// Number of times it was rebuilt after the server had forgotten a client or its session.
@@ -119,14 +119,14 @@ impl StoredStep {
         });
         let TraceStep { call, reply, shape, carried, needs, .. } = &step;
         self.lists = [
-            place(&call.payloads),
-            place(&reply.payloads),
-            place(&shape.call.lengths),
-            place(&shape.reads),
-            place(&shape.writes),
-            place(&shape.reply.lengths),
-            place(&carried.returned),
-            place(&needs.payloads),
+            list_position(&call.payloads),
+            list_position(&reply.payloads),
+            list_position(&shape.call.lengths),
+            list_position(&shape.reads),
+            list_position(&shape.writes),
+            list_position(&shape.reply.lengths),
+            list_position(&carried.returned),
+            list_position(&needs.payloads),
         ];
         self.unborrowed = Some(bare(&step));
         step
@@ -158,13 +158,13 @@ impl StoredStep {
     }
 
     fn list<T, const BOUND: u32>(&self, (at, count): (usize, u32)) -> Option<List<'_, T, BOUND>> {
-        let mut cursor = Cursor::new(&self.bytes).known();
+        let mut cursor = Cursor::new(&self.bytes).assume_valid();
         cursor.take(at).ok()?;
         Some(List::again(cursor, count))
     }
 }
 
-fn place<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32) {
+fn list_position<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32) {
     list.begins().map_or((0, 0), |at| (at, list.len()))
 }
 
@@ -197,7 +197,7 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
 }
 
 /// Returns the state of a step that cannot be decoded.
-pub(super) fn unreadable() -> ReplayStepState {
+pub(super) fn unreadable_state() -> ReplayStepState {
     ReplayStepState::Unreplayable("unreadable: the step cannot be read".into())
 }
 
@@ -246,7 +246,7 @@ impl StepWindow {
     }
 
     /// Returns the steps that are to be sent again unchanged.
-    pub(super) fn lost_mut(&mut self) -> impl Iterator<Item = &mut WindowStep> {
+    pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut WindowStep> {
         self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.is_lost)
     }
 
@@ -292,11 +292,11 @@ const TURN_MASK: u64 = 0xffff_ffff;
 
 /// Window indices of Calls that are no steps, the last five: BIND_CONN_TO_SESSION, recovery, DELEGRETURN of unwanted
 /// delegations, substitute opens, and security contexts.
-pub(super) const BINDING: u32 = 0xf_ffff;
-pub(super) const RECOVERY: u32 = 0xf_fffe;
-pub(super) const RETURNING: u32 = 0xf_fffd;
-pub(super) const SUBSTITUTING: u32 = 0xf_fffc;
-pub(super) const SECURING: u32 = 0xf_fffb;
+pub(super) const BIND_INDEX: u32 = 0xf_ffff;
+pub(super) const RECOVERY_INDEX: u32 = 0xf_fffe;
+pub(super) const RETURN_INDEX: u32 = 0xf_fffd;
+pub(super) const SUBSTITUTE_INDEX: u32 = 0xf_fffc;
+pub(super) const CONTEXT_INDEX: u32 = 0xf_fffb;
 
 /// Returns the tag of a Call: client copy, window index and turn. The turn prevents a late event of a finished step
 /// from matching another.

@@ -27,7 +27,7 @@ pub(in crate::replay::run) enum RecoveryCall {
     /// SETCLIENTID, as it was sent. RFC 7530 section 16.33.
     Setclientid,
     /// SETCLIENTID_CONFIRM with the verifier from SETCLIENTID. RFC 7530 section 16.34.
-    Confirm(Verifier4),
+    SetclientidConfirm(Verifier4),
     /// OPEN with CLAIM_PREVIOUS. RFC 8881 section 18.16.3.
     Open(StateidOther),
     /// OPEN_CONFIRM of a reclaimed open, with the seqid of its stateid. RFC 7530 section 16.18.
@@ -36,7 +36,7 @@ pub(in crate::replay::run) enum RecoveryCall {
     /// the lock stateid. RFC 8881 section 18.10.3.
     Lock(StateidOther, usize),
     /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
-    Complete,
+    ReclaimComplete,
 }
 
 impl RecoveryCall {
@@ -46,11 +46,11 @@ impl RecoveryCall {
             Self::ExchangeId => "EXCHANGE_ID",
             Self::CreateSession(_) => "CREATE_SESSION",
             Self::Setclientid => "SETCLIENTID",
-            Self::Confirm(_) => "SETCLIENTID_CONFIRM",
+            Self::SetclientidConfirm(_) => "SETCLIENTID_CONFIRM",
             Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
             Self::OpenConfirm(..) => "OPEN_CONFIRM",
             Self::Lock(..) => "LOCK with reclaim",
-            Self::Complete => "RECLAIM_COMPLETE",
+            Self::ReclaimComplete => "RECLAIM_COMPLETE",
         }
     }
 }
@@ -65,17 +65,17 @@ pub(in crate::replay::run) struct RecoveryCallContext {
     /// For NFSv4.0, the next seqids of the open-owner and of the lock-owner.
     pub(in crate::replay::run) seqids: [u32; 2],
     /// Current seqids of the stateids of the open and of the lock.
-    pub(in crate::replay::run) counts: [u32; 2],
+    pub(in crate::replay::run) stateid_seqids: [u32; 2],
 }
 
 /// Encodes the Call. Returns `None` if the state it reclaims is no longer held.
-pub(in crate::replay::run) fn call(
+pub(in crate::replay::run) fn encode_call(
     ledger: &RecoverableState,
     ask: RecoveryCall,
     with: &RecoveryCallContext,
 ) -> Option<Vec<u8>> {
     let client = ledger.client(with.client)?;
-    let minor = client.minor;
+    let minor = client.minor_version;
     let again = |message: &[u8]| {
         let mut message = message.to_vec();
         message.get_mut(..4)?.copy_from_slice(&with.xid.0.to_be_bytes());
@@ -116,7 +116,7 @@ pub(in crate::replay::run) fn call(
             CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(args)]).encode(&mut encoder);
             again(&encoder.finish().0)
         }
-        RecoveryCall::Confirm(setclientid_confirm) => {
+        RecoveryCall::SetclientidConfirm(setclientid_confirm) => {
             let confirm = SetclientidConfirm { clientid: with.client, setclientid_confirm };
             new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
         }
@@ -144,12 +144,12 @@ pub(in crate::replay::run) fn call(
             let locker = match at {
                 0 => Locker4::New(OpenToLockOwner4 {
                     open_seqid: with.seqids[0],
-                    open_stateid: Stateid4 { seqid: with.counts[0], other: lock.open },
+                    open_stateid: Stateid4 { seqid: with.stateid_seqids[0], other: lock.open },
                     lock_seqid: with.seqids[1],
                     lock_owner: LockOwner4 { clientid: with.client, owner: Opaque(&lock.owner) },
                 }),
                 _ => Locker4::Existing(ExistLockOwner4 {
-                    lock_stateid: Stateid4 { seqid: with.counts[1], other },
+                    lock_stateid: Stateid4 { seqid: with.stateid_seqids[1], other },
                     lock_seqid: with.seqids[1],
                 }),
             };
@@ -162,7 +162,7 @@ pub(in crate::replay::run) fn call(
             };
             new(&lock.header, &[put(&open.file), Args::LOCK(args)])
         }
-        RecoveryCall::Complete => {
+        RecoveryCall::ReclaimComplete => {
             let done = ReclaimComplete4Args { rca_one_fs: false };
             new(header(&client.message)?, &[Args::RECLAIM_COMPLETE(done)])
         }
@@ -199,7 +199,7 @@ pub(in crate::replay::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::replay::run) statuses: Vec<Nfsstat4>,
     /// Result of the last operation.
-    pub(in crate::replay::run) got: RecoveryResult,
+    pub(in crate::replay::run) result: RecoveryResult,
 }
 
 impl RecoveryReply {
@@ -209,11 +209,11 @@ impl RecoveryReply {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
         let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
-        let mut answer = Self { statuses: Vec::new(), got: RecoveryResult::Done };
+        let mut answer = Self { statuses: Vec::new(), result: RecoveryResult::Done };
         // No Call of a recovery has more operations.
         for results in reply.operations().map_while(Result::ok).take(4) {
             answer.statuses.push(results.status());
-            answer.got = match results {
+            answer.result = match results {
                 Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryResult::Client(
                     ok.eir_clientid,
                     ok.eir_sequenceid,

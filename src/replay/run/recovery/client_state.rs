@@ -21,17 +21,17 @@ use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of clients, and of sessions.
-const CLIENTS: usize = 4096;
+const MAX_CLIENTS: usize = 4096;
 /// Maximum number of opens, and of locks.
-const STATEIDS: usize = 1 << 16;
+const MAX_STATEIDS: usize = 1 << 16;
 /// Maximum number of ranges of one lock-owner in one file.
-const RANGES: usize = 1024;
+const MAX_RANGES: usize = 1024;
 /// Maximum number of variables of one open or lock.
-const VARIABLES: usize = 8;
+const MAX_VARIABLES: usize = 8;
 /// Maximum length of a stored Call in bytes.
-const LONGEST: usize = 4096;
+const MAX_CALL_BYTES: usize = 4096;
 /// Maximum number of operations of a COMPOUND that are read.
-const OPERATIONS: usize = 256;
+const MAX_OPERATIONS: usize = 256;
 
 /// Constant part of a stateid: RFC 8881 section 3.3.12.
 pub(in crate::replay::run) type StateidOther = [u8; 12];
@@ -43,9 +43,9 @@ pub(in crate::replay::run) struct RecoverableClient {
     pub(super) message: Box<[u8]>,
     /// Its owner string.
     owner: Box<[u8]>,
-    pub(in crate::replay::run) minor: u32,
+    pub(in crate::replay::run) minor_version: u32,
     /// Captured client.
-    pub(in crate::replay::run) captured: u32,
+    pub(in crate::replay::run) captured_client: u32,
     /// Variables of its client ID, and of the confirm verifier in NFSv4.0.
     pub(in crate::replay::run) variables: [u32; 2],
     /// Next csa_sequence.
@@ -55,7 +55,7 @@ pub(in crate::replay::run) struct RecoverableClient {
     /// Number of recoveries in the run after its last one; 0 if it was never recovered.
     pub(in crate::replay::run) recovery_number: u32,
     /// Number of times that the server has forgotten it.
-    pub(in crate::replay::run) restarts: u32,
+    pub(in crate::replay::run) recovery_count: u32,
 }
 
 /// A session.
@@ -78,7 +78,7 @@ pub(in crate::replay::run) struct RecoverableOpen {
     /// RPC header of the OPEN's Call, with its credential.
     pub(super) header: Box<[u8]>,
     /// Variable of the open-owner that counts seqids in NFSv4.0.
-    pub(in crate::replay::run) seqid_of: u32,
+    pub(in crate::replay::run) seqid_variable: u32,
     pub(in crate::replay::run) variables: Vec<u32>,
 }
 
@@ -184,7 +184,7 @@ impl RecoverableState {
         let minor = call.head.minorversion;
         let mut place = RecoveryCompoundState::default();
         let both = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
-        for (at, (args, results)) in both.take(OPERATIONS).enumerate() {
+        for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
             match (&args, &results) {
                 (Args::SEQUENCE(args), Results::SEQUENCE(StatusUnion::Ok(_))) => {
                     place.client = self.sessions.get(&args.sa_sessionid).map(|session| session.client);
@@ -215,20 +215,24 @@ impl RecoverableState {
                         deny: args.share_deny,
                         owner: args.owner.owner.0.into(),
                         header: header.into(),
-                        seqid_of: variable(step.call.slots.iter(), MessageSlotKind::OPEN_SEQID, at),
-                        variables: variables(step, at),
+                        seqid_variable: slot_variable(
+                            step.call.slots.iter(),
+                            MessageSlotKind::OPEN_SEQID,
+                            at,
+                        ),
+                        variables: stateid_variables(step, at),
                     };
                     match file {
                         Some(_) => self.add_open(ok.stateid.other, open),
                         None => place.open_without_handle = Some((ok.stateid.other, open)),
                     }
                 }
-                _ => self.operation(step, at, minor, (&args, &results), (sent, header), &place),
+                _ => self.apply_operation(step, at, minor, (&args, &results), (sent, header), &place),
             }
         }
     }
 
-    fn operation(
+    fn apply_operation(
         &mut self,
         step: &TraceStep<'_>,
         at: usize,
@@ -239,13 +243,13 @@ impl RecoverableState {
     ) {
         match both {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
-                let of = variable(step.reply.slots.iter(), MessageSlotKind::CLIENTID, at);
+                let of = slot_variable(step.reply.slots.iter(), MessageSlotKind::CLIENTID, at);
                 let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
                 self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
             }
             (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
                 let of = [MessageSlotKind::CLIENTID, MessageSlotKind::CONFIRM_VERIFIER]
-                    .map(|holds| variable(step.reply.slots.iter(), holds, at));
+                    .map(|holds| slot_variable(step.reply.slots.iter(), holds, at));
                 self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
             }
             (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
@@ -260,11 +264,11 @@ impl RecoverableState {
                 if let Some(client) = self.clients.get_mut(&args.csa_clientid) {
                     client.sequence = args.csa_sequence.wrapping_add(1);
                 }
-                if self.sessions.len() >= CLIENTS || sent.len() > LONGEST {
+                if self.sessions.len() >= MAX_CLIENTS || sent.len() > MAX_CALL_BYTES {
                     self.dropped += 1;
                     return;
                 }
-                let variable = variable(step.reply.slots.iter(), MessageSlotKind::SESSION, at);
+                let variable = slot_variable(step.reply.slots.iter(), MessageSlotKind::SESSION, at);
                 let session =
                     RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
                 self.sessions.insert(ok.csr_sessionid, session);
@@ -273,7 +277,7 @@ impl RecoverableState {
                 self.sessions.remove(&args.dsa_sessionid);
             }
             (Args::DESTROY_CLIENTID(args), Results::DESTROY_CLIENTID(StatusUnion::Ok(_))) => {
-                self.remove(args.dca_clientid);
+                self.remove_client(args.dca_clientid);
             }
             (Args::CLOSE(args), Results::CLOSE(StatusUnion::Ok(_))) => {
                 self.remove_open(args.open_stateid.other)
@@ -294,15 +298,15 @@ impl RecoverableState {
                         open,
                         owner: owner.into(),
                         header: header.into(),
-                        seqid_of: variable(step.call.slots.iter(), MessageSlotKind::LOCK_SEQID, at),
-                        variables: variables(step, at),
+                        seqid_of: slot_variable(step.call.slots.iter(), MessageSlotKind::LOCK_SEQID, at),
+                        variables: stateid_variables(step, at),
                         ranges: Vec::new(),
                     };
                     self.add_lock(ok.lock_stateid.other, lock);
                 }
                 if let Some(lock) = self.locks.get_mut(&ok.lock_stateid.other) {
-                    unlock(&mut lock.ranges, range);
-                    match lock.ranges.len() < RANGES {
+                    subtract_range(&mut lock.ranges, range);
+                    match lock.ranges.len() < MAX_RANGES {
                         true => lock.ranges.push(range),
                         false => self.dropped += 1,
                     }
@@ -310,7 +314,7 @@ impl RecoverableState {
             }
             (Args::LOCKU(args), Results::LOCKU(StatusUnion::Ok(_))) => {
                 if let Some(lock) = self.locks.get_mut(&args.lock_stateid.other) {
-                    unlock(
+                    subtract_range(
                         &mut lock.ranges,
                         RecoverableLockRange::of(args.offset, args.length, args.locktype),
                     );
@@ -349,20 +353,20 @@ impl RecoverableState {
         if minor > 0 {
             self.remove_replaced(id, owner);
         }
-        if self.clients.len() >= CLIENTS || sent.len() > LONGEST {
+        if self.clients.len() >= MAX_CLIENTS || sent.len() > MAX_CALL_BYTES {
             self.dropped += 1;
             return;
         }
         let client = RecoverableClient {
             message: sent.into(),
             owner: owner.into(),
-            minor,
-            captured,
+            minor_version: minor,
+            captured_client: captured,
             variables,
             sequence,
             is_complete: false,
             recovery_number: 0,
-            restarts: 0,
+            recovery_count: 0,
         };
         self.clients.insert(id, client);
     }
@@ -372,20 +376,20 @@ impl RecoverableState {
             (*other != id && *client.owner == *owner).then_some(*other)
         };
         let old: Vec<_> = self.clients.iter().filter_map(is_old).collect();
-        old.into_iter().for_each(|old| self.remove(old));
+        old.into_iter().for_each(|old| self.remove_client(old));
     }
 
     fn complete_client(&mut self, id: Clientid4) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.is_complete = true;
-        if client.minor == 0 {
+        if client.minor_version == 0 {
             let owner = client.owner.clone();
             self.remove_replaced(id, &owner);
         }
     }
 
     /// Removes a client with all its state.
-    pub(in crate::replay::run) fn remove(&mut self, client: Clientid4) {
+    pub(in crate::replay::run) fn remove_client(&mut self, client: Clientid4) {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
         let opens: Vec<_> = self.opens_of(client);
@@ -397,10 +401,10 @@ impl RecoverableState {
             // A further OPEN by the same owner: RFC 8881 section 9.7.
             open.access = ShareAccess(open.access.0 | new.access.0);
             open.deny = ShareDeny(open.deny.0 | new.deny.0);
-            add(&mut open.variables, new.variables);
+            add_variables(&mut open.variables, new.variables);
             return;
         }
-        match self.opens.len() < STATEIDS && new.header.len() <= LONGEST {
+        match self.opens.len() < MAX_STATEIDS && new.header.len() <= MAX_CALL_BYTES {
             true => drop(self.opens.insert(other, new)),
             false => self.dropped += 1,
         }
@@ -408,10 +412,10 @@ impl RecoverableState {
 
     fn add_lock(&mut self, other: StateidOther, new: RecoverableLock) {
         if let Some(lock) = self.locks.get_mut(&other) {
-            add(&mut lock.variables, new.variables);
+            add_variables(&mut lock.variables, new.variables);
             return;
         }
-        match self.locks.len() < STATEIDS && new.header.len() <= LONGEST {
+        match self.locks.len() < MAX_STATEIDS && new.header.len() <= MAX_CALL_BYTES {
             true => drop(self.locks.insert(other, new)),
             false => self.dropped += 1,
         }
@@ -530,28 +534,28 @@ impl RecoverableState {
 }
 
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
-fn variable(mut slots: impl Iterator<Item = MessageSlot>, holds: MessageSlotKind, at: usize) -> u32 {
+fn slot_variable(mut slots: impl Iterator<Item = MessageSlot>, holds: MessageSlotKind, at: usize) -> u32 {
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
     slot.map_or(NONE, |slot| slot.variable)
 }
 
 /// Returns the variables of the stateids that an operation gave.
-fn variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
+fn stateid_variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
     let slots = step.reply.slots.iter();
     let of = slots.filter(|slot| slot.holds == MessageSlotKind::STATEID && slot.operation as usize == at);
-    of.map(|slot| slot.variable).take(VARIABLES).collect()
+    of.map(|slot| slot.variable).take(MAX_VARIABLES).collect()
 }
 
-fn add(variables: &mut Vec<u32>, more: Vec<u32>) {
+fn add_variables(variables: &mut Vec<u32>, more: Vec<u32>) {
     for variable in more {
-        if variables.len() < VARIABLES && !variables.contains(&variable) {
+        if variables.len() < MAX_VARIABLES && !variables.contains(&variable) {
             variables.push(variable);
         }
     }
 }
 
 /// Subtracts a range from others.
-fn unlock(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
+fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
     let mut left = Vec::with_capacity(ranges.len() + 1);
     for range in ranges.drain(..) {
         if range.end <= gone.start || gone.end <= range.start {
@@ -565,7 +569,7 @@ fn unlock(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
             left.push(RecoverableLockRange { start: gone.end, ..range });
         }
     }
-    left.truncate(RANGES);
+    left.truncate(MAX_RANGES);
     *ranges = left;
 }
 
@@ -577,8 +581,8 @@ mod tests {
     fn rfc8881_section_18_12_what_is_unlocked_in_the_middle_leaves_both_ends() {
         let range = |start, end| RecoverableLockRange { start, end, is_write: true };
         let mut ranges = vec![range(0, 100), range(200, u64::MAX)];
-        unlock(&mut ranges, range(40, 60));
-        unlock(&mut ranges, range(100, 300));
+        subtract_range(&mut ranges, range(40, 60));
+        subtract_range(&mut ranges, range(100, 300));
         assert_eq!(ranges, [range(0, 40), range(60, 100), range(300, u64::MAX)]);
     }
 

@@ -34,7 +34,7 @@ impl RecoverableState {
             deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
             owner: lent.owner.into(),
             header: lent.header.into(),
-            seqid_of: lent.variable,
+            seqid_variable: lent.variable,
             variables: vec![lent.variable],
         };
         self.add_open(other, open);

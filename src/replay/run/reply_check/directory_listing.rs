@@ -9,9 +9,9 @@ use crate::analysis::comparison::record::{RecordField, RecordSection, RecordValu
 use crate::replay::run::rules::{self, ToleranceRule};
 
 /// Maximum number of directories being listed.
-const LISTINGS: usize = 32;
+const MAX_LISTINGS: usize = 32;
 /// Maximum number of names that only one side has returned so far, and of names that both have.
-const NAMES: usize = 1 << 16;
+const MAX_NAMES: usize = 1 << 16;
 
 /// Names that one side has returned and the other has not yet.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct ReplayListingCheck {
     /// Hashes of names that both sides have returned. A server may return one again, as the cookie of the same name has
     /// another position in its own order.
     common: FxHashSet<u128>,
-    is_forgotten: bool,
+    is_over_limit: bool,
     /// `true` if the live listing has ended, and no name was created since.
     has_ended: bool,
 }
@@ -52,11 +52,11 @@ impl ReplayListingChecks {
         needed: &mut Vec<ToleranceRule>,
     ) -> Vec<ListingFieldDifference> {
         let ends = [is_end(a), is_end(b)];
-        let (Some(mut of_a), Some(mut of_b)) = (elements(a), elements(b)) else { return Vec::new() };
+        let (Some(mut of_a), Some(mut of_b)) = (take_entries(a), take_entries(b)) else { return Vec::new() };
         if is_first {
             self.by_directory.remove(&directory);
         }
-        if self.by_directory.len() >= LISTINGS && !self.by_directory.contains_key(&directory) {
+        if self.by_directory.len() >= MAX_LISTINGS && !self.by_directory.contains_key(&directory) {
             self.by_directory.clear();
         }
         let known = self.by_directory.entry(directory).or_default();
@@ -125,8 +125,8 @@ impl ReplayListingCheck {
     fn record_common(&mut self, name: &[u8]) {
         self.recorded.remove(name);
         self.live.remove(name);
-        if self.common.len() >= NAMES {
-            self.is_forgotten = true;
+        if self.common.len() >= MAX_NAMES {
+            self.is_over_limit = true;
         } else {
             self.common.insert(hash(name));
         }
@@ -144,8 +144,8 @@ impl ReplayListingCheck {
         };
         if others.contains(&name) {
             self.record_common(&name);
-        } else if own.len() >= NAMES {
-            self.is_forgotten = true;
+        } else if own.len() >= MAX_NAMES {
+            self.is_over_limit = true;
         } else if !self.common.contains(&hash(&name)) {
             own.insert(name);
         }
@@ -154,7 +154,7 @@ impl ReplayListingCheck {
     /// Returns `true` if the live side has not returned the name before.
     fn is_new(&self, name: &[u8]) -> bool {
         let is_known = self.live.contains(name) || self.common.contains(&hash(name));
-        !self.is_forgotten && !is_known && !matches!(name, b"." | b"..")
+        !self.is_over_limit && !is_known && !matches!(name, b"." | b"..")
     }
 
     fn is_balanced(&self) -> bool {
@@ -162,7 +162,7 @@ impl ReplayListingCheck {
     }
 
     fn remaining_differences(&self) -> Vec<ListingFieldDifference> {
-        if self.is_forgotten {
+        if self.is_over_limit {
             return Vec::new();
         }
         let mut values: Vec<_> = self
@@ -195,7 +195,7 @@ type ReplayListingEntry = (Box<[u8]>, Vec<RecordField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
-fn elements(section: &mut RecordSection) -> Option<Vec<ReplayListingEntry>> {
+fn take_entries(section: &mut RecordSection) -> Option<Vec<ReplayListingEntry>> {
     if !matches!(&*section.name, "READDIR" | "READDIRPLUS") {
         return None;
     }

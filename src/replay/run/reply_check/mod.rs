@@ -49,7 +49,7 @@ use crate::analysis::comparison::recorder::{LocatedField, Recorder};
 use crate::replay::seed::files::ObjectVersion;
 
 /// Maximum number of unsupported operations that are remembered.
-const LACKING: usize = 1024;
+const MAX_UNSUPPORTED: usize = 1024;
 
 /// A recorded and a live Reply to be compared.
 pub struct ReplyPair<'a> {
@@ -74,7 +74,7 @@ pub struct ReplyPair<'a> {
     /// For each operation, the variable of its file's filehandle, or [`NONE`](crate::replay::trace::NONE).
     pub files: &'a [u32],
     /// Execution of the step; `None` if its values are not compared with earlier ones.
-    pub done: Option<StepExecution<'a>>,
+    pub execution: Option<StepExecution<'a>>,
     /// `true` if it overlapped in the capture with a step that changes files.
     pub is_racing: bool,
     /// Variable of the listed directory, and `true` if the listing begins with this Call.
@@ -107,7 +107,7 @@ pub enum ReplyCheckResult {
 pub struct ReplyChecker {
     recorder: Recorder,
     selection: ComparisonOptions,
-    renaming: IdentityMap,
+    identities: IdentityMap,
     /// Counts of compared fields and bytes.
     pub compared: ComparedCounts,
     /// `true` to tolerate nothing.
@@ -115,13 +115,13 @@ pub struct ReplyChecker {
     /// Rules that are turned off.
     disabled_rules: FxHashSet<&'static str>,
     /// Rules from a file.
-    file: Vec<ToleranceFileRule>,
+    file_rules: Vec<ToleranceFileRule>,
     rule_cache: ToleranceRuleCache,
     patterns: ReplyPatternCache,
     /// Attributes that the live server has returned.
     offered_attributes: FxHashSet<Box<str>>,
     /// Operations that the live server has executed.
-    done: FxHashSet<Rc<str>>,
+    executed_operations: FxHashSet<Rc<str>>,
     /// Operations that it reported as unsupported, with the first difference.
     unsupported: BTreeMap<String, Difference>,
     /// Of these, operations that it executed later.
@@ -131,7 +131,7 @@ pub struct ReplyChecker {
     /// `true` if the server has restarted in this run.
     has_restarted: bool,
     /// User and group of objects created by root, if the export squashes root.
-    squashed: Option<[u32; 2]>,
+    squashed_ids: Option<[u32; 2]>,
 }
 
 impl ReplyChecker {
@@ -144,34 +144,34 @@ impl ReplyChecker {
         Self {
             recorder: Recorder::default(),
             selection,
-            renaming: IdentityMap::default(),
+            identities: IdentityMap::default(),
             compared: ComparedCounts::default(),
             is_strict,
             disabled_rules: off.into_iter().collect(),
-            file: Vec::new(),
+            file_rules: Vec::new(),
             rule_cache: ToleranceRuleCache::default(),
             patterns: ReplyPatternCache::default(),
             offered_attributes: FxHashSet::default(),
-            done: FxHashSet::default(),
+            executed_operations: FxHashSet::default(),
             unsupported: BTreeMap::new(),
             inconsistent: Vec::new(),
             listings: ReplayListingChecks::default(),
             relations: AttributeRelations::default(),
             has_restarted: false,
-            squashed: None,
+            squashed_ids: None,
         }
     }
 
     /// Sets the rules from a file. They also apply with `--strict`.
     #[must_use]
     pub fn with_rules(self, file: Vec<ToleranceFileRule>) -> Self {
-        Self { file, ..self }
+        Self { file_rules: file, ..self }
     }
 
     /// Sets the user and group to which the export squashes root.
     #[must_use]
     pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
-        Self { squashed, ..self }
+        Self { squashed_ids: squashed, ..self }
     }
 
     /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier
@@ -186,7 +186,7 @@ impl ReplyChecker {
     fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
         let mut first = None;
         differences.retain(|difference| {
-            let rule = self.file.iter().find(|rule| rule.allows(difference));
+            let rule = self.file_rules.iter().find(|rule| rule.allows(difference));
             first = first.or(rule.map(|rule| rule.rule));
             rule.is_none()
         });
@@ -202,7 +202,7 @@ impl ReplyChecker {
         // Fields compared literally may not follow the pattern.
         let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
         let is_learnt = is_plain && self.patterns.wants_pattern(length);
-        if !is_learnt && replies.done.is_none() {
+        if !is_learnt && replies.execution.is_none() {
             return self.compare(replies, [None, None]);
         }
         let before = self.compared;
@@ -242,7 +242,7 @@ impl ReplyChecker {
     ) -> Vec<(&'static str, [String; 2])> {
         let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
         let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
-        if self.relations.is_other_file_system(marks) {
+        if self.relations.has_unknown_file_system(marks) {
             first.push(("fsid (one)", ["one that was told".to_owned(), "another".to_owned()]));
         }
         first
@@ -261,7 +261,7 @@ impl ReplyChecker {
         let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
         let differences = broken.into_iter().map(|RelationViolation { path, field, values }| {
             let [a, b] = values.map(|value| DifferenceSide {
-                place: Some(place),
+                location: Some(place),
                 frame: place.reply,
                 value: Some(value),
             });
@@ -270,13 +270,13 @@ impl ReplyChecker {
                 operation: operation.clone(),
                 path,
                 field,
-                times: 1,
+                count: 1,
                 a,
                 b,
             }
         });
         let mut differences: Vec<_> =
-            differences.filter(|difference| self.selection.counts(difference)).collect();
+            differences.filter(|difference| self.selection.includes(difference)).collect();
         if differences.is_empty() {
             return verdict;
         }
@@ -285,8 +285,8 @@ impl ReplyChecker {
                 known.append(&mut differences);
                 ReplyCheckResult::Mismatched(known)
             }
-            ReplyCheckResult::Tolerated(rule) => self.verdict(differences, &[rule]),
-            _ => self.verdict(differences, &[]),
+            ReplyCheckResult::Tolerated(rule) => self.result(differences, &[rule]),
+            _ => self.result(differences, &[]),
         }
     }
 
@@ -300,10 +300,11 @@ impl ReplyChecker {
     fn cached_result(&mut self, replies: &ReplyPair<'_>) -> Option<ReplyCheckResult> {
         let pattern = self.patterns.find(replies)?;
         let sides = [replies.recorded.rest(), replies.live.rest()];
-        let names = pattern.names.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
+        let names =
+            pattern.identities.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
         let place = replies.place();
-        for (named, [one, other]) in pattern.names.iter().zip(names) {
-            self.renaming.pair(one, other, || FirstPairing {
+        for (named, [one, other]) in pattern.identities.iter().zip(names) {
+            self.identities.record_pair(one, other, || FirstPairing {
                 operation: self.recorder.word(replies.title),
                 section: Rc::clone(&named.section),
                 path: Rc::clone(&named.path),
@@ -317,8 +318,12 @@ impl ReplyChecker {
             self.listings.reopen_all();
         }
         self.compared += pattern.compared;
-        let broken =
-            self.relations.check_attributes(replies, &pattern.attribute_pairs, pattern.sections, sides);
+        let broken = self.relations.check_attributes(
+            replies,
+            &pattern.attribute_pairs,
+            pattern.operation_count,
+            sides,
+        );
         let verdict = pattern.verdict.clone();
         Some(self.add_violations(replies, verdict, broken))
     }
@@ -362,7 +367,7 @@ impl ReplyChecker {
         let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
         let place = replies.place();
         let record = |reply| ComparisonRecord {
-            place,
+            location: place,
             title: Rc::clone(&title),
             class: Rc::clone(&title),
             status: Rc::clone(&status),
@@ -370,33 +375,33 @@ impl ReplyChecker {
             is_racing: replies.is_racing,
             ..ComparisonRecord::default()
         };
-        let half = |value| DifferenceSide { place: Some(place), frame: place.reply, value };
+        let half = |value| DifferenceSide { location: Some(place), frame: place.reply, value };
         let (recorded, live) = (record(recorded), record(live));
         let mut differences = RecordComparer {
-            selection: &self.selection,
-            renaming: &mut self.renaming,
+            options: &self.selection,
+            identities: &mut self.identities,
             compared: &mut self.compared,
         }
         .compare(&recorded, &live);
-        differences.retain(|difference| self.selection.counts(difference));
+        differences.retain(|difference| self.selection.includes(difference));
         differences.extend(alone.into_iter().map(|(path, values)| {
             let [a, b] = values.map(half);
             let operation = title.to_string();
             let is_name = path.ends_with("name");
             let (kind, field) =
                 if is_name { (DifferenceKind::Name, "nfs.entry_name") } else { (DifferenceKind::Result, "") };
-            Difference { kind, operation, path, field, times: 1, a, b }
+            Difference { kind, operation, path, field, count: 1, a, b }
         }));
-        let returned = write_chunks::differing(replies.procedure, replies.live, replies.chunks);
+        let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
         differences.extend(returned.map(|lengths| {
             let [a, b] = lengths.map(|length| half(Some(length.to_string())));
             let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
-            Difference { kind, operation, path: "write chunk".to_owned(), field: "", times: 1, a, b }
+            Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
         }));
-        self.verdict(differences, &tolerated)
+        self.result(differences, &tolerated)
     }
 
-    fn verdict(&mut self, mut differences: Vec<Difference>, tolerated: &[ToleranceRule]) -> ReplyCheckResult {
+    fn result(&mut self, mut differences: Vec<Difference>, tolerated: &[ToleranceRule]) -> ReplyCheckResult {
         if let Some(rule) = self.remove_tolerated(&mut differences)
             && differences.is_empty()
         {
@@ -423,13 +428,17 @@ impl ReplyChecker {
             // are not.
             let is_whole =
                 replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
-            if is_unsupported(&b) && !is_whole && !is_unsupported(&a) && !self.done.contains(operation) {
-                if self.unsupported.len() < LACKING || self.unsupported.contains_key(operation) {
+            if is_unsupported(&b)
+                && !is_whole
+                && !is_unsupported(&a)
+                && !self.executed_operations.contains(operation)
+            {
+                if self.unsupported.len() < MAX_UNSUPPORTED || self.unsupported.contains_key(operation) {
                     self.unsupported.entry(operation.to_owned()).or_insert_with(|| status.clone());
                 }
                 return ReplyCheckResult::Unsupported(operation.to_owned(), b);
             }
-            if self.is_enabled(rules::ROOM) && rules::is_room(&a) && is_done(&b) {
+            if self.is_enabled(rules::ROOM) && rules::is_no_space(&a) && is_success(&b) {
                 return ReplyCheckResult::Tolerated(rules::ROOM);
             }
             if self.is_enabled(rules::SAME_REFUSAL)
@@ -465,10 +474,10 @@ impl ReplyChecker {
     /// Returns differences that were only detected later: identifiers that refer to other objects, and operations that
     /// turned out to be supported.
     pub fn take_late_differences(&mut self, is_last: bool) -> Vec<Difference> {
-        let mut wrong = self.renaming.take_differences(is_last);
+        let mut wrong = self.identities.take_differences(is_last);
         wrong.append(&mut self.inconsistent);
         self.remove_tolerated(&mut wrong);
-        wrong.retain(|difference| self.selection.counts(difference));
+        wrong.retain(|difference| self.selection.includes(difference));
         wrong
     }
 
@@ -476,8 +485,8 @@ impl ReplyChecker {
     fn record_capabilities(&mut self, live: &RecordMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
-            if is_done && !self.done.contains(&section.name) {
-                self.done.insert(Rc::clone(&section.name));
+            if is_done && !self.executed_operations.contains(&section.name) {
+                self.executed_operations.insert(Rc::clone(&section.name));
                 self.inconsistent.extend(self.unsupported.remove(&*section.name));
             }
             for entry in section.entries.iter().filter(|entry| is_attribute(&entry.path.text)) {
@@ -511,7 +520,7 @@ fn fill_hashes(message: &mut RecordMessage, known: &[(u32, Option<u128>)]) {
 }
 
 fn is_status(entry: &RecordField) -> bool {
-    entry.path.role == CompareClass::Equal(DifferenceKind::Status)
+    entry.path.class == CompareClass::Equal(DifferenceKind::Status)
 }
 
 fn is_ok(datum: &RecordValue) -> bool {
@@ -535,7 +544,7 @@ fn makes_names(operation: &str) -> bool {
     matches!(operation, "CREATE" | "OPEN" | "LINK" | "RENAME" | "MKDIR" | "SYMLINK" | "MKNOD")
 }
 
-fn is_done(status: &str) -> bool {
+fn is_success(status: &str) -> bool {
     status.ends_with("_OK")
 }
 
@@ -569,7 +578,7 @@ fn remove_incomparable(section: &mut RecordSection, has_restarted: bool) {
 }
 
 fn is_incomparable(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
-    match path.role {
+    match path.class {
         CompareClass::Identity(IdentityType::Filehandle) => false,
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
         CompareClass::Identity(IdentityType::Verifier) => {

@@ -18,15 +18,15 @@ use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
 use crate::analysis::comparison::identity_map::IdentityName;
 use crate::analysis::comparison::record::{FieldPath, RecordValue, hash};
-use crate::analysis::comparison::record_comparison::{ComparedCounts, OPERATIONS};
+use crate::analysis::comparison::record_comparison::{ComparedCounts, OPERATION_COUNT_FIELD};
 use crate::analysis::comparison::recorder::LocatedField;
 
 /// Maximum number of message lengths with patterns.
-const LENGTHS: usize = 1024;
+const MAX_LENGTHS: usize = 1024;
 /// Maximum number of patterns per length.
-const PATTERNS: usize = 8;
+const MAX_PATTERNS_PER_LENGTH: usize = 8;
 /// Maximum length of a message with a pattern in bytes.
-const LONGEST: usize = 4096;
+const MAX_MESSAGE_BYTES: usize = 4096;
 /// Number of decoded pairs of one length since the last hit after which no more patterns are created.
 const MAX_UNUSED_PATTERNS: u32 = 64;
 
@@ -49,7 +49,7 @@ pub(super) struct ReplyPatternIdentity {
     pub(super) identity: IdentityType,
     bytes: Range<usize>,
     /// Last pair of values, which is often the next one, too.
-    last: Option<[(Box<[u8]>, IdentityName); 2]>,
+    last_pair: Option<[(Box<[u8]>, IdentityName); 2]>,
 }
 
 impl ReplyPatternIdentity {
@@ -58,22 +58,22 @@ impl ReplyPatternIdentity {
     pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityName; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
         let of = [a?, b?];
-        if let Some([one, other]) = &self.last
+        if let Some([one, other]) = &self.last_pair
             && *one.0 == *of[0]
             && *other.0 == *of[1]
         {
             return Some([one.1, other.1]);
         }
         let name =
-            |bytes: &[u8]| IdentityName::from_value(self.identity, &RecordValue::of_bytes(bytes), None);
+            |bytes: &[u8]| IdentityName::from_value(self.identity, &RecordValue::from_bytes(bytes), None);
         let names = [name(of[0])?, name(of[1])?];
-        self.last = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
+        self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
         Some(names)
     }
 
     /// Returns the values in both messages.
     pub(super) fn values(&self, sides: [&[u8]; 2]) -> [RecordValue; 2] {
-        sides.map(|side| RecordValue::of_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
+        sides.map(|side| RecordValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
     }
 }
 
@@ -85,14 +85,14 @@ pub(super) struct ReplyPattern {
     /// Recorded and live message.
     sides: [Box<[u8]>; 2],
     /// Ranges that cover the message, in order, with their class.
-    runs: Vec<(Range<usize>, ReplyByteClass)>,
+    byte_classes: Vec<(Range<usize>, ReplyByteClass)>,
     /// Lengths of the data items in Write chunks.
     items: Vec<u32>,
     /// Filehandles, and verifiers that show a loss of uncommitted data.
-    pub(super) names: Vec<ReplyPatternIdentity>,
+    pub(super) identities: Vec<ReplyPatternIdentity>,
     /// Attributes with relations to earlier values, and number of executed operations.
     pub(super) attribute_pairs: Vec<AttributePair>,
-    pub(super) sections: usize,
+    pub(super) operation_count: usize,
     /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
     /// Counts of the comparison.
@@ -123,18 +123,23 @@ impl ReplyPattern {
         let is_read_alike = recorded.len() == live.len()
             && of_recorded.len() == places.len()
             && of_recorded.iter().zip(places).all(is_place);
-        if !is_known || !is_read_alike || live.len() > LONGEST || replies.listing.is_some() || is_in_parts {
+        if !is_known
+            || !is_read_alike
+            || live.len() > MAX_MESSAGE_BYTES
+            || replies.listing.is_some()
+            || is_in_parts
+        {
             return None;
         }
         let mut this = Self {
             procedure: replies.procedure,
             overlapped_in_capture: replies.is_racing,
             sides: sides.map(Box::from),
-            runs: Vec::new(),
+            byte_classes: Vec::new(),
             items: Vec::new(),
-            names: Vec::new(),
+            identities: Vec::new(),
             attribute_pairs: related,
-            sections,
+            operation_count: sections,
             verdict: verdict.clone(),
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
@@ -146,37 +151,37 @@ impl ReplyPattern {
                 this.items.push(length);
             }
             let is_left_out = is_incomparable(section, path, has_restarted);
-            let (bytes, what) = meaning(place, is_left_out);
-            if let (CompareClass::Identity(identity), false) = (path.role, is_left_out) {
+            let (bytes, what) = field_byte_class(place, is_left_out);
+            if let (CompareClass::Identity(identity), false) = (path.class, is_left_out) {
                 if what != ReplyByteClass::Free {
                     return None;
                 }
                 let (section, path) = (Rc::clone(section), Rc::clone(path));
-                this.names.push(ReplyPatternIdentity {
+                this.identities.push(ReplyPatternIdentity {
                     section,
                     path,
                     identity,
                     bytes: bytes.clone(),
-                    last: None,
+                    last_pair: None,
                 });
             }
             of.get_mut(bytes)?.fill(what);
         }
         for (at, what) in of.into_iter().enumerate() {
-            match this.runs.last_mut() {
+            match this.byte_classes.last_mut() {
                 Some((run, last)) if *last == what => run.end = at + 1,
-                _ => this.runs.push((at..at + 1, what)),
+                _ => this.byte_classes.push((at..at + 1, what)),
             }
         }
-        this.agrees(sides).then_some(this)
+        this.matches_messages(sides).then_some(this)
     }
 
     /// Returns `true` if both messages would be decoded like those of the pattern, with the same result.
-    fn agrees(&self, [recorded, live]: [&[u8]; 2]) -> bool {
+    fn matches_messages(&self, [recorded, live]: [&[u8]; 2]) -> bool {
         let [before, of_live] = &self.sides;
         recorded.len() == before.len()
             && live.len() == of_live.len()
-            && self.runs.iter().all(|(run, what)| match what {
+            && self.byte_classes.iter().all(|(run, what)| match what {
                 ReplyByteClass::Free => true,
                 ReplyByteClass::Equal => recorded.get(run.clone()) == live.get(run.clone()),
                 ReplyByteClass::Fixed => {
@@ -187,7 +192,7 @@ impl ReplyPattern {
     }
 
     /// Returns `true` if the Write chunks have the lengths of the items and the expected content.
-    fn has_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkItem<'_>]) -> bool {
+    fn matches_chunk_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkItem<'_>]) -> bool {
         let is_it = |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkItem<'_>)| {
             let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
             length == of
@@ -201,15 +206,15 @@ impl ReplyPattern {
 }
 
 /// Returns the bytes of a field that matter, and their class.
-fn meaning(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteClass) {
+fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteClass) {
     let LocatedField { path, bytes, value, .. } = place;
     // Content without its length.
     let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
     let is_header = path.field.starts_with("rpc");
-    match (path.role, *value) {
+    match (path.class, *value) {
         (_, FieldValue::Unsigned(_)) if path.field == "rpc.xid" => (bytes.clone(), ReplyByteClass::Free),
         // These may determine how the rest is decoded.
-        _ if is_header || path.field == OPERATIONS || path.leaf() == "attrmask" => {
+        _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
             (bytes.clone(), ReplyByteClass::Fixed)
         }
         (
@@ -264,8 +269,8 @@ impl ReplyPatternCache {
         let at = of_length.patterns.iter().position(|pattern| {
             pattern.procedure == replies.procedure
                 && pattern.overlapped_in_capture == replies.is_racing
-                && pattern.agrees(sides)
-                && pattern.has_data(replies.known, replies.chunks)
+                && pattern.matches_messages(sides)
+                && pattern.matches_chunk_data(replies.known, replies.chunks)
         })?;
         of_length.unused_patterns = 0;
         of_length.patterns.get_mut(at)
@@ -275,14 +280,14 @@ impl ReplyPatternCache {
     pub(super) fn has_layout(&self, procedure: Option<Procedure>, sides: [&[u8]; 2]) -> bool {
         let of_length = self.by_length.get(&sides[1].len());
         let mut patterns = of_length.iter().flat_map(|of_length| &of_length.patterns);
-        patterns.any(|pattern| pattern.procedure == procedure && pattern.agrees(sides))
+        patterns.any(|pattern| pattern.procedure == procedure && pattern.matches_messages(sides))
     }
 
     /// Returns `true` if a decoded pair of this length should create a pattern.
     pub(super) fn wants_pattern(&self, length: usize) -> bool {
         match self.by_length.get(&length) {
             Some(of_length) => of_length.unused_patterns < MAX_UNUSED_PATTERNS,
-            None => length <= LONGEST && self.by_length.len() < LENGTHS,
+            None => length <= MAX_MESSAGE_BYTES && self.by_length.len() < MAX_LENGTHS,
         }
     }
 
@@ -295,7 +300,7 @@ impl ReplyPatternCache {
             Some(place) => *place = pattern,
             None => of_length.patterns.push(pattern),
         }
-        of_length.next = (of_length.next + 1) % PATTERNS;
+        of_length.next = (of_length.next + 1) % MAX_PATTERNS_PER_LENGTH;
     }
 }
 
@@ -328,7 +333,7 @@ mod tests {
             chunks: &[],
             directories: &[],
             files: &[],
-            done: None,
+            execution: None,
             is_racing: false,
             listing: None,
         }
@@ -393,6 +398,6 @@ mod tests {
         let mut alike = ReplyPatternCache::default();
         (0..MAX_UNUSED_PATTERNS).for_each(|_| alike.insert(100, None));
         assert!(!alike.wants_pattern(100) && alike.wants_pattern(104));
-        assert!(!alike.wants_pattern(LONGEST + 1));
+        assert!(!alike.wants_pattern(MAX_MESSAGE_BYTES + 1));
     }
 }

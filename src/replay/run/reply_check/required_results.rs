@@ -3,7 +3,7 @@
 /// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
 /// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16); then the NFSv3 procedures whose errors do not include
 /// NFS3ERR_NOTSUPP (RFC 1813 section 3.3).
-const REQUIRED: &[&str] = &[
+const REQUIRED_OPERATIONS: &[&str] = &[
     "ACCESS",
     "BACKCHANNEL_CTL",
     "BIND_CONN_TO_SESSION",
@@ -60,7 +60,7 @@ const REQUIRED: &[&str] = &[
 pub(super) fn lacks_required(operation: &str, status: &str) -> bool {
     // An unsupported attribute, operation variant or minor version is something else.
     matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
-        && REQUIRED.contains(&operation)
+        && REQUIRED_OPERATIONS.contains(&operation)
 }
 
 #[cfg(test)]

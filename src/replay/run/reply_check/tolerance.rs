@@ -38,8 +38,8 @@ impl ReplyChecker {
     ) {
         let is_same_data = has_same_data(a, b);
         tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
-        access(a, b, needed, |rule| self.is_enabled(rule));
-        if let Some(squashed) = self.squashed.filter(|_| self.is_enabled(rules::OWNER)) {
+        tolerate_access(a, b, needed, |rule| self.is_enabled(rule));
+        if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(rules::OWNER)) {
             tolerate_squashed_owner(a, b, squashed, needed);
         }
         let mut taken: [Vec<(ToleranceRule, RecordField)>; 2] = [Vec::new(), Vec::new()];
@@ -50,7 +50,7 @@ impl ReplyChecker {
                 let path = &entry.path;
                 let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
                 let rule = match rulings.rule_of(operation, path) {
-                    None if is_size && kinds.is_of_directory(path, is_directory) => {
+                    None if is_size && kinds.describes_directory(path, is_directory) => {
                         Some(rules::DIRECTORY_SIZE)
                     }
                     rule => rule,
@@ -128,7 +128,7 @@ pub(super) struct ToleranceRuleCache {
 #[derive(Debug)]
 struct CachedToleranceRule {
     /// Keeps the addresses from being reused.
-    _of: (Rc<str>, Rc<FieldPath>),
+    _addresses: (Rc<str>, Rc<FieldPath>),
     rule: Option<ToleranceRule>,
 }
 
@@ -136,7 +136,7 @@ impl ToleranceRuleCache {
     fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ToleranceRule> {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
         let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
-            _of: (Rc::clone(operation), Rc::clone(path)),
+            _addresses: (Rc::clone(operation), Rc::clone(path)),
             rule: rules::rule_of_field(operation, &path.text, path.field),
         });
         ruling.rule
@@ -155,7 +155,7 @@ fn needs_no_rule(
         let is_special =
             matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data" | "uid" | "gid");
         Rc::ptr_eq(path, &b.path)
-            && (matches!(path.role, CompareClass::Varies(_))
+            && (matches!(path.class, CompareClass::Varies(_))
                 || a.datum == b.datum
                 || !is_special && !has_rule(path))
     };
@@ -202,7 +202,7 @@ impl DirectoryTypeFields {
 
     /// Returns `true` if an attribute is that of a directory. `is_about` is `true` if the operation applies to one; its
     /// entries need not be directories.
-    fn is_of_directory(&self, path: &FieldPath, is_about: bool) -> bool {
+    fn describes_directory(&self, path: &FieldPath, is_about: bool) -> bool {
         let above = path.parent_path();
         is_about && !path.text.contains("entries.")
             || above.contains("dir_wcc.")
@@ -282,7 +282,7 @@ fn tolerate_squashed_owner(
 }
 
 /// Compares access rights in the bits that both servers support.
-fn access(
+fn tolerate_access(
     a: &mut RecordSection,
     b: &mut RecordSection,
     needed: &mut Vec<ToleranceRule>,
@@ -331,8 +331,8 @@ mod tests {
             let entries = of(kind);
             entries.iter().for_each(|entry| kinds.process_field(entry));
             // READDIR applies to a directory, but its entries may be of any type.
-            assert_eq!(kinds.is_of_directory(&entries[2].path, true), is_directory);
+            assert_eq!(kinds.describes_directory(&entries[2].path, true), is_directory);
         }
-        assert!(kinds.is_of_directory(&entry("obj_attributes.size", RecordValue::Number(1)).path, true));
+        assert!(kinds.describes_directory(&entry("obj_attributes.size", RecordValue::Number(1)).path, true));
     }
 }

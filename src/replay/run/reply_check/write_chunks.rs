@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 struct WriteChunkItemVisitor<I> {
     returned_lengths: I,
     /// First difference: length of the item, and of the chunk.
-    differing: Option<[u32; 2]>,
+    first_difference: Option<[u32; 2]>,
 }
 
 impl<'a, I: Iterator<Item = u32>> Observer<'a> for WriteChunkItemVisitor<I> {
@@ -26,13 +26,13 @@ impl<'a, I: Iterator<Item = u32>> Observer<'a> for WriteChunkItemVisitor<I> {
         if let FieldValue::Chunk(length, _) = value {
             let came = self.returned_lengths.next().unwrap_or(0);
             let differs = (came != length).then_some([length, came]);
-            self.differing = self.differing.or(differs);
+            self.first_difference = self.first_difference.or(differs);
         }
     }
 }
 
 /// Returns the lengths of the first data item and Write chunk that differ. `reply` has the chunks.
-pub(super) fn differing(
+pub(super) fn differing_lengths(
     procedure: Option<Procedure>,
     mut reply: Cursor<'_>,
     chunks: &[ChunkItem<'_>],
@@ -40,7 +40,7 @@ pub(super) fn differing(
     let came = chunks.iter().map(|chunk| chunk.length).filter(|length| *length > 0);
     // Most Replies have none.
     came.clone().next()?;
-    let mut items = WriteChunkItemVisitor { returned_lengths: came, differing: None };
+    let mut items = WriteChunkItemVisitor { returned_lengths: came, first_difference: None };
     let message = rpc::RpcMsg::decode(&mut reply, &mut NullObserver).ok()?;
     if !message.reply()?.status().is_success() {
         return None;
@@ -48,5 +48,5 @@ pub(super) fn differing(
     let is_read = procedure?.results(&mut reply, &mut items).is_ok();
     // A chunk without an item.
     let more = items.returned_lengths.next().filter(|_| is_read);
-    items.differing.or(more.map(|came| [0, came]))
+    items.first_difference.or(more.map(|came| [0, came]))
 }

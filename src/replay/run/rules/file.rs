@@ -18,7 +18,7 @@ use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 
 /// Maximum number of rules in a file.
-const RULES: usize = 4096;
+const MAX_RULES: usize = 4096;
 
 /// A line of a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,12 +43,12 @@ pub struct RuleFileError {
     /// Line number, from 1.
     pub line: usize,
     /// Error message, with a remedy.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for RuleFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.message)
     }
 }
 
@@ -57,7 +57,7 @@ impl std::error::Error for RuleFileError {}
 impl ToleranceFileRule {
     /// Returns `true` if the rule tolerates a difference.
     pub fn allows(&self, difference: &Difference) -> bool {
-        let is_about = |words: &ComparisonOptions| !words.counts(difference);
+        let is_about = |words: &ComparisonOptions| !words.includes(difference);
         self.lines.iter().any(|line| is_about(&line.ignore) && line.within.as_ref().is_none_or(is_about))
     }
 }
@@ -69,20 +69,23 @@ impl ToleranceFileRule {
 pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> {
     let mut rules: Vec<ToleranceFileRule> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        add(line, &mut rules).map_err(|what| RuleFileError { line: number, what })?;
+        parse_line(line, &mut rules).map_err(|what| RuleFileError { line: number, message: what })?;
     }
     match rules.iter().position(|rule| rule.lines.is_empty()) {
         Some(at) => {
             let name = rules.get(at).map_or("", |rule| rule.rule.name);
             let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
             let line = text.lines().position(is_it).map_or(1, |at| at + 1);
-            Err(RuleFileError { line, what: format!("[{name}] lets nothing be; write ignore WORD below it") })
+            Err(RuleFileError {
+                line,
+                message: format!("[{name}] lets nothing be; write ignore WORD below it"),
+            })
         }
         None => Ok(rules),
     }
 }
 
-fn add(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
+fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
     if line.chars().any(|letter| letter.is_control() && letter != '\t') {
         return Err("a control character; take it out".to_owned());
     }
@@ -106,8 +109,8 @@ fn add(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
         if others.any(|rule| rule.name == name) {
             return Err(format!("there is a rule {name} already; take another name"));
         }
-        if rules.len() >= RULES {
-            return Err(format!("more than {RULES} rules; put some together"));
+        if rules.len() >= MAX_RULES {
+            return Err(format!("more than {MAX_RULES} rules; put some together"));
         }
         // Rule names are `'static`, as reports also name built-in rules.
         let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
@@ -116,13 +119,13 @@ fn add(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
     }
     let words: Vec<&str> = said.split_whitespace().collect();
     let (ignore, within) = match &words[..] {
-        ["ignore", list] => (selection(list)?, None),
+        ["ignore", list] => (parse_words(list)?, None),
         ["ignore", list, "in", operations] => {
-            let within = selection(operations)?;
+            let within = parse_words(operations)?;
             if let Some(word) = within.ignore.iter().find(|word| !matches!(word, IgnoreKey::Operation(_))) {
                 return Err(format!("{word} is no operation; write it before `in`"));
             }
-            (selection(list)?, Some(within))
+            (parse_words(list)?, Some(within))
         }
         _ => {
             let shown: String = said.chars().take(60).collect();
@@ -136,7 +139,7 @@ fn add(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
     Ok(())
 }
 
-fn selection(list: &str) -> Result<ComparisonOptions, String> {
+fn parse_words(list: &str) -> Result<ComparisonOptions, String> {
     let ignore = list.split(',').map(str::parse).collect::<Result<Vec<IgnoreKey>, String>>()?;
     Ok(ComparisonOptions { ignore, ..ComparisonOptions::default() })
 }
@@ -153,7 +156,7 @@ mod tests {
             operation,
             path,
             field,
-            times: 1,
+            count: 1,
             a: DifferenceSide::default(),
             b: DifferenceSide::default(),
         }

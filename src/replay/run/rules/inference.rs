@@ -8,9 +8,9 @@ use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::run::report::{ReplayReport, StepId};
 
 /// Maximum number of rules written.
-const RULES: usize = 1024;
+const MAX_RULES: usize = 1024;
 /// Maximum number of characters of a value that are shown.
-const SHOWN: usize = 60;
+const MAX_VALUE_CHARS: usize = 60;
 
 /// Differences of one kind: the first step, its values, and the number of differences in each run.
 struct LearnedDifference<'r> {
@@ -45,7 +45,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
         for mismatch in &run.mismatches {
             for difference in &mismatch.differences {
                 let key = rule_key(difference, &mismatch.operation);
-                if all.len() >= RULES && !all.contains_key(&key) {
+                if all.len() >= MAX_RULES && !all.contains_key(&key) {
                     left_out += 1;
                     continue;
                 }
@@ -78,11 +78,15 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
         let _ = writeln!(text, "# Nothing differed.");
     }
     if left_out > 0 {
-        let _ = writeln!(text, "# {left_out} differences of more kinds than {RULES} are not here.");
+        let _ = writeln!(text, "# {left_out} differences of more kinds than {MAX_RULES} are not here.");
     }
     for (number, ((word, operation), seen)) in (1..).zip(&all) {
         let short = |value: &str| -> String {
-            value.chars().take(SHOWN).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+            value
+                .chars()
+                .take(MAX_VALUE_CHARS)
+                .map(|letter| if letter.is_control() { ' ' } else { letter })
+                .collect()
         };
         let [recorded, live] = seen.values.map(short);
         let steps: Vec<_> =
@@ -121,14 +125,14 @@ mod tests {
 
     fn run(differences: &[(DifferenceKind, &str, &'static str)]) -> ReplayReport {
         let mut report = ReplayReport::default();
-        let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.into()) };
+        let half = |value: &str| DifferenceSide { location: None, frame: None, value: Some(value.into()) };
         for (kind, path, field) in differences {
             let difference = Difference {
                 kind: *kind,
                 operation: "NFS 4.2 LOOKUP".into(),
                 path: (*path).into(),
                 field,
-                times: 1,
+                count: 1,
                 a: half("0644"),
                 b: half("0777 # \n"),
             };

@@ -381,9 +381,9 @@ fn put_message(
         encoder.raw(head);
         if !plan.is_read(index) {
             match payload.source {
-                PayloadSource::Copied(bytes) => encoder.padded(bytes),
+                PayloadSource::Copied(bytes) => encoder.append_padded(bytes),
                 PayloadSource::Shared { store, offset: at, length } => {
-                    encoder.padded(device.shared_bytes(store, at, length).unwrap_or_default());
+                    encoder.append_padded(device.shared_bytes(store, at, length).unwrap_or_default());
                 }
             }
         }
@@ -572,7 +572,9 @@ impl RpcTransport for MockTransport {
         let plan = CallChunkPlan::for_call(call, &link.rdma).map_err(refused)?;
         for payload in call.payloads {
             if let PayloadSource::Shared { store, offset: at, length } = payload.source {
-                self.device.shared_bytes(store, at, length).ok_or(refused(SubmitRefusal::Store))?;
+                self.device
+                    .shared_bytes(store, at, length)
+                    .ok_or(refused(SubmitRefusal::UnknownSharedMemory))?;
             }
         }
         let mut kept = self.free_calls.pop().unwrap_or_default();
@@ -580,7 +582,7 @@ impl RpcTransport for MockTransport {
             recycle(&mut self.device, &mut self.free_calls, kept);
             return Err(SubmitError::Busy(SubmitBusyReason::Memory));
         }
-        let mut encoder = Encoder::within(self.spare_sends.pop().unwrap_or_default());
+        let mut encoder = Encoder::reusing(self.spare_sends.pop().unwrap_or_default());
         let regions =
             ChunkRegions { call: kept.call, reads: &kept.reads, writes: &kept.writes, reply: kept.reply };
         kept.offered.write_header(call, &plan, link.credits.requested, &regions, &mut encoder);

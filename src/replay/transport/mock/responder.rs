@@ -313,7 +313,7 @@ impl MockResponder {
 
 /// Encodes into the buffer of an earlier message.
 fn write(to: &mut Vec<u8>, encode: impl FnOnce(&mut Encoder)) {
-    let mut encoder = Encoder::within(std::mem::take(to));
+    let mut encoder = Encoder::reusing(std::mem::take(to));
     encode(&mut encoder);
     *to = encoder.finish().0;
 }

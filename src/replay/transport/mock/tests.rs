@@ -614,7 +614,10 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
         data: Ddp::Chunk { length: 2, bytes: None },
     });
     let outcome = call(&mut line, &args, &beyond, |_| ());
-    assert!(matches!(outcome, Err(RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::Store)))));
+    assert!(matches!(
+        outcome,
+        Err(RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::UnknownSharedMemory)))
+    ));
 }
 
 /// Returns a COMPOUND of NFSv4.0, encoded by hand: PUTFH, and READ of 100 bytes at each of three offsets without a

@@ -173,7 +173,7 @@ impl TcpTransportConnection {
                 TcpRecordStatus::More => {}
                 TcpRecordStatus::TooLong => {
                     let foreign = ForeignProtocol::detect(self.inbox.unread());
-                    let length = RecordMark::of(self.inbox.unread()).map_or(0, |mark| mark.length);
+                    let length = RecordMark::from_bytes(self.inbox.unread()).map_or(0, |mark| mark.length);
                     self.disconnect_reason = Some(
                         foreign.map_or(DisconnectReason::Record(length), DisconnectReason::ForeignProtocol),
                     );
@@ -298,7 +298,7 @@ impl RpcTransport for TcpTransport {
             if let PayloadSource::Shared { store, offset: at, length } = payload.source {
                 let store = self.stores.get(store.0 as usize);
                 if store.and_then(|store| store.get(at..at.checked_add(length as usize)?)).is_none() {
-                    return refused(SubmitRefusal::Store);
+                    return refused(SubmitRefusal::UnknownSharedMemory);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use nfsrdma_dissectors::rpc::record::{LONGEST, RecordMark};
+use nfsrdma_dissectors::rpc::record::{MAX_RECORD_BYTES, RecordMark};
 
 /// Initial buffer size in bytes; doubled when a record needs it.
 const INITIAL_BUFFER_BYTES: usize = 256 << 10;
@@ -37,7 +37,7 @@ pub(super) enum TcpRecordStatus {
 
 impl Default for TcpRecordReader {
     fn default() -> Self {
-        Self::with_max_record(LONGEST)
+        Self::with_max_record(MAX_RECORD_BYTES)
     }
 }
 
@@ -61,7 +61,7 @@ impl TcpRecordReader {
         }
         loop {
             let read = self.bytes.get(self.mark..self.end).unwrap_or_default();
-            let Some(mark) = RecordMark::of(read) else { return TcpRecordStatus::More };
+            let Some(mark) = RecordMark::from_bytes(read) else { return TcpRecordStatus::More };
             let (length, start) = (mark.length as usize, self.mark + 4);
             if self.record.len() + length > self.longest {
                 return TcpRecordStatus::TooLong;

@@ -88,7 +88,7 @@ impl VerbsTransport {
         // A Reply for each Call, and each Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
         let wanted = PrivateData { remote_invalidation: windows, ..wish.private_data() };
         let sent = wish.private_data.then_some(wanted);
-        let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
+        let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold_bytes() as usize;
         let mut spare = Vec::new();
         if let Err(kind) = shared.take_all(VerbsMemoryAccess::Message, size, depth.receives, &mut spare) {
             return Err(VerbsBufferPoolError::into_kind(kind));

@@ -84,6 +84,6 @@ impl VerbsConnection {
     /// Returns the call inline threshold in bytes.
     pub(super) fn call_inline(&self) -> u32 {
         let rdma = self.terms.rdma.as_ref();
-        rdma.map_or(PrivateData::DEFAULT.send_threshold(), |rdma| rdma.call_inline)
+        rdma.map_or(PrivateData::DEFAULT.send_threshold_bytes(), |rdma| rdma.call_inline)
     }
 }

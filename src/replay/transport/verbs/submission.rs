@@ -34,7 +34,7 @@ impl VerbsTransport {
         let terms = connection.terms.rdma.as_ref().ok_or(CLOSED)?;
         let plan = CallChunkPlan::for_call(call, terms).map_err(SubmitError::Refused)?;
         if !call.payloads.iter().all(|payload| payload_bytes(&self.stores, payload).is_some()) {
-            return Err(SubmitError::Refused(SubmitRefusal::Store));
+            return Err(SubmitError::Refused(SubmitRefusal::UnknownSharedMemory));
         }
         if connection.in_flight_calls.has(call.xid) {
             return Err(SubmitError::Refused(SubmitRefusal::XidInFlight));
@@ -120,7 +120,7 @@ impl VerbsTransport {
         }
         drop((taken, windows));
 
-        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        let mut encoder = Encoder::reusing(std::mem::take(&mut self.scratch));
         let requested = connection.credits.requested;
         kept.chunks.write_header(call, &plan, requested, &regions.as_regions(), &mut encoder);
         let mut length = copy(&mut send, 0, encoder.bytes());
@@ -171,7 +171,7 @@ impl VerbsTransport {
         }
         let buffer = shared.take(VerbsMemoryAccess::Message, inline as usize);
         let mut buffer = buffer.map_err(|_| SubmitError::Busy(SubmitBusyReason::Memory))?;
-        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        let mut encoder = Encoder::reusing(std::mem::take(&mut self.scratch));
         connection.responder.encode(xid, &mut encoder);
         encoder.raw(message);
         let length = copy(&mut buffer, 0, encoder.bytes());
@@ -191,7 +191,7 @@ impl VerbsTransport {
     pub(super) fn refuse_chunks(&mut self, connection: usize, xid: Xid) {
         let Some(connection) = self.connections.get_mut(connection) else { return };
         let Some(shared) = self.devices.get_mut(connection.device) else { return };
-        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        let mut encoder = Encoder::reusing(std::mem::take(&mut self.scratch));
         if connection.responder.refuse(xid, &mut encoder)
             && let Some(queue) = connection.open_queue()
             && let Ok(mut buffer) = shared.take(VerbsMemoryAccess::Message, encoder.bytes().len())

@@ -224,7 +224,7 @@ impl Maker<'_> {
         match (program, procedure) {
             (100_005, 1) => mount::v3::Args::MNT(path).encode(&mut encoder),
             (100_005, 3) => mount::v3::Args::UMNT(path).encode(&mut encoder),
-            (100_021, _) => encoder.opaque(b"host"),
+            (100_021, _) => encoder.append_opaque(b"host"),
             _ => {}
         }
         self.finished(encoder, (program, version, procedure), NONE)
@@ -234,7 +234,7 @@ impl Maker<'_> {
         let mut encoder = self.header((100_003, 4, 1));
         let count = 1 + self.random.below(5);
         let handles: Vec<Vec<u8>> = (0..count).map(|_| self.handle()).collect();
-        let words = words_of([Attributes::TYPE, Attributes::FILEHANDLE]);
+        let words = words_for_bits([Attributes::TYPE, Attributes::FILEHANDLE]);
         let (modes, values) = mask_and_values(&[Attribute::MODE(Mode4(0o4755))]);
         let given = Fattr4::new(Bitmap4::from(&modes[..]), Opaque(&values));
         let victim = self.base.handles[1].clone();

@@ -320,7 +320,7 @@ proptest! {
         for side in [ConnectionSide::A, ConnectionSide::B] {
             bench.iwarp.finish(side, &mut bench.log);
         }
-        prop_assert_eq!(bench.iwarp.held_bytes(), 0);
+        prop_assert_eq!(bench.iwarp.buffered_bytes(), 0);
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn without_crcs_payload_goes_on_as_it_arrives() {
     bench.feed(ConnectionSide::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
     bench.feed(ConnectionSide::B, START, &server.bytes[..from + 16 + 100]);
     assert_eq!(bench.log.seen[2..], [write(1, 0, payload(1428, 0)[..100].to_vec())]);
-    assert_eq!(bench.iwarp.held_bytes(), 0);
+    assert_eq!(bench.iwarp.buffered_bytes(), 0);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn rfc8797_private_data_of_both_sides_is_known() {
     let (_, _, bench) = joined(&client, &server, &[7]);
     for side in [ConnectionSide::A, ConnectionSide::B] {
         let startup = bench.iwarp.startup(side).unwrap();
-        assert_eq!(startup.rpcrdma.present().unwrap().send_threshold(), 4096);
+        assert_eq!(startup.rpcrdma.present().unwrap().send_threshold_bytes(), 4096);
         assert_eq!(startup.enhanced.unwrap().ird.0, 16);
     }
 }
@@ -239,8 +239,8 @@ fn what_an_fpdu_of_single_bytes_costs_is_held() {
     let (before, end) = server.bytes.split_at(server.bytes.len() - 1);
     bench.pieces(ConnectionSide::B, before, &[1]);
     // Each part has its range in the bytes, its frame, its time and its stream position.
-    assert!(bench.iwarp.held_bytes() > 1400 * 50, "{}", bench.iwarp.held_bytes());
+    assert!(bench.iwarp.buffered_bytes() > 1400 * 50, "{}", bench.iwarp.buffered_bytes());
     bench.feed(ConnectionSide::B, START + before.len() as u64, end);
-    assert_eq!(bench.iwarp.held_bytes(), 0);
+    assert_eq!(bench.iwarp.buffered_bytes(), 0);
     assert_eq!(bench.log.seen.len(), 1401);
 }

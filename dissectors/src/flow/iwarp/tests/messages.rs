@@ -144,7 +144,7 @@ fn what_the_gaps_of_a_message_cost_is_held_and_bounded() {
             let at = START + client.bytes.len() as u64;
             let bytes = client.take();
             bench.feed(ConnectionSide::A, at - bytes.len() as u64, &bytes);
-            held.push(bench.iwarp.held_bytes());
+            held.push(bench.iwarp.buffered_bytes());
         }
     }
     // A range of missing bytes is two numbers.

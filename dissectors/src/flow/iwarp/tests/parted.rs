@@ -44,7 +44,7 @@ fn rfc5044_section_4_1_a_trailer_that_comes_alone_belongs_to_its_message() {
         assert_eq!(bench.log.seen[2..], [send(payload(101, 1), &[3, 4])], "{has_crc}");
         // It is complete when its CRC has arrived.
         assert_eq!(bench.log.times, [(3, 4)]);
-        assert_eq!(bench.iwarp.held_bytes(), 0);
+        assert_eq!(bench.iwarp.buffered_bytes(), 0);
     }
 }
 
@@ -124,7 +124,7 @@ fn a_stream_that_ends_before_the_trailer_loses_no_payload() {
         bench.iwarp.finish(ConnectionSide::B, &mut bench.log);
         assert_eq!(bench.log.seen[2..], [write(1, 0, payload(400, 1))], "{has_crc}");
         assert_eq!(bench.log.frames, [[3]]);
-        assert_eq!(bench.iwarp.held_bytes(), 0);
+        assert_eq!(bench.iwarp.buffered_bytes(), 0);
     }
 }
 
@@ -211,7 +211,7 @@ proptest! {
         seen.sort_unstable();
         seen.dedup();
         prop_assert_eq!(seen, (3..=number).collect::<Vec<_>>());
-        prop_assert_eq!(bench.iwarp.held_bytes(), 0);
+        prop_assert_eq!(bench.iwarp.buffered_bytes(), 0);
         let sent = bench.log.seen.iter().filter(|seen| matches!(seen, Seen::Send { .. })).count();
         prop_assert_eq!(sent, 6);
         let written: usize = bench.log.seen.iter().map(|seen| match seen {

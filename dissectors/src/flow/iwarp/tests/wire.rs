@@ -95,7 +95,7 @@ impl Sender {
             self.bytes.extend(word);
         }
         self.marker(begins);
-        let crc = Crc::of(&self.bytes[covered_from..]).field();
+        let crc = Crc::compute(&self.bytes[covered_from..]).to_wire_bytes();
         self.bytes.extend(if self.has_crc { crc } else { [0; 4] });
     }
 
@@ -251,7 +251,7 @@ impl IwarpEventSink for Log {
         }
         let seen = match event {
             IwarpEvent::Startup => Seen::Startup,
-            IwarpEvent::Operation(RdmaOperation::Send { message, owner }) => {
+            IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }) => {
                 self.note(owner);
                 Seen::Send {
                     bytes: Content(message.bytes.to_vec()),
@@ -264,13 +264,13 @@ impl IwarpEventSink for Log {
                     },
                 }
             }
-            IwarpEvent::Operation(RdmaOperation::TrailerAgain { owner }) => {
+            IwarpEvent::Operation(RdmaOperation::TrailerRetransmission { attribution: owner }) => {
                 Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends: false }
             }
-            IwarpEvent::Operation(RdmaOperation::SendAgain { owner, ends }) => {
+            IwarpEvent::Operation(RdmaOperation::SendRetransmission { attribution: owner, ends }) => {
                 Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends }
             }
-            IwarpEvent::Operation(RdmaOperation::Write { handle, offset, data, owner }) => {
+            IwarpEvent::Operation(RdmaOperation::Write { handle, offset, data, attribution: owner }) => {
                 self.note(owner);
                 Seen::Write {
                     stag: handle.0,
@@ -279,7 +279,12 @@ impl IwarpEventSink for Log {
                     length: data.length,
                 }
             }
-            IwarpEvent::Operation(RdmaOperation::ReadRequest { handle, offset, length, owner }) => {
+            IwarpEvent::Operation(RdmaOperation::ReadRequest {
+                handle,
+                offset,
+                length,
+                attribution: owner,
+            }) => {
                 self.note(owner);
                 Seen::ReadRequest { stag: handle.0, offset, length }
             }
@@ -306,7 +311,7 @@ impl Bench {
         let frames = [number];
         let sight = PacketMeta::new(&frames, Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
-        self.iwarp.piece(side, StreamBytes { at, data, meta: sight }, &mut self.log);
+        self.iwarp.process(side, StreamBytes { at, data, meta: sight }, &mut self.log);
     }
 
     pub(in crate::flow) fn feed(&mut self, side: ConnectionSide, at: Position, bytes: &[u8]) {
@@ -317,7 +322,7 @@ impl Bench {
     pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: Position, length: usize) {
         let sight = PacketMeta::new(&[], Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &[], length: length as u32 };
-        self.iwarp.piece(side, StreamBytes { at, data, meta: sight }, &mut self.log);
+        self.iwarp.process(side, StreamBytes { at, data, meta: sight }, &mut self.log);
     }
 
     /// Feeds a whole direction in pieces of these lengths, the last one repeated.

@@ -124,7 +124,7 @@ fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
         control.arguments(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
-        control.encode_arguments_again(&mut Cursor::new(bytes), &mut encoder).unwrap();
+        control.reencode_arguments(&mut Cursor::new(bytes), &mut encoder).unwrap();
         assert_eq!(encoder.bytes(), bytes);
     }
 }
@@ -136,8 +136,8 @@ proptest::proptest! {
         for control in [Control::Init, Control::Create(service), Control::List(service), Control::Unknown] {
             let _ = control.arguments(&mut Cursor::new(&bytes), &mut NullObserver);
             let _ = control.results(&mut Cursor::new(&bytes), &mut NullObserver);
-            let _ = control.encode_arguments_again(&mut Cursor::new(&bytes), &mut Encoder::new());
-            let _ = control.encode_results_again(&mut Cursor::new(&bytes), &mut Encoder::new());
+            let _ = control.reencode_arguments(&mut Cursor::new(&bytes), &mut Encoder::new());
+            let _ = control.reencode_results(&mut Cursor::new(&bytes), &mut Encoder::new());
         }
         let verifier = [&(bytes.len() as u32).to_be_bytes()[..], &bytes, &[0; 3]].concat();
         let read = VerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut NullObserver);

@@ -17,9 +17,9 @@ use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
-const OPERATIONS: usize = 256;
+const MAX_OPERATIONS: usize = 256;
 /// OPEN4_SHARE_ACCESS_WANT_NO_DELEG. RFC 8881 section 18.16.1.
-const NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
+const WANT_NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
 
 /// A file to be opened and an open to be closed.
 #[derive(Clone, Debug)]
@@ -27,10 +27,10 @@ pub(super) struct SubstituteRequest {
     /// Variable of the missing delegation and the access that it gave; `None` if no delegation is missing.
     pub(super) delegation: Option<(u32, ShareAccess)>,
     /// Open that the captured client did not have.
-    pub(super) surplus: Option<Stateid4>,
+    pub(super) surplus_open: Option<Stateid4>,
     /// Open that must be confirmed and was not in the capture.
     pub(super) unconfirmed: Option<UnconfirmedOpen>,
-    pub(super) minor: u32,
+    pub(super) minor_version: u32,
     /// Client ID of the OPEN and its variable; 0 and `None` from NFSv4.1 on.
     pub(super) clientid: u64,
     pub(super) client_variable: Option<u32>,
@@ -92,7 +92,7 @@ impl SubstituteReply {
 }
 
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
-pub(super) fn variable(
+pub(super) fn slot_variable(
     mut slots: impl Iterator<Item = MessageSlot>,
     holds: MessageSlotKind,
     at: usize,
@@ -102,7 +102,7 @@ pub(super) fn variable(
 }
 
 /// Returns the name of this program's open-owner for a delegation.
-pub(super) fn owner(variable: u32) -> Vec<u8> {
+pub(super) fn substitute_owner(variable: u32) -> Vec<u8> {
     format!("{} delegation {variable}", env!("CARGO_PKG_NAME")).into_bytes()
 }
 
@@ -127,7 +127,7 @@ impl SubstituteRequest {
         let both = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
         let mut current: Option<&[u8]> = None;
         let mut wanted: Option<Self> = None;
-        for (at, (args, results)) in both.take(OPERATIONS).enumerate() {
+        for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
             match (&args, &results) {
                 (Args::PUTFH(args), _) => current = Some(args.object.0),
                 (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
@@ -155,15 +155,15 @@ impl SubstituteRequest {
                         let access = access | opens.delegated_access(at);
                         wanted = Some(Self {
                             delegation: of.map(|(variable, _)| (variable, ShareAccess(access))),
-                            surplus: is_surplus.then(|| ok.stateid.clone()),
+                            surplus_open: is_surplus.then(|| ok.stateid.clone()),
                             unconfirmed: must_confirm.then(|| UnconfirmedOpen {
                                 stateid: ok.stateid.clone(),
                                 variables: [
-                                    variable(step.reply.slots.iter(), MessageSlotKind::STATEID, at),
-                                    variable(step.call.slots.iter(), MessageSlotKind::OPEN_SEQID, at),
+                                    slot_variable(step.reply.slots.iter(), MessageSlotKind::STATEID, at),
+                                    slot_variable(step.call.slots.iter(), MessageSlotKind::OPEN_SEQID, at),
                                 ],
                             }),
-                            minor: call.head.minorversion,
+                            minor_version: call.head.minorversion,
                             clientid: args.owner.clientid,
                             client_variable: step
                                 .call
@@ -183,13 +183,13 @@ impl SubstituteRequest {
             }
         }
         let wanted = wanted?;
-        let has_way = wanted.minor > 0 || wanted.name.is_some() || wanted.delegation.is_none();
+        let has_way = wanted.minor_version > 0 || wanted.name.is_some() || wanted.delegation.is_none();
         (has_way && !wanted.file.is_empty()).then_some(wanted)
     }
 
     /// Returns the variable of the owner whose seqid the Call of a stage counts. Substitutes count under the variable
     /// of their delegation.
-    pub(super) fn counts_as(&self, stage: &SubstituteStage) -> u32 {
+    pub(super) fn seqid_owner(&self, stage: &SubstituteStage) -> u32 {
         match stage {
             SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => *owner,
             SubstituteStage::Open | SubstituteStage::Confirm(_) => {
@@ -215,8 +215,10 @@ impl SubstituteRequest {
         let mut operations = Vec::new();
         if let Some((_, access)) = self.delegation {
             let (begin, claim, wants) = match &self.name {
-                Some([directory, name]) if self.minor == 0 => (directory, OpenClaim4::Null(Text(name)), 0),
-                _ => (&self.file, OpenClaim4::Fh, NO_DELEGATION),
+                Some([directory, name]) if self.minor_version == 0 => {
+                    (directory, OpenClaim4::Null(Text(name)), 0)
+                }
+                _ => (&self.file, OpenClaim4::Fh, WANT_NO_DELEGATION),
             };
             operations.push(put(begin));
             operations.push(Args::OPEN(Open4Args {
@@ -228,7 +230,7 @@ impl SubstituteRequest {
                 claim,
             }));
         }
-        if let Some(stateid) = &self.surplus {
+        if let Some(stateid) = &self.surplus_open {
             operations.push(put(&self.file));
             operations.push(Args::CLOSE(Close4Args { seqid: 0, open_stateid: stateid.clone() }));
         }

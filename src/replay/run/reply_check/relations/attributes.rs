@@ -41,9 +41,9 @@ pub(in super::super) enum AttributeSubject {
     /// Saved filehandle of NFSv4.
     Saved,
     /// Filehandle number of an NFSv3 Call, from 0.
-    Called(u8),
+    CallHandle(u8),
     /// Filehandle returned by an NFSv3 Reply.
-    Given,
+    ReplyHandle,
 }
 
 /// An attribute value and its position.
@@ -76,7 +76,7 @@ impl AttributeOccurrence {
 /// An attribute that both Replies have, with its position in each.
 #[derive(Clone, Debug)]
 pub(in super::super) struct AttributePair {
-    pub(super) fact: AttributeOccurrence,
+    pub(super) recorded: AttributeOccurrence,
     pub(super) live: Range<usize>,
 }
 
@@ -90,7 +90,7 @@ pub(in super::super) fn paired_attributes(
         let other = rest
             .iter_mut()
             .find(|other| other.as_ref().is_some_and(|other| other.is_same_attribute(&fact)))?;
-        other.take().map(|other| AttributePair { fact, live: other.bytes })
+        other.take().map(|other| AttributePair { recorded: fact, live: other.bytes })
     };
     reply_attributes(recorded).into_iter().filter_map(pair).collect()
 }
@@ -108,7 +108,7 @@ fn reply_attributes(places: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
 /// Adds the attribute of a field, or extends the previous one if the field continues its value.
 fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
     let path = &place.path;
-    let aspect = match aspect(path) {
+    let aspect = match attribute_kind(path) {
         None => return,
         // Second half of a time or of a file system ID.
         Some((_, false)) => {
@@ -124,7 +124,7 @@ fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>)
     let text = &*path.text;
     facts.push(AttributeOccurrence {
         section,
-        subject: subject(&operation, text),
+        subject: attribute_subject(&operation, text),
         operation,
         aspect,
         is_before: text.contains(".before.") || text.ends_with(".before"),
@@ -134,7 +134,7 @@ fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>)
 }
 
 /// Returns the kind of a field, and `true` if its value begins there.
-fn aspect(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
+fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
     let is_first = match path.leaf() {
         "seconds" | "major" => true,
         "nseconds" | "minor" => false,
@@ -169,15 +169,15 @@ fn aspect(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
 }
 
 /// Returns the object that a field of an operation describes. RFC 1813 section 3.3, RFC 8881 section 18.
-fn subject(operation: &str, path: &str) -> AttributeSubject {
+fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
     let gives = matches!(operation, "LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD");
     match path.split('.').next().unwrap_or_default() {
         "cinfo" if matches!(operation, "OPEN" | "CREATE") => AttributeSubject::Parent,
         "source_cinfo" => AttributeSubject::Saved,
         "obj_attributes" if operation == "GETATTR" => AttributeSubject::Current,
-        "obj_attributes" if gives => AttributeSubject::Given,
-        "todir_wcc" | "linkdir_wcc" => AttributeSubject::Called(1),
-        group if group.ends_with("_wcc") || group.ends_with("_attributes") => AttributeSubject::Called(0),
+        "obj_attributes" if gives => AttributeSubject::ReplyHandle,
+        "todir_wcc" | "linkdir_wcc" => AttributeSubject::CallHandle(1),
+        group if group.ends_with("_wcc") || group.ends_with("_attributes") => AttributeSubject::CallHandle(0),
         _ => AttributeSubject::Current,
     }
 }
@@ -192,7 +192,7 @@ pub(super) struct ListedDirectoryEntry<'a> {
 }
 
 /// Returns the directory entries of a Reply.
-pub(super) fn listed<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
+pub(super) fn listed_entries<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
     let mut entries: Vec<ListedDirectoryEntry<'a>> = Vec::new();
     let mut first: Option<&Rc<FieldPath>> = None;
     for place in places.iter().filter(|place| place.path.text.contains("entries.")) {

@@ -43,11 +43,11 @@ use crate::replay::trace::step::MAX_LIST_LENGTH;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE};
 
 /// Maximum number of objects, of names, of file systems and of owners; each table is cleared when it is full.
-const REMEMBERED: usize = 1 << 16;
+const MAX_ENTRIES: usize = 1 << 16;
 /// Maximum number of filehandles of the root.
-const ROOTS: usize = 16;
+const MAX_ROOT_HANDLES: usize = 16;
 /// Number of ordered attributes of an object.
-const ORDERED: usize = 5;
+const ORDERED_ATTRIBUTES: usize = 5;
 
 /// Execution of a step and the objects that it names.
 #[derive(Clone, Debug)]
@@ -59,9 +59,9 @@ pub struct StepExecution<'a> {
     /// Slots of the recorded Call and of the recorded Reply.
     pub(in crate::replay::run) slots: [List<'a, MessageSlot, MAX_LIST_LENGTH>; 2],
     /// Sequence number among all steps of the run.
-    pub(in crate::replay::run) turn: u64,
+    pub(in crate::replay::run) step_turn: u64,
     /// Capture time of the Call in nanoseconds since 1970.
-    pub(in crate::replay::run) captured: u64,
+    pub(in crate::replay::run) call_time_ns: u64,
     /// Send time of the Call and arrival time of the Reply.
     pub(in crate::replay::run) times: [Instant; 2],
     /// `true` if no change of files overlapped with it, in the capture or here.
@@ -80,9 +80,9 @@ enum ChangeLikelihood {
     #[default]
     None,
     /// They may have changed it.
-    Maybe,
+    Possible,
     /// They have changed it.
-    Surely,
+    Certain,
 }
 
 /// Last value of an attribute on both sides.
@@ -95,7 +95,7 @@ struct LastAttributeValues {
     /// Arrival time of the live value.
     received: Instant,
     /// Send time of the last change before it.
-    before: Option<Instant>,
+    previous_change: Option<Instant>,
     /// Counts of removed and renamed names at that time.
     names: [u32; 2],
 }
@@ -104,7 +104,7 @@ struct LastAttributeValues {
 #[derive(Debug, Default)]
 struct ObservedObject {
     turn: u64,
-    ordered: [Option<LastAttributeValues>; ORDERED],
+    ordered: [Option<LastAttributeValues>; ORDERED_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
     /// Send time of its last change.
     changed: Option<Instant>,
@@ -173,21 +173,21 @@ impl AttributeRelations {
         sides: [&[u8]; 2],
     ) -> Vec<RelationViolation> {
         let mut broken = Vec::new();
-        let Some(done) = &replies.done else { return broken };
+        let Some(done) = &replies.execution else { return broken };
         let Some(names) = OperationObjects::from_step(replies, done) else { return broken };
         self.record_root_handles(done, &names);
         let mut name = None;
         for index in 0..done.acts.len().min(sections) {
             let of = |is_before: bool| {
-                facts
-                    .iter()
-                    .filter(move |both| both.fact.section == index + 1 && both.fact.is_before == is_before)
+                facts.iter().filter(move |both| {
+                    both.recorded.section == index + 1 && both.recorded.is_before == is_before
+                })
             };
             let told = |both: &'_ AttributePair, name| {
                 let [recorded, live] = sides;
                 Some((
-                    names.subject(both.fact.subject, index),
-                    [recorded.get(both.fact.bytes.clone())?, live.get(both.live.clone())?],
+                    names.subject(both.recorded.subject, index),
+                    [recorded.get(both.recorded.bytes.clone())?, live.get(both.live.clone())?],
                     name,
                 ))
             };
@@ -195,25 +195,27 @@ impl AttributeRelations {
                 if let Some((object, bytes, _)) = told(both, None) {
                     self.check_value(
                         done,
-                        &AttributeObservation { fact: &both.fact, bytes, object, name: None },
+                        &AttributeObservation { fact: &both.recorded, bytes, object, name: None },
                         &mut broken,
                     );
                 }
             }
             self.apply_effect(done, &names, index, is_unchanged(of, sides));
-            name = self.name(done, &names, index, name);
+            name = self.reached_name(done, &names, index, name);
             let (mut times, mut change) = (Vec::new(), None);
             for both in of(false) {
-                let is_reached =
-                    matches!(both.fact.subject, AttributeSubject::Current | AttributeSubject::Given);
+                let is_reached = matches!(
+                    both.recorded.subject,
+                    AttributeSubject::Current | AttributeSubject::ReplyHandle
+                );
                 let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
-                let told = AttributeObservation { fact: &both.fact, bytes, object, name };
+                let told = AttributeObservation { fact: &both.recorded, bytes, object, name };
                 self.check_value(done, &told, &mut broken);
-                match both.fact.aspect {
+                match both.recorded.aspect {
                     ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
-                        times.extend(server_clock::time(bytes[1]))
+                        times.extend(server_clock::decode_time(bytes[1]))
                     }
-                    ObjectAttributeKind::Change if both.fact.subject == AttributeSubject::Current => {
+                    ObjectAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
                         change = Some(told.number()[1] as u64);
                     }
                     _ => {}
@@ -229,14 +231,14 @@ impl AttributeRelations {
     /// Records filehandles that GETFH returns for the root.
     fn record_root_handles(&mut self, done: &StepExecution<'_>, names: &OperationObjects<'_>) {
         for (index, operation) in done.operations.iter().enumerate() {
-            if *operation != Operation::GETFH || names.file(Some(index)) != ROOT {
+            if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
                 continue;
             }
             let is_given = |slot: &MessageSlot| {
                 slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == index
             };
             let root = done.slots[1].iter().find(is_given).map(|slot| slot.variable);
-            let is_new = |root: &u32| self.roots.len() < ROOTS && !self.roots.contains(root);
+            let is_new = |root: &u32| self.roots.len() < MAX_ROOT_HANDLES && !self.roots.contains(root);
             self.roots.extend(root.filter(is_new));
         }
     }
@@ -249,10 +251,10 @@ impl AttributeRelations {
         sides: [&[u8]; 2],
     ) -> Vec<RelationViolation> {
         let mut broken = Vec::new();
-        let (Some(done), Some((directory, _))) = (&replies.done, replies.listing) else { return broken };
+        let (Some(done), Some((directory, _))) = (&replies.execution, replies.listing) else { return broken };
         let here: FxHashMap<&[u8], _> =
-            attributes::listed(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
-        for entry in attributes::listed(recorded) {
+            attributes::listed_entries(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
+        for entry in attributes::listed_entries(recorded) {
             let (Some(others), false) = (here.get(entry.name), entry.name == b"..") else { continue };
             let is_itself = entry.name == b".";
             let object = is_itself.then_some(directory).or_else(|| {
@@ -311,7 +313,7 @@ impl AttributeRelations {
     }
 
     /// Returns `true` if file systems are known, and this one is not among them.
-    pub(super) fn is_other_file_system(&self, marks: &ObjectVersion) -> bool {
+    pub(super) fn has_unknown_file_system(&self, marks: &ObjectVersion) -> bool {
         let has = |found: u128| self.file_systems.values().any(|known| *known == found);
         !self.file_systems.is_empty() && marks.file_system.is_some_and(|found| !has(found))
     }
@@ -324,7 +326,9 @@ impl AttributeRelations {
         broken: &mut Vec<RelationViolation>,
     ) {
         match told.fact.aspect {
-            ObjectAttributeKind::ChangeType => self.clock.kind = u32::try_from(told.number()[1]).ok(),
+            ObjectAttributeKind::ChangeType => {
+                self.clock.change_attr_type = u32::try_from(told.number()[1]).ok()
+            }
             ObjectAttributeKind::FileSystem => broken.extend(self.check_file_system(told)),
             ObjectAttributeKind::Fileid | ObjectAttributeKind::MountedOn => {
                 broken.extend(self.check_fileid(done, told))
@@ -334,7 +338,9 @@ impl AttributeRelations {
                 broken.extend(self.check_ordered(done, told));
             }
             ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
-                server_clock::time(told.bytes[1]).into_iter().for_each(|time| self.clock.record_time(time));
+                server_clock::decode_time(told.bytes[1])
+                    .into_iter()
+                    .for_each(|time| self.clock.record_time(time));
                 broken.extend(self.check_ordered(done, told));
             }
             ObjectAttributeKind::Change => broken.extend(self.check_ordered(done, told)),
@@ -343,7 +349,7 @@ impl AttributeRelations {
 
     fn check_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<RelationViolation> {
         let [recorded, live] = told.number();
-        if self.file_systems.len() >= REMEMBERED {
+        if self.file_systems.len() >= MAX_ENTRIES {
             self.file_systems.clear();
         }
         let known = *self.file_systems.entry(recorded).or_insert(live);
@@ -360,14 +366,14 @@ impl AttributeRelations {
         let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
         let mut before = None;
         if told.object < ROOT {
-            let object = self.object(told.object, done.turn);
+            let object = self.object_state(told.object, done.step_turn);
             before = object.fileid.filter(is_other);
             if is_own {
                 object.fileid = Some(now);
             }
         }
         if let Some(name) = told.name.filter(|(directory, _)| *directory != NONE && done.has_no_overlap) {
-            if self.names.len() >= REMEMBERED {
+            if self.names.len() >= MAX_ENTRIES {
                 self.names.clear();
             }
             let known = self.names.get(&name).copied();
@@ -392,10 +398,10 @@ impl AttributeRelations {
         let is_seeded = told.object == ROOT
             || self.roots.contains(&told.object)
             || done.seeded.contains_key(&told.object);
-        if is_seeded && self.object(told.object, done.turn).is_set {
+        if is_seeded && self.object_state(told.object, done.step_turn).is_set {
             return None;
         }
-        if self.owners.len() >= REMEMBERED {
+        if self.owners.len() >= MAX_ENTRIES {
             self.owners.clear();
         }
         let key = (told.fact.aspect, is_seeded, told.bytes[0].into());
@@ -422,10 +428,10 @@ impl AttributeRelations {
         // objects.
         if is_time {
             let is_of_run = self.was_created_in_run(done, told.object);
-            let object = self.object(told.object, done.turn);
-            let is_written = !told.fact.is_before && object.written == Some(done.turn);
+            let object = self.object_state(told.object, done.step_turn);
+            let is_written = !told.fact.is_before && object.written == Some(done.step_turn);
             let may_be_set =
-                aspect == ObjectAttributeKind::Modified && (object.is_set || is_as_recorded(told));
+                aspect == ObjectAttributeKind::Modified && (object.is_set || has_recorded_second(told));
             if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, told) {
                 return Some(told.violation_after("of now", told.number()));
             }
@@ -434,14 +440,14 @@ impl AttributeRelations {
             return None;
         }
         if aspect == ObjectAttributeKind::Change
-            && self.object(told.object, done.turn).made == Some(done.turn)
-            && self.clock.is_below_run(done.turn, told.number()[1] as u64)
+            && self.object_state(told.object, done.step_turn).made == Some(done.step_turn)
+            && self.clock.is_below_run(done.step_turn, told.number()[1] as u64)
         {
             return Some(told.violation_after("of now", told.number()));
         }
         let (now, names) = (told.number(), self.changed_names);
         let is_directory = is_directory_change(told);
-        let object = self.object(told.object, done.turn);
+        let object = self.object_state(told.object, done.step_turn);
         let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
         let place = object.ordered.get_mut(at)?;
         let known = place.take();
@@ -453,7 +459,7 @@ impl AttributeRelations {
             likelihood: ChangeLikelihood::None,
             changed: None,
             received: heard,
-            before,
+            previous_change: before,
             names,
         });
         let known = known?;
@@ -466,14 +472,15 @@ impl AttributeRelations {
         if matches!(aspect, ObjectAttributeKind::Owner | ObjectAttributeKind::Group) || !recorded {
             return None;
         }
-        if known.likelihood == ChangeLikelihood::Surely {
+        if known.likelihood == ChangeLikelihood::Certain {
             let apart =
                 server_clock::elapsed_between(known.received, known.changed.unwrap_or(known.received));
             let must_move = match aspect {
                 ObjectAttributeKind::Change => {
-                    let between =
-                        known.before.map(|before| server_clock::elapsed_between(before, done.times[1]));
-                    if live && self.clock.is_below_run(done.turn, now[1] as u64) {
+                    let between = known
+                        .previous_change
+                        .map(|before| server_clock::elapsed_between(before, done.times[1]));
+                    if live && self.clock.is_below_run(done.step_turn, now[1] as u64) {
                         return then("of now");
                     }
                     self.clock.must_move(apart, between, live)
@@ -499,9 +506,9 @@ impl AttributeRelations {
     }
 
     /// Returns the state of an object. Ordered values are dropped if the order of steps is not that of the capture.
-    fn object(&mut self, variable: u32, turn: u64) -> &mut ObservedObject {
+    fn object_state(&mut self, variable: u32, turn: u64) -> &mut ObservedObject {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
-        if self.objects.len() >= REMEMBERED && !self.objects.contains_key(&variable) {
+        if self.objects.len() >= MAX_ENTRIES && !self.objects.contains_key(&variable) {
             self.objects.clear();
         }
         let object = self.objects.entry(variable).or_default();
@@ -520,16 +527,17 @@ impl AttributeRelations {
         index: usize,
         is_unchanged: bool,
     ) {
-        use ChangeLikelihood::{Maybe, Surely};
+        use ChangeLikelihood::{Certain, Possible};
         let Some(act) = done.acts.get(index).copied() else { return };
         let operation = done.operations.get(index).copied();
-        let [first, second] = [names.subject(AttributeSubject::Called(0), index), names.second(index)];
+        let [first, second] =
+            [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
         match done.statuses.get(index) {
             None | Some(0) => {}
             Some(status) if is_refusal(*status) => return,
             Some(_) => {
                 for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
-                    self.record_change(done, object, [Maybe; 3]);
+                    self.record_change(done, object, [Possible; 3]);
                 }
                 if act.changes_names() {
                     self.clear_names();
@@ -539,37 +547,38 @@ impl AttributeRelations {
         }
         match act {
             OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
-                self.record_change(done, first, [Surely; 3]);
-                self.write(done, first, true);
+                self.record_change(done, first, [Certain; 3]);
+                self.record_write(done, first, true);
             }
             OperationEffect::Write(..) | OperationEffect::Copy(..) => {
-                self.record_change(done, first, [Maybe; 3])
+                self.record_change(done, first, [Possible; 3])
             }
-            OperationEffect::Change => {
-                self.record_change(done, first, [Surely, Maybe, Surely]);
-                self.write(done, first, false);
+            OperationEffect::ChangeAttributes => {
+                self.record_change(done, first, [Certain, Possible, Certain]);
+                self.record_write(done, first, false);
                 if first != NONE {
-                    self.object(first, done.turn).is_set = true;
+                    self.object_state(first, done.step_turn).is_set = true;
                 }
             }
-            OperationEffect::Make(_) | OperationEffect::Open(_, true) => {
+            OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
                 let parent = names.subject(AttributeSubject::Parent, index);
                 if !is_unchanged {
-                    self.record_change(done, parent, [Surely; 3]);
-                    self.write(done, parent, true);
+                    self.record_change(done, parent, [Certain; 3]);
+                    self.record_write(done, parent, true);
                 }
-                let made = if names.is_v3 { names.subject(AttributeSubject::Given, index) } else { first };
+                let made =
+                    if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
                 let is_new = self.was_created_in_run(done, made) && !self.objects.contains_key(&made);
-                self.record_change(done, made, [Maybe; 3]);
-                self.write(done, made, false);
+                self.record_change(done, made, [Possible; 3]);
+                self.record_write(done, made, false);
                 if is_new {
-                    self.object(made, done.turn).made = Some(done.turn);
+                    self.object_state(made, done.step_turn).made = Some(done.step_turn);
                 }
             }
             OperationEffect::Remove(name) => {
                 self.remove_name(done, (first, name), 0);
-                self.record_change(done, first, [Surely; 3]);
-                self.write(done, first, true);
+                self.record_change(done, first, [Certain; 3]);
+                self.record_write(done, first, true);
             }
             OperationEffect::Rename(..) | OperationEffect::Link(_) => {
                 let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
@@ -577,19 +586,19 @@ impl AttributeRelations {
                     OperationEffect::Rename(from, to) => {
                         self.remove_name(done, (object, from), 1);
                         self.remove_name(done, (directory, to), 0);
-                        self.record_change(done, object, [Surely; 3]);
-                        self.write(done, object, true);
+                        self.record_change(done, object, [Certain; 3]);
+                        self.record_write(done, object, true);
                     }
                     OperationEffect::Link(name) => {
                         self.names.remove(&(directory, name));
-                        self.record_change(done, object, [Surely, Maybe, Surely]);
+                        self.record_change(done, object, [Certain, Possible, Certain]);
                     }
                     _ => {}
                 }
-                self.record_change(done, directory, [Surely; 3]);
-                self.write(done, directory, true);
+                self.record_change(done, directory, [Certain; 3]);
+                self.record_write(done, directory, true);
             }
-            _ if names.is_flush(operation) => self.record_change(done, first, [Maybe; 3]),
+            _ if names.is_flush(operation) => self.record_change(done, first, [Possible; 3]),
             _ => {}
         }
     }
@@ -598,7 +607,7 @@ impl AttributeRelations {
     fn remove_name(&mut self, done: &StepExecution<'_>, name: (u32, u64), how: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => {
-                self.record_change(done, object, [ChangeLikelihood::Maybe; 3])
+                self.record_change(done, object, [ChangeLikelihood::Possible; 3])
             }
             _ => self
                 .changed_names
@@ -610,9 +619,9 @@ impl AttributeRelations {
     }
 
     /// Records that the content or the names of an object were written, or its attributes set.
-    fn write(&mut self, done: &StepExecution<'_>, object: u32, is_written: bool) {
+    fn record_write(&mut self, done: &StepExecution<'_>, object: u32, is_written: bool) {
         if object != NONE {
-            self.object(object, done.turn).written = is_written.then_some(done.turn);
+            self.object_state(object, done.step_turn).written = is_written.then_some(done.step_turn);
         }
     }
 
@@ -623,15 +632,15 @@ impl AttributeRelations {
         if object == NONE || !self.objects.contains_key(&object) {
             return;
         }
-        let of = if done.was_sent_unchanged { of } else { [ChangeLikelihood::Maybe; 3] };
-        let is_set = of[1] != ChangeLikelihood::Surely;
-        let owner = if is_set { ChangeLikelihood::Maybe } else { ChangeLikelihood::None };
+        let of = if done.was_sent_unchanged { of } else { [ChangeLikelihood::Possible; 3] };
+        let is_set = of[1] != ChangeLikelihood::Certain;
+        let owner = if is_set { ChangeLikelihood::Possible } else { ChangeLikelihood::None };
         let of = [of[0], of[1], of[2], owner, owner];
-        let object = self.object(object, done.turn);
+        let object = self.object_state(object, done.step_turn);
         object.changed = Some(done.times[0]);
         for (known, touch) in object.ordered.iter_mut().zip(of) {
             let Some(known) = known else { continue };
-            if touch == ChangeLikelihood::Surely && known.changed.is_none() {
+            if touch == ChangeLikelihood::Certain && known.changed.is_none() {
                 known.changed = Some(done.times[0]);
             }
             known.likelihood = known.likelihood.max(touch);
@@ -639,7 +648,7 @@ impl AttributeRelations {
     }
 
     /// Returns the name by which the current object was reached after an operation.
-    fn name(
+    fn reached_name(
         &mut self,
         done: &StepExecution<'_>,
         names: &OperationObjects<'_>,
@@ -648,8 +657,8 @@ impl AttributeRelations {
     ) -> Option<(u32, u64)> {
         let parent = names.subject(AttributeSubject::Parent, index);
         match done.acts.get(index).copied()? {
-            OperationEffect::Find(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
-            OperationEffect::Make(name) | OperationEffect::Open(Some(name), true) => {
+            OperationEffect::Lookup(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
+            OperationEffect::Create(name) | OperationEffect::Open(Some(name), true) => {
                 self.names.remove(&(parent, name));
                 Some((parent, name))
             }
@@ -672,13 +681,13 @@ impl AttributeRelations {
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
 /// capture's.
 fn is_unexpected_time(done: &StepExecution<'_>, told: &AttributeObservation<'_>) -> bool {
-    let [recorded, live] = told.bytes.map(|bytes| server_clock::time(bytes).map_or(0, |time| time.0));
-    server_clock::is_unexpected_time(recorded, live, done.captured)
+    let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map_or(0, |time| time.0));
+    server_clock::is_unexpected_time(recorded, live, done.call_time_ns)
 }
 
 /// Returns `true` if the live time has the recorded second: a step may have set it.
-fn is_as_recorded(told: &AttributeObservation<'_>) -> bool {
-    let [recorded, live] = told.bytes.map(|bytes| server_clock::time(bytes).map(|time| time.0));
+fn has_recorded_second(told: &AttributeObservation<'_>) -> bool {
+    let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map(|time| time.0));
     recorded == live
 }
 
@@ -714,9 +723,10 @@ fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
 ) -> bool {
     let change = |is_before: bool| {
         let both = of(is_before).find(|both| {
-            both.fact.aspect == ObjectAttributeKind::Change && both.fact.subject == AttributeSubject::Parent
+            both.recorded.aspect == ObjectAttributeKind::Change
+                && both.recorded.subject == AttributeSubject::Parent
         })?;
-        sides[0].get(both.fact.bytes.clone())
+        sides[0].get(both.recorded.bytes.clone())
     };
     change(true).is_some_and(|before| change(false) == Some(before))
 }

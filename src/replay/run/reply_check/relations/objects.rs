@@ -43,28 +43,31 @@ impl<'a> OperationObjects<'a> {
         })
     }
 
-    pub(super) fn file(&self, index: Option<usize>) -> u32 {
+    pub(super) fn file_variable(&self, index: Option<usize>) -> u32 {
         index.and_then(|index| self.files.get(index)).copied().unwrap_or(NONE)
     }
 
     /// Returns the variable of an object of the operation with this index.
     pub(super) fn subject(&self, subject: AttributeSubject, index: usize) -> u32 {
         match (subject, self.is_v3) {
-            (AttributeSubject::Given, true) => self.reply_handle,
-            (AttributeSubject::Called(1), true) => self.call_handles[1],
+            (AttributeSubject::ReplyHandle, true) => self.reply_handle,
+            (AttributeSubject::CallHandle(1), true) => self.call_handles[1],
             (_, true) => self.call_handles[0],
-            (AttributeSubject::Parent, false) => self.file(index.checked_sub(1)),
+            (AttributeSubject::Parent, false) => self.file_variable(index.checked_sub(1)),
             (AttributeSubject::Saved, false) => {
                 let before = self.operations.get(..index).unwrap_or_default();
-                self.file(before.iter().rposition(|operation| *operation == Operation::SAVEFH))
+                self.file_variable(before.iter().rposition(|operation| *operation == Operation::SAVEFH))
             }
-            (_, false) => self.file(Some(index)),
+            (_, false) => self.file_variable(Some(index)),
         }
     }
 
     /// Returns the second object: for NFSv3 that of the second filehandle, for NFSv4 the saved one.
-    pub(super) fn second(&self, index: usize) -> u32 {
-        self.subject(if self.is_v3 { AttributeSubject::Called(1) } else { AttributeSubject::Saved }, index)
+    pub(super) fn second_object(&self, index: usize) -> u32 {
+        self.subject(
+            if self.is_v3 { AttributeSubject::CallHandle(1) } else { AttributeSubject::Saved },
+            index,
+        )
     }
 
     /// Returns `true` if an operation may flush earlier writes, which some file systems count as a change.

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Minimum distance of changes that times with subsecond parts distinguish: a kernel's clock tick is at most 10 ms.
-const TICK: Duration = Duration::from_millis(20);
+const SUBSECOND_GRANULARITY: Duration = Duration::from_millis(20);
 /// The same for times in whole seconds; FAT has a resolution of two seconds.
-const SECONDS: Duration = Duration::from_millis(2_100);
+const SECOND_GRANULARITY: Duration = Duration::from_millis(2_100);
 /// Maximum distance of changes which show that a change attribute is a counter, if it distinguishes them.
 const CLOSE_CHANGES: Duration = Duration::from_millis(1);
 /// Number of such observations required.
@@ -13,9 +13,9 @@ const MIN_OBSERVATIONS: u32 = 16;
 /// Number of increases, without any decrease, after which no decrease is allowed.
 const MIN_INCREASES: u32 = 8;
 /// Maximum difference of the server's clock from that of this machine in seconds.
-const DAY: u64 = 86_400;
+const MAX_SERVER_SKEW_SECONDS: u64 = 86_400;
 /// Maximum difference of the captured server's clock from the capture's in seconds, for anything to follow from it.
-const HOUR: u64 = 3_600;
+const MAX_CAPTURE_SKEW_SECONDS: u64 = 3_600;
 
 /// Inferred properties of a server's change attributes and times.
 #[derive(Debug, Default)]
@@ -27,11 +27,11 @@ pub(super) struct ServerClockTraits {
     /// `true` if it failed to distinguish one.
     is_coarse: bool,
     /// `true` if times have subsecond parts.
-    has_parts: bool,
+    has_subseconds: bool,
     /// Number of change attributes that increased, and that decreased.
     increase_decrease_counts: [u32; 2],
     /// change_attr_type4, if the server returns it.
-    pub(super) kind: Option<u32>,
+    pub(super) change_attr_type: Option<u32>,
     change_range: Drawn,
 }
 
@@ -51,7 +51,7 @@ struct Drawn {
 }
 
 /// Decodes a time of either version to seconds and nanoseconds.
-pub(super) fn time(bytes: &[u8]) -> Option<(u64, u64)> {
+pub(super) fn decode_time(bytes: &[u8]) -> Option<(u64, u64)> {
     let (seconds, nanoseconds) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
     let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     Some((number(seconds), number(nanoseconds)))
@@ -60,7 +60,7 @@ pub(super) fn time(bytes: &[u8]) -> Option<(u64, u64)> {
 impl ServerClockTraits {
     /// Adds a live time.
     pub(super) fn record_time(&mut self, time: (u64, u64)) {
-        self.has_parts |= time.1 != 0;
+        self.has_subseconds |= time.1 != 0;
     }
 
     /// Adds a live change attribute with the times in the same Reply: a server may use time_metadata for it (RFC 8881
@@ -86,7 +86,7 @@ impl ServerClockTraits {
             self.close_count += u32::from(between.is_some_and(|between| between < CLOSE_CHANGES));
             return false;
         }
-        let is_told = matches!(self.kind, Some(0..=2));
+        let is_told = matches!(self.change_attr_type, Some(0..=2));
         let is_time = self.time_based_counts[0] > self.time_based_counts[1];
         let is_fine = is_told || self.close_count >= MIN_OBSERVATIONS && !self.is_coarse && !is_time;
         if apart >= self.granularity() || is_fine {
@@ -138,13 +138,13 @@ impl ServerClockTraits {
 
     /// Returns the minimum distance of changes that times distinguish.
     pub(super) fn granularity(&self) -> Duration {
-        if self.has_parts { TICK } else { SECONDS }
+        if self.has_subseconds { SUBSECOND_GRANULARITY } else { SECOND_GRANULARITY }
     }
 
     /// Adds a change attribute after another one of the same object. Returns `true` if it has decreased and must not.
     /// RFC 7862 section 12.2.3.
     pub(super) fn is_forbidden_decrease(&mut self, before: u64, now: u64) -> bool {
-        let is_rising = match self.kind {
+        let is_rising = match self.change_attr_type {
             Some(kind) => kind <= 3,
             None => {
                 self.increase_decrease_counts[0] >= MIN_INCREASES && self.increase_decrease_counts[1] == 0
@@ -164,7 +164,8 @@ impl ServerClockTraits {
 /// `captured` is the capture time of the Call in nanoseconds since 1970.
 pub(super) fn is_unexpected_time(recorded: u64, live: u64, captured: u64) -> bool {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    recorded.abs_diff(captured / 1_000_000_000) <= HOUR && live.abs_diff(now()) > DAY
+    recorded.abs_diff(captured / 1_000_000_000) <= MAX_CAPTURE_SKEW_SECONDS
+        && live.abs_diff(now()) > MAX_SERVER_SKEW_SECONDS
 }
 
 /// Returns the time from one moment to a later one.
@@ -205,10 +206,10 @@ mod tests {
 
     #[test]
     fn rfc7862_section_12_2_3_a_server_that_says_that_it_counts_is_believed() {
-        let mut clock = ServerClockTraits { kind: Some(1), ..ServerClockTraits::default() };
+        let mut clock = ServerClockTraits { change_attr_type: Some(1), ..ServerClockTraits::default() };
         assert!(clock.must_move(MS / 2, None, false));
         assert!(clock.is_forbidden_decrease(2, 1) && !clock.is_forbidden_decrease(1, 2));
-        clock.kind = Some(4);
+        clock.change_attr_type = Some(4);
         assert!(!clock.is_forbidden_decrease(2, 1));
     }
 

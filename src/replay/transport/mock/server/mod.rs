@@ -125,7 +125,7 @@ impl MockReply {
     fn refuse(&mut self, stat: AcceptStat) {
         let xid = self.message.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
         self.data.clear();
-        let mut encoder = Encoder::within(std::mem::take(&mut self.message));
+        let mut encoder = Encoder::reusing(std::mem::take(&mut self.message));
         accepted(rpc::Xid(xid), ReplyData::Failed(stat)).encode(&mut encoder);
         (self.message, self.splices) = encoder.finish();
     }
@@ -190,7 +190,7 @@ impl MockServer {
     /// Executes a Call. A message that is no Call, or cannot be decoded, gets an answer too.
     pub fn call(&mut self, mut cursor: Cursor<'_>, answer: &mut MockReply) {
         answer.data.clear();
-        let mut encoder = Encoder::within(std::mem::take(&mut answer.message));
+        let mut encoder = Encoder::reusing(std::mem::take(&mut answer.message));
         let whole = cursor.rest();
         let message = RpcMsg::decode(&mut cursor, &mut NullObserver);
         let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
@@ -253,7 +253,7 @@ fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {
 /// Replaces the encoded results by a refusal.
 fn refused(xid: rpc::Xid, reply_data: ReplyData, encoder: Encoder, answer: &mut MockReply) -> Encoder {
     answer.data.clear();
-    let mut encoder = Encoder::within(encoder.finish().0);
+    let mut encoder = Encoder::reusing(encoder.finish().0);
     accepted(xid, reply_data).encode(&mut encoder);
     encoder
 }

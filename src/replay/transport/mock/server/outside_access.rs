@@ -40,7 +40,7 @@ impl MockOutsideTree {
     /// other clients regardless of values.
     fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         let mut ear = TraceFieldVisitor::new(false);
-        if let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) {
+        if let Some(procedure) = Procedure::from_numbers(call.prog, call.vers, call.proc) {
             // Operations before one that cannot be decoded are executed.
             let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
         }

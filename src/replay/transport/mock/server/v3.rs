@@ -53,17 +53,17 @@ fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
 }
 
 /// Returns the attributes of a filehandle's object, if it exists.
-fn of(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PostOpAttr {
+fn handle_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PostOpAttr {
     attributes(tree, tree.object(handle.0).ok()?)
 }
 
-fn before(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PreOpAttr {
+fn pre_op_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PreOpAttr {
     let node = tree.node(tree.object(handle.0).ok()?).ok()?;
     Some(WccAttr { size: node.size(), mtime: time(node.mtime), ctime: time(node.ctime) })
 }
 
 fn wcc(tree: &MockFileTree, handle: &NfsFh3<'_>, before: PreOpAttr) -> WccData {
-    WccData { before, after: of(tree, handle) }
+    WccData { before, after: handle_attributes(tree, handle) }
 }
 
 fn set(tree: &mut MockFileTree, id: MockFileId, to: &Sattr3) -> Result<(), MockNfsError> {
@@ -97,7 +97,7 @@ fn make(
     create: impl FnOnce(&mut MockFileTree, MockFileId) -> Result<MockFileId, MockNfsError>,
 ) {
     let tree = &mut server.tree;
-    let before = before(tree, &r#where.dir);
+    let before = pre_op_attributes(tree, &r#where.dir);
     let made = tree.object(r#where.dir.0).and_then(|directory| create(tree, directory));
     let dir_wcc = wcc(tree, &r#where.dir, before);
     match made {
@@ -177,7 +177,7 @@ fn create(server: &mut MockServer, args: &Args<'_>, room: &mut MockReplyBuffers<
 }
 
 fn read(server: &MockServer, args: &Read3Args<'_>, room: &mut MockReplyBuffers<'_>) {
-    let file_attributes = of(&server.tree, &args.file);
+    let file_attributes = handle_attributes(&server.tree, &args.file);
     let found = server
         .tree
         .object(args.file.0)
@@ -195,7 +195,7 @@ fn read(server: &MockServer, args: &Read3Args<'_>, room: &mut MockReplyBuffers<'
 }
 
 fn readlink(server: &MockServer, args: &Readlink3Args<'_>, room: &mut MockReplyBuffers<'_>) {
-    let symlink_attributes = of(&server.tree, &args.symlink);
+    let symlink_attributes = handle_attributes(&server.tree, &args.symlink);
     let found = server.tree.object(args.symlink.0).and_then(|id| server.tree.node(id));
     let results = match found.map(|node| &node.content) {
         Ok(MockObjectContent::Link(text)) => {
@@ -214,7 +214,7 @@ fn readlink(server: &MockServer, args: &Readlink3Args<'_>, room: &mut MockReplyB
 
 fn lookup(server: &MockServer, args: &Lookup3Args<'_>, room: &mut MockReplyBuffers<'_>) {
     let tree = &server.tree;
-    let dir_attributes = of(tree, &args.what.dir);
+    let dir_attributes = handle_attributes(tree, &args.what.dir);
     let found = tree.object(args.what.dir.0).and_then(|directory| tree.lookup(directory, args.what.name.0));
     match found {
         Ok(id) => {
@@ -235,14 +235,14 @@ const ENTRY: usize = 4 + 8 + 4 + 8;
 /// Length in bytes of a READDIRPLUS entry without its name: also attributes and filehandle.
 const ENTRY_PLUS: usize = ENTRY + 4 + 84 + 4 + 4 + 16;
 /// Length in bytes of the rest of the reply: status, attributes, verifier, end.
-const AROUND: usize = 4 + 88 + 8 + 8;
+const LISTING_OVERHEAD_BYTES: usize = 4 + 88 + 8 + 8;
 
 /// A directory entry: cookie, name and object.
 type MockDirectoryEntry<'a> = (u64, &'a [u8], MockFileId);
 
 /// Returns the number of entries that fit in `room` bytes.
 fn fitting(names: &[MockDirectoryEntry<'_>], each: usize, room: u32) -> usize {
-    let mut left = (room as usize).saturating_sub(AROUND);
+    let mut left = (room as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
     let fits = |entry: &&MockDirectoryEntry<'_>| {
         let length = each + entry.1.len().next_multiple_of(4);
         let fits = length <= left;
@@ -270,7 +270,7 @@ fn entries(
 
 fn readdir(server: &MockServer, args: &Readdir3Args<'_>, room: &mut MockReplyBuffers<'_>) {
     let tree = &server.tree;
-    let dir_attributes = of(tree, &args.dir);
+    let dir_attributes = handle_attributes(tree, &args.dir);
     let found = tree.object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
     let found = match found {
         Ok(found) => found,
@@ -297,7 +297,7 @@ fn readdir(server: &MockServer, args: &Readdir3Args<'_>, room: &mut MockReplyBuf
 
 fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut MockReplyBuffers<'_>) {
     let tree = &server.tree;
-    let dir_attributes = of(tree, &args.dir);
+    let dir_attributes = handle_attributes(tree, &args.dir);
     let found = tree.object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
     let found = match found {
         Ok(found) => found,
@@ -342,7 +342,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             })
         }
         Args::SETATTR(args) => {
-            let before = before(tree, &args.object);
+            let before = pre_op_attributes(tree, &args.object);
             let guard = |id| match (&args.guard, tree.node(id)) {
                 (Some(guard), Ok(node)) if *guard != time(node.ctime) => {
                     Err(MockNfsError(Nfsstat3::NFS3ERR_NOT_SYNC.0))
@@ -361,7 +361,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             Results::SETATTR(outcome(done, obj_wcc))
         }
         Args::ACCESS(args) => {
-            let obj_attributes = of(tree, &args.object);
+            let obj_attributes = handle_attributes(tree, &args.object);
             Results::ACCESS(match tree.object(args.object.0).and_then(|id| tree.node(id)) {
                 Ok(node) => {
                     let access = Access3(args.access.0 & node.rights(caller));
@@ -371,7 +371,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             })
         }
         Args::WRITE(args) => {
-            let before = before(tree, &args.file);
+            let before = pre_op_attributes(tree, &args.file);
             let data = args.data.bytes().unwrap_or_default();
             let count = args.count.min(tree.io_bytes).min(u32::try_from(data.len()).unwrap_or(u32::MAX));
             let data = data.get(..count as usize).unwrap_or_default();
@@ -385,7 +385,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
         Args::REMOVE(args) => Results::REMOVE(remove(tree, &args.object, false)),
         Args::RMDIR(args) => Results::RMDIR(remove(tree, &args.object, true)),
         Args::RENAME(args) => {
-            let (from, to) = (before(tree, &args.from.dir), before(tree, &args.to.dir));
+            let (from, to) = (pre_op_attributes(tree, &args.from.dir), pre_op_attributes(tree, &args.to.dir));
             let both = tree.object(args.from.dir.0).and_then(|from| Ok((from, tree.object(args.to.dir.0)?)));
             let done =
                 both.and_then(|(from, to)| tree.rename((from, args.from.name.0), (to, args.to.name.0)));
@@ -393,14 +393,17 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             Results::RENAME(outcome(done, RenameWcc { fromdir_wcc, todir_wcc }))
         }
         Args::LINK(args) => {
-            let before = before(tree, &args.link.dir);
+            let before = pre_op_attributes(tree, &args.link.dir);
             let both = tree.object(args.file.0).and_then(|file| Ok((file, tree.object(args.link.dir.0)?)));
             let done = both.and_then(|(file, directory)| tree.link(file, directory, args.link.name.0));
             let linkdir_wcc = wcc(tree, &args.link.dir, before);
-            Results::LINK(outcome(done, Link3Res { file_attributes: of(tree, &args.file), linkdir_wcc }))
+            Results::LINK(outcome(
+                done,
+                Link3Res { file_attributes: handle_attributes(tree, &args.file), linkdir_wcc },
+            ))
         }
         Args::FSSTAT(args) => {
-            let obj_attributes = of(tree, &args.fsroot);
+            let obj_attributes = handle_attributes(tree, &args.fsroot);
             Results::FSSTAT(match tree.object(args.fsroot.0).and_then(|id| tree.node(id)) {
                 Ok(_) => StatusUnion::Ok(Fsstat3Resok {
                     obj_attributes,
@@ -416,7 +419,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             })
         }
         Args::FSINFO(args) => {
-            let obj_attributes = of(tree, &args.fsroot);
+            let obj_attributes = handle_attributes(tree, &args.fsroot);
             Results::FSINFO(match tree.object(args.fsroot.0).and_then(|id| tree.node(id)) {
                 Ok(_) => StatusUnion::Ok(Fsinfo3Resok {
                     obj_attributes,
@@ -435,7 +438,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             })
         }
         Args::PATHCONF(args) => {
-            let obj_attributes = of(tree, &args.object);
+            let obj_attributes = handle_attributes(tree, &args.object);
             Results::PATHCONF(match tree.object(args.object.0).and_then(|id| tree.node(id)) {
                 Ok(_) => StatusUnion::Ok(Pathconf3Resok {
                     obj_attributes,
@@ -450,7 +453,10 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             })
         }
         Args::COMMIT(args) => {
-            let file_wcc = WccData { before: before(tree, &args.file), after: of(tree, &args.file) };
+            let file_wcc = WccData {
+                before: pre_op_attributes(tree, &args.file),
+                after: handle_attributes(tree, &args.file),
+            };
             Results::COMMIT(match tree.object(args.file.0).and_then(|id| tree.node(id)) {
                 Ok(_) => StatusUnion::Ok(Commit3Resok { file_wcc, verf }),
                 Err(fail) => StatusUnion::Fail(status(fail), FileWcc { file_wcc }),
@@ -466,7 +472,7 @@ fn remove(
     at: &Diropargs3<'_>,
     is_directory: bool,
 ) -> StatusUnion<Nfsstat3, DirWcc, DirWcc> {
-    let before = before(tree, &at.dir);
+    let before = pre_op_attributes(tree, &at.dir);
     let done =
         tree.object(at.dir.0).and_then(|directory| tree.remove(directory, at.name.0, Some(is_directory)));
     outcome(done, DirWcc { dir_wcc: wcc(tree, &at.dir, before) })

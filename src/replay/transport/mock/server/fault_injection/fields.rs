@@ -38,7 +38,7 @@ impl MockCallOperations {
         let mut cursor = Cursor::new(message).with_chunks(chunks);
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let call = header.call().filter(|call| call.prog == Program::NFS)?;
-        let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
+        let procedure = Procedure::from_numbers(call.prog, call.vers, call.proc)?;
         let operations = match procedure {
             Procedure::Compound => {
                 let compound = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::nfs::v4::{
     Attribute, Attributes, Bitmap4, Fattr4, FhExpireType, Fsid4, Mode4, NfsFtype4, Nfsstat4, Nfstime4,
-    Settime4, Specdata4, mask_and_values, words_of,
+    Settime4, Specdata4, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 
@@ -58,7 +58,7 @@ pub(super) fn get(
     asked: &Bitmap4<'_>,
 ) -> Result<(Vec<u32>, Vec<u8>), MockNfsError> {
     let node = tree.node(id)?;
-    let supported = words_of(SUPPORTED.iter().copied());
+    let supported = words_for_bits(SUPPORTED.iter().copied());
     let handle = v3::handle(id);
     let (owner, group) = (node.uid.to_string(), node.gid.to_string());
     let [specdata1, specdata2] = match node.content {
@@ -152,5 +152,5 @@ pub(super) fn set(tree: &mut MockFileTree, id: MockFileId, to: &Fattr4<'_>) -> R
     if let Some(size) = size {
         tree.truncate(id, size)?;
     }
-    Ok(words_of(bits))
+    Ok(words_for_bits(bits))
 }

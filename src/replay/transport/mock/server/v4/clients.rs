@@ -29,7 +29,7 @@ pub(super) fn check_position(
     count: u32,
 ) -> Result<(), Nfsstat4> {
     let operation = args.number();
-    if operation.since().is_none_or(|since| since > run.minor) {
+    if operation.first_minor_version().is_none_or(|since| since > run.minor) {
         return Err(Nfsstat4::NFS4ERR_NOTSUPP);
     }
     if run.minor == 0 {

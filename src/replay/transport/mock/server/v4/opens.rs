@@ -5,7 +5,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, ChangeInfo4, Close4Args, Createhow4, Lock4Args, LockDenied,
     LockOwner4, LockRes, LockStateid, Locker4, LocktRes, NfsLockType4, Nfsstat4, Open4Args, Open4Resok,
     OpenClaim4, OpenDelegation4, OpenRflags, OpenStateid, Openflag4, Results, Stateid4, TestStateid4Resok,
-    words_of,
+    words_for_bits,
 };
 use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
@@ -238,7 +238,7 @@ fn find_or_create(
     });
     if let Some(size) = size {
         tree.truncate(file, size)?;
-        attrset.extend(words_of([Attributes::SIZE]));
+        attrset.extend(words_for_bits([Attributes::SIZE]));
     }
     Ok(file)
 }
