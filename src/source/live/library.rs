@@ -1,4 +1,4 @@
-//! The version of libpcap that the program runs with; the `pcap` crate does not tell it.
+//! The runtime version of libpcap, which the `pcap` crate does not expose.
 
 use std::ffi::{CStr, c_char};
 
@@ -8,7 +8,7 @@ unsafe extern "C" {
     fn pcap_lib_version() -> *const c_char;
 }
 
-/// The version of libpcap as the library itself writes it: `libpcap version 1.10.3 (with TPACKET_V3)`.
+/// Returns libpcap's own version string: `libpcap version 1.10.3 (with TPACKET_V3)`.
 pub fn library_version() -> String {
     // SAFETY: The function takes no arguments, and pcap/pcap.h and pcap_lib_version(3PCAP) ask nothing of the caller: no library
     // state has to be initialized, and no other call is excluded meanwhile.
@@ -16,9 +16,9 @@ pub fn library_version() -> String {
     if version.is_null() {
         return "libpcap".to_owned();
     }
-    // SAFETY: The pointer is not null. pcap_lib_version(3PCAP) says that it points to a C string, so it is readable up to and with
-    // its NUL. The library owns the string and offers no function that frees or changes it; the reference ends below, where
-    // the bytes are copied.
+    // SAFETY: The pointer is not null. According to pcap_lib_version(3PCAP) it points to a C string, so it is readable
+    // up to and including its NUL. The library owns the string and offers no function that frees or changes it; the
+    // reference ends below, where the bytes are copied.
     let version = unsafe { CStr::from_ptr(version) };
     version.to_string_lossy().into_owned()
 }
