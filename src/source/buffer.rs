@@ -61,6 +61,7 @@ impl CaptureBuffer {
     }
 
     /// Reads until at least `length` bytes are buffered. Returns `false` if the stream ends before that.
+    ///
     /// # Errors
     /// Returns [`SourceErrorKind::Absurd`] for a `length` above [`LONGEST_RECORD`], and the errors of the stream.
     #[inline]
@@ -97,6 +98,7 @@ impl CaptureBuffer {
     }
 
     /// Moves past `length` bytes without keeping them, and returns the number of bytes skipped.
+    ///
     /// # Errors
     /// Returns the errors of the stream.
     pub(super) fn skip(&mut self, length: u64) -> Result<u64, SourceErrorKind> {

@@ -13,7 +13,7 @@ use super::zstd::{self, Zstd};
 /// Size of the read buffer for compressed input, in bytes.
 const COMPRESSED_BUFFER: usize = 64 << 10;
 
-/// An input, from its first byte on.
+/// A plain or compressed input, read from its start.
 pub(super) struct Input {
     stream: InputStream,
     total: Option<u64>,
@@ -71,6 +71,7 @@ impl Input {
     }
 
     /// Reads some bytes. Returns 0 at the end.
+    ///
     /// # Errors
     /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TornCompression`] or [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {

@@ -22,6 +22,7 @@ pub(super) struct Merge {
 
 impl Merge {
     /// Returns the index of the reader that holds the next frame; `None` when all have ended.
+    ///
     /// # Errors
     /// Returns the error of a reader, which has then ended. The others continue with the next call.
     pub(super) fn next(&mut self, readers: &mut [CaptureFileReader]) -> Result<Option<usize>, SourceError> {

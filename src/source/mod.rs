@@ -129,6 +129,7 @@ pub struct CaptureSource {
 impl CaptureSource {
     /// Opens capture files; `-` is standard input. Nothing is read yet. Windows of zstd data use the memory of
     /// [`Windows::default`].
+    ///
     /// # Errors
     /// Returns [`SourceErrorKind::Open`], [`SourceErrorKind::Directory`] or [`SourceErrorKind::StandardInputTwice`],
     /// for the first file that has such an error.
@@ -137,6 +138,7 @@ impl CaptureSource {
     }
 
     /// Opens capture files as [`CaptureSource::open`] does, with `windows` as the memory budget of zstd windows.
+    ///
     /// # Errors
     /// Returns the errors of [`CaptureSource::open`].
     pub fn open_within<P: AsRef<Path>>(
@@ -240,6 +242,7 @@ impl CaptureSource {
     }
 
     /// Returns the next frame; `None` when all files have ended.
+    ///
     /// # Errors
     /// Returns the error of a file, which has then ended. Further calls return the frames of the others, and finally
     /// `None`. Each file returns at most one error.
@@ -265,6 +268,7 @@ impl CaptureSource {
 
     /// Returns the next frame. A live source waits up to `patience` for it; files are read as by
     /// [`CaptureSource::next`].
+    ///
     /// # Errors
     /// Returns the errors of [`CaptureSource::next`].
     #[inline]

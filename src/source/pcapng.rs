@@ -42,7 +42,7 @@ const BEFORE_DATA: usize = 28;
 const MOST_INTERFACES: usize = 1 << 16;
 const LONGEST_NAME: usize = 256;
 
-/// An interface that frames were captured on.
+/// A capture interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Name, of at most 256 bytes; empty if the file has none, as in every pcap file.

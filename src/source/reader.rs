@@ -96,6 +96,7 @@ impl CaptureFileReader {
     }
 
     /// Reopens a file that was closed at its first frame, and reads that frame.
+    ///
     /// # Errors
     /// Returns the errors of [`CaptureFileReader::advance`]; the file has then ended.
     #[inline]

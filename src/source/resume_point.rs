@@ -41,6 +41,7 @@ impl CaptureSource {
     }
 
     /// Opens a file at a position returned by a source of the same file.
+    ///
     /// # Errors
     /// Returns [`SourceErrorKind::Open`] or [`SourceErrorKind::Read`], or the error of the beginning of the file.
     pub fn open_at(path: &Path, place: ResumePoint) -> Result<Self, SourceError> {

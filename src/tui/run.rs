@@ -31,6 +31,7 @@ fn events() -> Receiver<io::Result<Event>> {
 }
 
 /// Runs until the user quits or a signal arrives. Returns the signal's number.
+///
 /// # Errors
 /// Returns the errors of the terminal.
 pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {

@@ -65,6 +65,7 @@ pub fn is_chosen(wished: Option<&str>) -> bool {
 }
 
 /// Drops all privileges that `target` does not have. Must be called before threads are started.
+///
 /// # Errors
 /// Returns an error if the system refuses. Some privileges may have been dropped by then.
 pub fn give_up(target: &PrivilegeTarget) -> io::Result<()> {

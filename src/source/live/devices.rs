@@ -44,6 +44,7 @@ pub enum DeviceVisibility {
 const NOT_NETWORK: &[&str] = &["bluetooth", "dbus-", "nflog", "nfqueue", "usbmon", "mic", "nfnetlink"];
 
 /// Lists the interfaces.
+///
 /// # Errors
 /// Returns [`SourceErrorKind::Capture`] if the system does not list them.
 pub fn list() -> Result<Vec<CaptureDevice>, SourceError> {

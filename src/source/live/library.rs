@@ -4,14 +4,14 @@ use std::ffi::{CStr, c_char};
 
 // The `pcap` crate links libpcap, but does not declare this function.
 unsafe extern "C" {
-    // SAFETY: This is the declaration in pcap/pcap.h, `const char *pcap_lib_version(void)`, which libpcap has since version 0.8.
+    // SAFETY: This is the declaration in pcap/pcap.h, `const char *pcap_lib_version(void)`, available since libpcap 0.8.
     fn pcap_lib_version() -> *const c_char;
 }
 
 /// Returns libpcap's own version string: `libpcap version 1.10.3 (with TPACKET_V3)`.
 pub fn library_version() -> String {
-    // SAFETY: The function takes no arguments, and pcap/pcap.h and pcap_lib_version(3PCAP) ask nothing of the caller: no library
-    // state has to be initialized, and no other call is excluded meanwhile.
+    // SAFETY: The function takes no arguments, and pcap/pcap.h and pcap_lib_version(3PCAP) state no preconditions: no
+    // library state must be initialized, and concurrent calls are not excluded.
     let version = unsafe { pcap_lib_version() };
     if version.is_null() {
         return "libpcap".to_owned();

@@ -119,6 +119,7 @@ impl LiveReader {
     }
 
     /// Reads the next frame, waiting up to `patience` for it.
+    ///
     /// # Errors
     /// Returns the error that ended the capture. Later calls return [`LiveReadOutcome::End`].
     pub(super) fn advance(&mut self, patience: Duration) -> Result<LiveReadOutcome, SourceErrorKind> {

@@ -68,6 +68,7 @@ pub struct OpenedCapture {
 }
 
 /// Opens a capture.
+///
 /// # Errors
 /// Returns [`SourceErrorKind::Capture`] if the interface does not exist, privileges are missing or the filter is
 /// invalid.
@@ -136,6 +137,7 @@ impl OpenedCapture {
     }
 
     /// Starts to fetch packets.
+    ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub fn start(mut self) -> Result<CaptureSource, SourceError> {

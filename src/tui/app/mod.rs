@@ -254,6 +254,7 @@ pub(super) enum TerminalRequest {
 
 impl App {
     /// Starts to read a capture.
+    ///
     /// # Errors
     /// Returns an error if the filter is invalid.
     pub fn new(capture: CaptureHandle, options: TuiOptions) -> Result<Self, crate::filter::FilterError> {

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use crate::output::style::{Glyphs, fit_words};
 use crate::tui::theme;
 
-/// Parses a styled line. [`Styled`](crate::output::style::StyledText) writes no other escape sequences.
+/// Parses a styled line. [`StyledText`](crate::output::style::StyledText) writes no other escape sequences.
 pub(super) fn parsed(text: &str) -> Line<'static> {
     let mut spans = Vec::new();
     let mut style = Style::new();
