@@ -37,7 +37,7 @@ impl SourceError {
     }
 
     /// Returns the offset of the header, record or block that could not be read: bytes from the start of the capture,
-    /// after decompression. `None` if the file could not be opened.
+    /// after decompression. `None` if no offset applies, as when the file could not be opened.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }

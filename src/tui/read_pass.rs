@@ -348,7 +348,7 @@ struct PassState {
     progress: PassProgress,
     /// Transactions completed before the first pass numbered them, or with frames that are gone.
     early: VecDeque<(TransactionKey, Transaction)>,
-    /// Current and maximum size of `early`, in bytes.
+    /// Current and maximum size of these Transactions, in bytes.
     early_bytes: usize,
     most_early_bytes: usize,
     /// `true` if the tables are out of date.

@@ -36,7 +36,7 @@ pub(in crate::tui) struct TransactionListPane {
     pub(in crate::tui) scroll: usize,
     /// `true` if the cursor stays on the newest row.
     pub(in crate::tui) has_tail: bool,
-    /// Sort order; `None` for the order in which Transactions ended.
+    /// Sort order; `None` for the order in which Transactions were completed.
     pub(in crate::tui) sort: Option<RowSort>,
     order: Option<RowOrder>,
     sorting: Option<Receiver<RowOrder>>,
@@ -44,7 +44,7 @@ pub(in crate::tui) struct TransactionListPane {
 }
 
 impl TransactionListPane {
-    /// Returns a list in the order in which Transactions ended.
+    /// Returns a list in the order in which Transactions were completed.
     pub(super) fn new(has_tail: bool) -> Self {
         Self { has_tail, ..Self::default() }
     }
@@ -89,8 +89,7 @@ impl TransactionListPane {
         self.at = at.min(self.len(rows).saturating_sub(1));
     }
 
-    /// Sorts by the column `step` positions from the current one. The order in which Transactions ended precedes the
-    /// first.
+    /// Sorts by the column `step` positions from the current one. The unsorted order precedes the first column.
     pub(super) fn sort_beside(
         &mut self,
         step: isize,

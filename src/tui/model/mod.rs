@@ -18,7 +18,7 @@ enum RowPageSlot {
     Forgotten { rows: usize, first: FrameNumber },
 }
 
-/// The rows of a pass, in the order in which Transactions ended.
+/// The rows of a pass, in the order in which Transactions were completed.
 #[derive(Debug)]
 pub struct TransactionRows {
     slots: Vec<RowPageSlot>,

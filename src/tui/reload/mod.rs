@@ -1,6 +1,7 @@
 //! The thread that reads frames again: for the chosen item, evicted pages, and frames to save.
 //!
-//! The latest request comes first, and obsolete requests are dropped. A long read regularly checks for new requests.
+//! Details come first, then the packet list, pages (latest first) and saves. Obsolete requests are dropped, and a long
+//! read regularly checks for new ones.
 
 mod acknowledgements;
 mod list;

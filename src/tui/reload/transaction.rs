@@ -91,8 +91,8 @@ impl ReloadWorker {
         }
     }
 
-    /// Reads from `place` until the Transaction is complete. From the start of a file it reads until the Transaction
-    /// ends as it did in the pass.
+    /// Reads from `place` until the Transaction is found. The search ends shortly after its last frame, except when a
+    /// file is read from the start.
     fn look_for(&mut self, wanted: TransactionReloadKey, place: Option<ResumePoint>) -> ReloadOutcome {
         let Ok(mut again) = self.capture.again(place) else { return ReloadOutcome::Different };
         let from_start = place.is_none() && !self.capture.is_once();
