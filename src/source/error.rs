@@ -30,8 +30,7 @@ impl SourceError {
         &self.file
     }
 
-    /// Returns the number (from 1, within this file) of the frame that could not be read; `None` if no frame is
-    /// concerned.
+    /// Returns the number, from 1 within this file, of the frame that could not be read, if any.
     pub fn frame(&self) -> Option<FrameNumber> {
         self.frame
     }

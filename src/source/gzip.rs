@@ -138,8 +138,7 @@ impl Gzip {
         if right { Ok(()) } else { Err(corrupt("checksum or length differ")) }
     }
 
-    /// Returns the state after a member: another member or the end. Zeros up to the end are padding of block devices
-    /// and tapes.
+    /// Returns the state after a member. Zeros up to the end are padding of block devices and tapes.
     fn after_member(&mut self) -> Result<GzipState, SourceErrorKind> {
         loop {
             let rest = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;

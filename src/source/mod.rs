@@ -293,8 +293,7 @@ impl CaptureSource {
         Ok(step)
     }
 
-    /// Returns the frame last returned by [`CaptureSource::next`]; `None` before the first, after the last, and after
-    /// an error.
+    /// Returns the last frame of [`CaptureSource::next`]; `None` before the first, at the end, and after an error.
     #[inline]
     pub fn frame(&self) -> Option<Frame<'_>> {
         #[cfg(feature = "live")]
@@ -396,8 +395,7 @@ struct OpenedInput {
     path: Option<PathBuf>,
 }
 
-/// Returns standard input without the buffer of the standard library, so that polling it shows whether data is
-/// available.
+/// Returns standard input without a buffer, so that polling it shows whether data is available.
 fn unbuffered_input() -> io::Result<File> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }

@@ -47,8 +47,7 @@ impl InterfaceClock {
         Self { tick: Tick::Nanoseconds(tick), offset: 0 }
     }
 
-    /// Returns the number of decimal digits of a second that it resolves, at most 9. A tick that is not a power of 10
-    /// counts as 9.
+    /// Returns the number of decimal digits of its timestamps, at most 9. Binary ticks count as 9 digits.
     pub(super) fn digits(&self) -> u8 {
         match self.tick {
             Tick::Nanoseconds(tick) => 9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8,

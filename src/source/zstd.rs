@@ -168,8 +168,7 @@ impl Zstd {
     }
 }
 
-/// Returns the window size of a frame header; `None` if the content size is the window size (RFC 8878 section
-/// 3.1.1.1.2).
+/// Returns the window size of a frame header; `None` if it is the content size (RFC 8878 section 3.1.1.1.2).
 fn window_bytes(descriptor: u8, window: u8) -> Option<u64> {
     let is_single_segment = descriptor & 0x20 != 0;
     let base = 1_u64 << (10 + (window >> 3));

@@ -48,8 +48,7 @@ impl CaptureHandle {
         Self(Arc::new(CaptureKind::Files(files, windows)))
     }
 
-    /// Returns a handle for frames received once, through a pipe or from an interface. The latest are kept, in `room`
-    /// bytes.
+    /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `room` bytes.
     pub fn once(name: &str, source: CaptureSource, room: usize) -> Self {
         Self::coming(name, (source, None), room)
     }

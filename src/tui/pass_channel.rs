@@ -87,8 +87,7 @@ impl PassChannel {
         self.lock().mail.progress.is_some_and(|progress| progress.is_over)
     }
 
-    /// Updates the channel after waiting until at most `most` pages are pending. Returns `false` if the receiver has
-    /// stopped it.
+    /// Updates the channel once at most `most` pages are pending. Returns `false` if the receiver has stopped it.
     pub(super) fn put(&self, most: usize, put: impl FnOnce(&mut PassUpdates)) -> bool {
         let mut state = self.lock();
         while state.mail.pages.len() > most && !state.is_stopped {

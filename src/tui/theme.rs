@@ -1,5 +1,4 @@
-//! Appearance of the terminal interface: colours for dark and light backgrounds or none, and characters in UTF-8 or
-//! ASCII.
+//! Appearance of the terminal interface: colours for dark and light backgrounds or none, UTF-8 or ASCII characters.
 
 use anstyle::{AnsiColor, Effects};
 use clap::ValueEnum;
@@ -96,8 +95,7 @@ impl Theme {
         }
     }
 
-    /// Resolves `auto` from the value of the variable COLORFGBG: `15;0` is white on black. Without colours it is
-    /// `none`.
+    /// Resolves `auto`: `none` without colours, else by the value of COLORFGBG, where `15;0` is white on black.
     pub fn named(name: ThemeName, is_colored: bool, background: Option<&str>) -> ThemeName {
         let is_light = || {
             let number = background.and_then(|text| text.rsplit(';').next()?.parse::<u8>().ok());

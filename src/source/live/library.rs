@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 // The `pcap` crate links libpcap, but does not declare this function.
 unsafe extern "C" {
-    // SAFETY: This is the declaration in pcap/pcap.h, `const char *pcap_lib_version(void)`, available since libpcap 0.8.
+    // SAFETY: This is the declaration in pcap/pcap.h since libpcap 0.8, `const char *pcap_lib_version(void)`.
     fn pcap_lib_version() -> *const c_char;
 }
 

@@ -18,8 +18,7 @@ const INTERFACES: &str = "/sys/class/net";
 /// The periodically queried state of an interface.
 #[derive(Debug)]
 pub struct LinkWatch {
-    /// Directory of the interface; `None` if there was none at the start: `any`, an RDMA device, a system other than
-    /// Linux.
+    /// Directory of the interface; `None` for `any`, RDMA devices and systems other than Linux.
     directory: Option<PathBuf>,
     state: LinkState,
     asked: Instant,

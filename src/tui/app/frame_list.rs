@@ -109,8 +109,7 @@ impl App {
         }
     }
 
-    /// Sorts the packet list. In capture order it is read in pages; otherwise all frames are kept in memory, up to a
-    /// limit.
+    /// Sorts the packet list. In capture order it is read in pages, otherwise loaded up to a limit.
     pub(super) fn sort_packets(&mut self, sort: FrameSort) {
         self.packets.sort = sort;
         if let Some(held) = &mut self.packets.held {

@@ -143,8 +143,7 @@ impl FrameLineList {
         self.scan.is_some()
     }
 
-    /// Returns `true` once the list holds everything up to this frame number, so that the nearest loaded frame is
-    /// final.
+    /// Returns `true` once everything up to this frame is loaded, so that the nearest loaded frame is final.
     pub(in crate::tui) fn is_complete_to(&self, frame: u64) -> bool {
         let last_ordered = self.order.len().checked_sub(1).and_then(|last| self.lines.get(last));
         self.scan.is_none() || last_ordered.is_some_and(|line| line.number.0 >= frame)

@@ -529,8 +529,7 @@ impl App {
         !self.is_settled() && !self.is_paused
     }
 
-    /// Returns the last input error that was not dismissed, with the number of earlier ones; else the link state if not
-    /// up.
+    /// Returns the last input error not dismissed, with the number of earlier ones, or else the problem of the link.
     pub(super) fn problem(&self) -> Option<String> {
         let errors = self.all.errors.get(self.errors_seen..).unwrap_or_default();
         let Some((last, others)) = errors.split_last() else {

@@ -205,8 +205,7 @@ impl App {
         }
     }
 
-    /// Returns `true` if a Transaction is slow: by the configured latency, or compared with the median of its
-    /// operation.
+    /// Returns `true` if a Transaction is slow: by the configured latency or the median of its operation.
     pub(in crate::tui) fn is_slow(&self, entry: &RowEntry<'_>) -> bool {
         let Some(latency) = entry.row.latency else { return false };
         match self.options.slow {

@@ -7,8 +7,7 @@ use crate::tui::reload::{DetailSubject, SubjectDetail};
 
 use super::list::scrolled;
 
-/// Key of a group: its depth and the first word of its line. A group closed in one Transaction is closed in the next
-/// one too.
+/// Key of a group: its depth and the first word of its line. Groups stay closed in other Transactions.
 type TreeGroupKey = (usize, String);
 
 /// The tree.

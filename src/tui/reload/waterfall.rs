@@ -121,8 +121,7 @@ impl Waterfall {
     }
 }
 
-/// Sets the size of bars whose frames do not show it, as in a TCP stream: the only bar of a chunk transferred all of
-/// it.
+/// Sets the size of bars whose frames do not show it, as in a TCP stream, if a chunk has a single bar.
 fn count_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
     let moved = |kind| match kind {
         WaterfallBarKind::Read(chunk) => transaction.read_chunks.get(chunk),

@@ -15,8 +15,7 @@ fn numbers(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
-/// At widths from 30 to 200 columns, lists and trees show no number that is missing at the largest width. Paths may be
-/// cut.
+/// Lists and trees of 30 to 200 columns show no number that the widest lacks. Paths may be cut.
 #[test]
 fn no_number_is_cut_at_any_width() {
     for keys in ["", "5", "w"] {
@@ -31,8 +30,7 @@ fn no_number_is_cut_at_any_width() {
             screen.terminal = Terminal::new(TestBackend::new(width, 40)).unwrap();
             screen.settle();
             let text = screen.text();
-            // Compare the part below the view names and above the bytes and hints, where byte positions differ in
-            // format.
+            // Compare the part below the view names and above bytes and hints, which format positions differently.
             let bytes =
                 text.lines().position(|line| line.starts_with("── Call") || line.starts_with("── Frame "));
             let lines = text.lines().skip(2).take(bytes.map_or(usize::MAX, |at| at - 2)).take(37);

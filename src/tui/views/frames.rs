@@ -124,8 +124,7 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
             let name =
                 Rect { x: head.x + columns(start), width: columns(end) - columns(start), height: 1, ..head };
             buffer.set_style(name, app.theme.key);
-            // The sign is next to the name, on the side of the column's blank. The mark column provides the blank of
-            // the first one.
+            // The sign is next to the name, on the side of the blank. The mark column provides the first one's.
             let x = if column.is_at_right() { name.x.saturating_sub(1) } else { to };
             put(buffer, Rect { x, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
         }

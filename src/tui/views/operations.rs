@@ -126,8 +126,7 @@ impl TableView for OperationsView {
     }
 }
 
-/// Returns the filter for an operation. It includes program and version, which may share the operation name with
-/// others.
+/// Returns the filter for an operation, including program and version: others have operations of the same name.
 pub(super) fn filter_for(row: &OperationStats) -> String {
     let mut filter = match row.key.operation {
         Some(CallOperation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),

@@ -1,5 +1,4 @@
-//! The waterfall of the chosen Transaction: its Call, the RDMA Reads and Writes of its chunks, and its Reply, on a time
-//! axis.
+//! The waterfall of the chosen Transaction: Call, RDMA Reads and Writes of its chunks, and Reply on a time axis.
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::Timestamp;
