@@ -1,58 +1,58 @@
-//! A window over a stream of bytes that moves forward, and is refilled in large reads.
+//! A forward-moving window over a byte stream, refilled in large reads.
 
 use std::ops::Range;
 
 use super::compression::Input;
 use super::error::SourceErrorKind;
 
-/// Longest record or block that is held as a whole, in bytes.
+/// Maximum length of a record or block that is buffered as a whole, in bytes.
 ///
-/// libpcap itself refuses more than 256 KiB for network links; 16 MiB leaves room for offloaded segments and long
-/// options while a damaged length cannot take all memory.
+/// libpcap itself refuses more than 256 KiB for network links. 16 MiB leaves space for offloaded segments and long
+/// options, and a damaged length cannot take all memory.
 pub(super) const LONGEST_RECORD: usize = 16 << 20;
 
-/// The window. Positions in it stay valid until the next [`CaptureBuffer::fill`].
+/// The window. Ranges into it stay valid until the next [`CaptureBuffer::fill`].
 pub(super) struct CaptureBuffer {
     input: Input,
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Position in the stream of `bytes[0]`.
+    /// Stream offset of `bytes[0]`.
     base: u64,
     ended: bool,
-    /// Where the [`CaptureBuffer::skip`] began that is under way or came to the end.
+    /// Stream offset at which the unfinished [`CaptureBuffer::skip`] began, if any.
     skipping: Option<u64>,
 }
 
 impl CaptureBuffer {
-    /// A window of `size` bytes over `input`.
+    /// Returns a window of `size` bytes (at least 64) over `input`.
     pub(super) fn new(input: Input, size: usize) -> Self {
         Self { input, bytes: vec![0; size.max(64)], start: 0, end: 0, base: 0, ended: false, skipping: None }
     }
 
-    /// The stream below.
+    /// Returns the underlying input.
     pub(super) fn input(&self) -> &Input {
         &self.input
     }
 
-    /// Position in the stream of the next byte to take, or of the start of a skip that did not come through.
+    /// Returns the stream offset of the next byte to take, or of the start of an unfinished skip.
     pub(super) fn offset(&self) -> u64 {
         self.skipping.unwrap_or(self.base.saturating_add(self.start as u64))
     }
 
-    /// The bytes that are at hand, without reading.
+    /// Returns the buffered bytes, without reading.
     #[inline]
     pub(super) fn at_hand(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The bytes of a range that [`CaptureBuffer::take`] gave.
+    /// Returns the bytes of a range that [`CaptureBuffer::take`] returned.
     #[inline]
     pub(super) fn get(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// Moves past `length` bytes, or past all that are at hand, and returns where they are.
+    /// Moves past `length` bytes, or past all buffered bytes if there are fewer, and returns their range.
     #[inline]
     pub(super) fn take(&mut self, length: usize) -> Range<usize> {
         let from = self.start;
@@ -60,10 +60,10 @@ impl CaptureBuffer {
         from..self.start
     }
 
-    /// Reads until at least `length` bytes are at hand; `false` when the stream ends before.
+    /// Reads until at least `length` bytes are buffered. Returns `false` if the stream ends before that.
     ///
     /// # Errors
-    /// [`SourceErrorKind::Absurd`] for a `length` above [`LONGEST_RECORD`], and those of the stream.
+    /// Returns [`SourceErrorKind::Absurd`] for a `length` above [`LONGEST_RECORD`], and the errors of the stream.
     #[inline]
     pub(super) fn fill(&mut self, length: usize) -> Result<bool, SourceErrorKind> {
         if self.end - self.start >= length { Ok(true) } else { self.refill(length) }
@@ -79,7 +79,7 @@ impl CaptureBuffer {
         self.end -= self.start;
         self.start = 0;
         while self.end < length && !self.ended {
-            // Growth follows the bytes that really arrive, so that a false length costs nothing.
+            // The buffer grows only with the bytes that arrive, so a false length costs nothing.
             if self.end == self.bytes.len() {
                 let grown = self.bytes.len().saturating_mul(2).min(LONGEST_RECORD);
                 self.bytes.resize(grown, 0);
@@ -97,10 +97,10 @@ impl CaptureBuffer {
         Ok(self.end >= length)
     }
 
-    /// Moves past `length` bytes without holding them; returns how many there were.
+    /// Moves past `length` bytes without keeping them, and returns the number of bytes skipped.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// Returns the errors of the stream.
     pub(super) fn skip(&mut self, length: u64) -> Result<u64, SourceErrorKind> {
         let mut left = length;
         self.skipping = Some(self.offset());

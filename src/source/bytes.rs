@@ -1,4 +1,4 @@
-//! Numbers in the byte order of the machine that captured.
+//! Integers in the byte order of the capturing machine.
 
 /// Byte order of a pcap file or of a pcapng section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(super) enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// Two bytes as a number.
+    /// Decodes two bytes.
     #[inline]
     pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
         match self {
@@ -19,7 +19,7 @@ impl ByteOrder {
         }
     }
 
-    /// Four bytes as a number.
+    /// Decodes four bytes.
     #[inline]
     pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
         match self {
@@ -28,7 +28,7 @@ impl ByteOrder {
         }
     }
 
-    /// Eight bytes as a number.
+    /// Decodes eight bytes.
     pub(super) fn u64(self, bytes: [u8; 8]) -> u64 {
         match self {
             Self::Little => u64::from_le_bytes(bytes),
@@ -36,14 +36,14 @@ impl ByteOrder {
         }
     }
 
-    /// The first `N` words of four bytes; `None` where there are not so many.
+    /// Decodes the first `N` words of four bytes. Returns `None` if `bytes` is too short.
     #[inline]
     pub(super) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let (chunks, _) = bytes.as_chunks::<4>();
         Some(chunks.first_chunk::<N>()?.map(|word| self.u32(word)))
     }
 
-    /// The two halves of a word that holds two numbers of 16 bits, in the order of the file.
+    /// Splits a word that holds two 16-bit integers, in file order.
     pub(super) fn halves(self, word: u32) -> (u16, u16) {
         // Lossless: each is one half of the word.
         let (high, low) = ((word >> 16) as u16, word as u16);

@@ -1,6 +1,6 @@
-//! The bytes of a file or of standard input, decompressed where they are compressed.
+//! The bytes of a file or of standard input, decompressed if necessary.
 //!
-//! The compression is told from the first bytes and never from the name, so that it is also seen on standard input.
+//! The compression is detected from the first bytes and never from the name, so it is recognised on standard input too.
 
 use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
 
@@ -10,10 +10,10 @@ use super::error::SourceErrorKind;
 use super::gzip::{self, Gzip};
 use super::zstd::{self, Zstd};
 
-/// Bytes that are read ahead from a compressed input.
+/// Size of the read buffer for compressed input, in bytes.
 const COMPRESSED_BUFFER: usize = 64 << 10;
 
-/// An input, from its first byte on.
+/// A plain or compressed input, read from its start.
 pub(super) struct Input {
     stream: InputStream,
     total: Option<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Input {
 }
 
 enum InputStream {
-    /// Not looked at yet; nothing within after that failed.
+    /// Not read yet. `None` after the first read failed.
     Fresh(Option<CountedReader>),
     Plain(RawInput),
     // Boxed because the states of the decompressors are large.
@@ -30,7 +30,7 @@ enum InputStream {
 }
 
 impl Input {
-    /// An input of `total` bytes, where this is known. Nothing is read before the first [`Input::read`].
+    /// Returns an input of `total` bytes, if known. Nothing is read before the first [`Input::read`].
     pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: Windows) -> Self {
         Self {
             stream: InputStream::Fresh(Some(CountedReader { reader, read: 0, failed: false })),
@@ -39,22 +39,22 @@ impl Input {
         }
     }
 
-    /// The memory that the windows of all inputs share.
+    /// Returns the memory budget that the windows of all inputs share.
     pub(super) fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// Whether positions in this input are positions in decompressed data.
+    /// Returns `true` if offsets in this input are offsets in decompressed data.
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self.stream, InputStream::Gzip(_) | InputStream::Zstd(_))
     }
 
-    /// Whether it holds a window of memory that others may need.
+    /// Returns `true` if the input holds window memory that other inputs may need.
     pub(super) fn has_window(&self) -> bool {
         matches!(self.stream, InputStream::Zstd(_))
     }
 
-    /// Bytes read so far, before decompression.
+    /// Returns the number of bytes read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         let raw = match &self.stream {
             InputStream::Fresh(_) => return 0,
@@ -65,15 +65,15 @@ impl Input {
         raw.get_ref().1.read
     }
 
-    /// Length before decompression, where it is known.
+    /// Returns the length before decompression, if known.
     pub(super) fn total(&self) -> Option<u64> {
         self.total
     }
 
-    /// Reads some bytes; none are the end.
+    /// Reads some bytes. Returns 0 at the end.
     ///
     /// # Errors
-    /// [`SourceErrorKind::Read`], [`SourceErrorKind::TornCompression`] and [`SourceErrorKind::Compression`].
+    /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TornCompression`] or [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         if let InputStream::Fresh(reader) = &mut self.stream
             && let Some(reader) = reader.take()
@@ -104,10 +104,10 @@ fn recognise(mut reader: CountedReader, windows: &Windows) -> io::Result<InputSt
     })
 }
 
-/// The first bytes, which were looked at, and the others.
+/// The first bytes, which were inspected, followed by the rest.
 pub(super) type RawInput = Chain<Cursor<Vec<u8>>, CountedReader>;
 
-/// A reader that counts what it gave, and remembers that it failed: the decompressors wrap its errors in theirs.
+/// A reader that counts the bytes it delivers and records that it failed: the decompressors wrap its errors in theirs.
 pub(super) struct CountedReader {
     reader: Box<dyn Read + Send>,
     read: u64,
@@ -122,7 +122,7 @@ impl Read for CountedReader {
                     self.read = self.read.saturating_add(read as u64);
                     return Ok(read);
                 }
-                // A signal came in between.
+                // Interrupted by a signal.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.failed = true;
@@ -133,7 +133,7 @@ impl Read for CountedReader {
     }
 }
 
-/// Compressed data, and what its errors mean.
+/// Compressed data, with the interpretation of decompressor errors.
 pub(super) struct CompressedInput {
     pub(super) raw: BufReader<RawInput>,
 }
@@ -143,7 +143,7 @@ impl CompressedInput {
         Self { raw: BufReader::with_capacity(COMPRESSED_BUFFER, raw) }
     }
 
-    /// Fills `into` as far as the input goes, and returns how far that was.
+    /// Reads until `into` is full or the input ends, and returns the number of bytes read.
     pub(super) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         read_up_to(&mut self.raw, into).map_err(SourceErrorKind::Read)
     }
@@ -154,7 +154,7 @@ impl CompressedInput {
         if have == into.len() { Ok(()) } else { Err(SourceErrorKind::TornCompression(format)) }
     }
 
-    /// Moves past `length` bytes.
+    /// Skips `length` bytes.
     pub(super) fn skip(&mut self, length: u64, format: &'static str) -> Result<(), SourceErrorKind> {
         let skipped = io::copy(&mut (&mut self.raw).take(length), &mut io::sink());
         match skipped.map_err(SourceErrorKind::Read)? {
@@ -163,7 +163,7 @@ impl CompressedInput {
         }
     }
 
-    /// What an error of a decompressor that reads from here means: the input failed, ended, or is damaged.
+    /// Maps an error of the decompressor that reads this input: the input failed, ended early, or is damaged.
     pub(super) fn explain(
         &mut self,
         format: &'static str,
@@ -181,7 +181,7 @@ impl CompressedInput {
     }
 }
 
-/// Whether somewhere below `error` a read came to the end too early.
+/// Returns `true` if `error` or one of its sources is an unexpected end of file.
 fn ended(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -197,7 +197,7 @@ fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Fills `into` as far as the input goes, and returns how far that was.
+/// Reads until `into` is full or the input ends, and returns the number of bytes read.
 fn read_up_to(reader: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while let Some(free) = into.get_mut(have..).filter(|free| !free.is_empty()) {
@@ -215,12 +215,12 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// An input over bytes in memory.
+    /// Returns an input over bytes in memory.
     pub(in super::super) fn input_of(bytes: &[u8]) -> Input {
         Input::new(Box::new(Cursor::new(bytes.to_vec())), Some(bytes.len() as u64), Windows::default())
     }
 
-    /// What an input gives before it ends or fails.
+    /// Returns the bytes that an input delivers before it ends or fails.
     pub(in super::super) fn drain(mut input: Input) -> (Vec<u8>, Result<(), SourceErrorKind>) {
         let mut all = Vec::new();
         let mut piece = [0; 1000];

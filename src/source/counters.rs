@@ -1,48 +1,48 @@
-//! What a capture counts besides its frames.
+//! Packet counters of a capture.
 
 use serde::Serialize;
 
-/// How many packets came, and where others were lost.
+/// Numbers of packets received, captured, decoded and dropped.
 ///
-/// At any time `received` is `dropped_by_kernel`, `captured` and what waits in the kernel, and `captured` is `decoded`,
-/// `dropped_by_program` and what waits in the program.
+/// At any time `received` is `dropped_by_kernel` plus `captured` plus the packets pending in the kernel, and `captured`
+/// is `decoded` plus `dropped_by_program` plus the packets pending in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Packets that passed the capture filter, those included that the kernel dropped then (Linux; elsewhere it may count what
-    /// came before the filter).
+    /// Number of packets that passed the capture filter, including those that the kernel then dropped. This is the
+    /// meaning on Linux; other systems may count packets before the filter.
     pub received: u64,
-    /// Packets that the kernel had no room for, because they were not fetched in time.
+    /// Number of packets dropped by the kernel because its buffer was full.
     pub dropped_by_kernel: u64,
-    /// Packets that the network interface lost, where it says so.
+    /// Number of packets dropped by the network interface, if it reports that.
     pub dropped_by_interface: u64,
-    /// Packets that were fetched from the kernel.
+    /// Number of packets fetched from the kernel.
     pub captured: u64,
-    /// Of these, the packets for which there was no room, because decoding was slower.
+    /// Number of `captured` packets dropped because decoding was slower and the queue was full.
     pub dropped_by_program: u64,
-    /// Of these, the packets that were given to who decodes.
+    /// Number of `captured` packets passed to the decoder.
     pub decoded: u64,
 }
 
 impl Counters {
-    /// Packets that were lost, wherever.
+    /// Returns the number of packets dropped at any stage.
     pub fn dropped(&self) -> u64 {
         self.dropped_by_kernel
             .saturating_add(self.dropped_by_interface)
             .saturating_add(self.dropped_by_program)
     }
 
-    /// Packets that were captured and wait to be decoded.
+    /// Returns the number of captured packets that wait to be decoded.
     pub fn waiting(&self) -> u64 {
         self.captured.saturating_sub(self.dropped_by_program).saturating_sub(self.decoded)
     }
 
-    /// The same as if what waits had not come yet.
+    /// Returns the counters without the packets that are still pending.
     pub fn settled(&self) -> Counters {
         let captured = self.decoded.saturating_add(self.dropped_by_program);
         Counters { received: captured.saturating_add(self.dropped_by_kernel), captured, ..*self }
     }
 
-    /// What was counted since `before`.
+    /// Returns the difference to the earlier counters `before`.
     pub fn since(&self, before: &Counters) -> Counters {
         Counters {
             received: self.received.saturating_sub(before.received),

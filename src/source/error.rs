@@ -1,4 +1,4 @@
-//! What can be wrong with an input, said in one line: what, where, and what to do.
+//! Errors of an input. Each message is one line with the problem, its location and a remedy.
 
 use std::fmt;
 use std::io;
@@ -7,9 +7,9 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::escape;
 
-/// Why a file could not be read, or not be read further.
+/// An error that prevents a file from being read, or read further.
 ///
-/// Every frame that was delivered before it stays valid. `Display` gives one line without a final newline.
+/// Every frame delivered before it stays valid. `Display` writes one line without a final newline.
 #[derive(Debug)]
 pub struct SourceError {
     pub(super) file: String,
@@ -20,29 +20,29 @@ pub struct SourceError {
 }
 
 impl SourceError {
-    /// What is wrong.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &SourceErrorKind {
         &self.kind
     }
 
-    /// Name of the file as it was given, or `standard input`.
+    /// Returns the name of the file as it was given, or `standard input`.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Number, from 1 and within this file, of the frame that could not be read; `None` where no frame is concerned.
+    /// Returns the number, from 1 within this file, of the frame that could not be read, if any.
     pub fn frame(&self) -> Option<FrameNumber> {
         self.frame
     }
 
-    /// Where the header, record or block starts that could not be read: bytes from the start of the capture,
-    /// after decompression. `None` where the file could not be opened.
+    /// Returns the offset of the header, record or block that could not be read: bytes from the start of the capture,
+    /// after decompression. `None` if no offset applies, as when the file could not be opened.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }
 }
 
-/// What is wrong with an input.
+/// The kind of an input error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
@@ -52,73 +52,73 @@ pub enum SourceErrorKind {
     Directory,
     /// Standard input is named more than once.
     StandardInputTwice,
-    /// The operating system reports an error in the middle of the file.
+    /// The operating system reported an error in the middle of the file.
     Read(io::Error),
-    /// There is not one byte.
+    /// The file is empty.
     Empty,
-    /// The file is text; its first characters.
+    /// The file is text. Holds its first characters.
     Text(String),
-    /// A known format which is not read here: its name and what to do about it.
+    /// The file has a known format that is not supported: its name and the remedy.
     Foreign(&'static str, &'static str),
-    /// Nothing known; its first bytes.
+    /// The format is unknown. Holds its first bytes.
     Unknown(Vec<u8>),
-    /// A version of the format that does not exist yet, or no longer: format, major, minor.
+    /// The format version is not supported: format, major, minor.
     Version(&'static str, u16, u16),
     /// The file ends within its first header.
     TornHeader {
-        /// Bytes that are there.
+        /// Number of bytes available.
         have: u64,
-        /// Bytes that the header has.
+        /// Number of bytes in the header.
         need: u64,
     },
-    /// The file ends within a record or block, as after a crash of the capturing program or a full disk.
+    /// The file ends within a record or block, as after a crash of the capturing program or on a full disk.
     Torn {
-        /// Bytes that are there.
+        /// Number of bytes available.
         have: u64,
-        /// Bytes that the record or block has.
+        /// Number of bytes in the record or block.
         need: u64,
     },
-    /// A record or block claims a length that no capture has, in bytes: the file is damaged.
+    /// A record or block claims an implausible length, in bytes: the file is damaged.
     Absurd(u64),
-    /// A pcapng block contradicts its format: its type, and how.
+    /// A pcapng block violates the format: its type and the violation.
     Block(u32, &'static str),
-    /// A pcapng packet belongs to an interface that was not described before it.
+    /// A pcapng packet refers to an interface that was not described before it.
     Interface(u32),
-    /// The number of a link type that is not known. The file goes on, and may have frames of others.
+    /// The link type is unknown. The file continues and may have frames of other link types.
     LinkType(u32),
     /// An interface cannot be captured on, or no longer.
     Capture {
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
-        /// What to do.
+        /// Remedy.
         remedy: String,
     },
-    /// The compressed data ends too early: the compression.
+    /// The compressed data ends early. Holds the name of the compression.
     TornCompression(&'static str),
-    /// The compressed data needs a window that does not fit into the memory that is left for windows.
+    /// The compressed data needs a larger window than the remaining window memory.
     Window {
-        /// Bytes of the window.
+        /// Size of the window, in bytes.
         needed_bytes: u64,
-        /// Bytes that no other file takes.
+        /// Window memory not used by other files, in bytes.
         free_bytes: u64,
-        /// The `--max-memory` that is enough for it, in bytes.
+        /// Value of `--max-memory` that suffices, in bytes.
         budget_bytes: u64,
     },
-    /// The compressed data is damaged, or needs what is not supported: the compression, and the details.
+    /// The compressed data is damaged or uses an unsupported feature: the compression and the details.
     Compression(&'static str, String),
 }
 
 impl SourceErrorKind {
-    /// Whether the file just ends too early: it may still be being written, or its end was lost.
+    /// Returns `true` if the file ends early: it may still be written to, or its end was lost.
     pub fn is_torn(&self) -> bool {
         matches!(self, Self::TornHeader { .. } | Self::Torn { .. } | Self::TornCompression(_))
     }
 }
 
-/// EMFILE: the process has as many files open as it may.
+/// EMFILE: too many open files in this process.
 const TOO_MANY_FILES: i32 = rustix::io::Errno::MFILE.raw_os_error();
 
-/// A size as `--max-memory` takes it: `128M`, rounded up.
+/// Formats a size as `--max-memory` accepts it: `128M`, rounded up.
 fn mebibytes(bytes: u64) -> String {
     format!("{}M", bytes.div_ceil(1 << 20))
 }
@@ -127,7 +127,7 @@ const DAMAGED: &str = "the file is damaged from here on; frames before it are va
 
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A name can hold anything, also a line break or a terminal's control codes.
+        // A name can contain anything, including line breaks and terminal control codes.
         write!(f, "{}: ", escape::line(&self.file))?;
         if let Some(frame) = self.frame {
             write!(f, "frame {frame}{}", if self.offset.is_some() { ", " } else { ": " })?;
@@ -219,7 +219,7 @@ impl fmt::Display for SourceErrorKind {
     }
 }
 
-/// The words of the operating system alone, without the `(os error 2)` that is appended to them.
+/// Returns the operating system's message without the appended `(os error 2)`.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

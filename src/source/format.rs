@@ -1,17 +1,17 @@
-//! What a file is, told from its first bytes.
+//! Recognition of the file format from the first bytes.
 
 use super::buffer::CaptureBuffer;
 use super::error::SourceErrorKind;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
 
-/// Bytes that are looked at to say what a file is that is no capture.
+/// Number of bytes inspected to describe a file that is not a capture.
 const LOOK: usize = 64;
 
 const EDITCAP: &str = "convert it with editcap -F pcapng";
 const DECOMPRESS: &str = "decompress it first";
 
-/// First bytes of formats that are often met where a capture is expected.
+/// First bytes of formats that are often found where a capture is expected: magic, name and remedy.
 const FOREIGN: &[(&[u8], &str, &str)] = &[
     (&[0xa1, 0xb2, 0xcd, 0x34], "modified pcap (magic a1b2cd34)", EDITCAP),
     (&[0x34, 0xcd, 0xb2, 0xa1], "modified pcap (magic a1b2cd34)", EDITCAP),
@@ -33,7 +33,7 @@ const FOREIGN: &[(&[u8], &str, &str)] = &[
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
 ];
 
-/// A format with what it remembers.
+/// A capture format with its parser state.
 pub(super) enum CaptureFormat {
     /// pcap.
     Pcap(Pcap),
@@ -75,7 +75,7 @@ fn strange(first: &[u8]) -> SourceErrorKind {
     SourceErrorKind::Unknown(first.iter().copied().take(8).collect())
 }
 
-/// The first characters, when all of `first` is text; a character may be cut at its end.
+/// Returns the first characters if all of `first` is text. The last character may be truncated.
 fn text(first: &[u8]) -> Option<String> {
     let valid = match std::str::from_utf8(first) {
         Ok(text) => text,
@@ -88,8 +88,8 @@ fn text(first: &[u8]) -> Option<String> {
     (!valid.is_empty() && valid.chars().all(printable)).then(|| valid.chars().take(24).collect())
 }
 
-/// An ERF record has no magic number, but a time in 32.32 bits (little-endian), a type, and lengths (big-endian) that
-/// must fit each other; the type is at most 50, with a bit for extension headers.
+/// Returns `true` if `first` looks like an ERF record. ERF has no magic number, but a time in 32.32 bits
+/// (little-endian), a type, and lengths (big-endian). The type is at most 50, with a bit for extension headers.
 fn is_erf(first: &[u8]) -> bool {
     let Some(&[_, _, _, _, s0, s1, s2, s3, kind, _, r0, r1, _, _, w0, w1]) = first.first_chunk::<16>() else {
         return false;

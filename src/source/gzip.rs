@@ -16,12 +16,12 @@ const FNAME: u8 = 1 << 3;
 const FCOMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0xe0;
 
-/// Whether `first` begins a gzip member.
+/// Returns `true` if `first` begins a gzip member.
 pub(super) fn begins(first: &[u8]) -> bool {
     first.starts_with(&[0x1f, 0x8b])
 }
 
-/// A decompressor that gives all that is right before an error, to the byte, and then the error.
+/// A decompressor that delivers all valid bytes before an error, and then the error.
 pub(super) struct Gzip {
     input: CompressedInput,
     inflate: Decompress,
@@ -47,7 +47,7 @@ impl Gzip {
         &self.input
     }
 
-    /// Reads some bytes; none are the end.
+    /// Reads some bytes. Returns 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
             match &mut self.next {
@@ -116,7 +116,7 @@ impl Gzip {
             Ok(_) if ended && produced == 0 => {
                 self.next = GzipState::Fail(Some(SourceErrorKind::TornCompression(FORMAT)));
             }
-            // Neither input nor output moved although there is some of both: it never will.
+            // Neither input nor output advanced although both are available: no progress is possible.
             Ok(_) if consumed == 0 && produced == 0 && !into.is_empty() => {
                 self.next = GzipState::Fail(Some(corrupt("the data does not go on")));
             }
@@ -138,7 +138,7 @@ impl Gzip {
         if right { Ok(()) } else { Err(corrupt("checksum or length differ")) }
     }
 
-    /// Another member follows, or the end; zeros up to the end are the padding of block devices and tapes.
+    /// Returns the state after a member. Zeros up to the end are padding of block devices and tapes.
     fn after_member(&mut self) -> Result<GzipState, SourceErrorKind> {
         loop {
             let rest = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;

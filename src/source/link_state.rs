@@ -1,21 +1,21 @@
-//! Whether an interface can bring packets at present.
+//! State of a captured network interface and its link.
 
 use std::fmt;
 
-/// The state of a network interface while it is captured on.
+/// The state of a network interface during a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// It is up, and its link too.
+    /// The interface and its link are up.
     Up,
-    /// It is up, and its link is not: a cable, or the other end of a virtual one.
+    /// The interface is up but has no carrier: a cable is unplugged, or the peer of a virtual interface is down.
     NoCarrier,
-    /// It was taken down.
+    /// The interface was taken down.
     Down,
-    /// It does not exist any more.
+    /// The interface no longer exists.
     Gone,
 }
 
-/// What to say of it, and what follows.
+/// Writes the state and its consequence for the capture.
 impl fmt::Display for LinkState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,4 +1,4 @@
-//! Several files as one, by time.
+//! Merging of several files by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,23 +8,23 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::error::SourceError;
 use super::reader::CaptureFileReader;
 
-/// The order in which readers give their frames: the earliest first frame is next; of equal ones that of the reader
-/// that was named first. Only first frames are compared, so that each file keeps its own order, whatever its clock does.
+/// The merge order of the readers: the earliest next frame comes first; of equal times that of the reader named first.
+/// Only the next frame of each reader is compared, so each file keeps its own order even if its clock goes backwards.
 #[derive(Default)]
 pub(super) struct Merge {
-    /// Readers whose first frame was asked for.
+    /// Number of readers whose first frame was read.
     started: usize,
-    /// All other readers that hold a frame.
+    /// The other readers that hold a frame.
     waiting: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    /// The reader whose frame was given last.
+    /// Reader of the last returned frame.
     current: Option<usize>,
 }
 
 impl Merge {
-    /// The reader that has the next frame, with that frame in it; `None` when all have ended.
+    /// Returns the index of the reader that holds the next frame; `None` when all have ended.
     ///
     /// # Errors
-    /// Those of a reader, which has then ended; the others go on at the next call.
+    /// Returns the error of a reader, which has then ended. The others continue with the next call.
     pub(super) fn next(&mut self, readers: &mut [CaptureFileReader]) -> Result<Option<usize>, SourceError> {
         while let Some(reader) = readers.get_mut(self.started) {
             let index = self.started;
@@ -40,7 +40,7 @@ impl Merge {
             && let Some(reader) = readers.get_mut(index)
             && let Some(time) = reader.advance()?
         {
-            // Files of a ring buffer follow one another: mostly the same reader goes on, and nothing moves.
+            // Files of a ring buffer follow each other: mostly the same reader continues, and the heap stays unchanged.
             let mine = (time, index);
             self.current = match self.waiting.peek_mut() {
                 Some(mut other) if other.0 < mine => Some(std::mem::replace(&mut other.0, mine).1),

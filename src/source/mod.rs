@@ -1,6 +1,6 @@
-//! Where frames come from.
+//! Capture sources.
 //!
-//! A [`CaptureSource`] gives the frames of one or more capture files, or of standard input, one after the other:
+//! A [`CaptureSource`] returns the frames of one or more capture files, or of standard input, in order:
 //!
 //! ```no_run
 //! use nfsrdma_inspect::source::CaptureSource;
@@ -17,13 +17,14 @@
 //! # Ok::<(), nfsrdma_inspect::source::SourceError>(())
 //! ```
 //!
-//! With the feature `live`, a source may be a network interface instead: `live`.
+//! With the feature `live`, a source can also be a network interface: see `live`.
 //!
-//! Formats are pcap and pcapng, plain or compressed with gzip or zstd, told from the bytes and not from the name.
+//! The formats are pcap and pcapng, plain or compressed with gzip or zstd, detected from the bytes and not from the
+//! name.
 //!
-//! The bytes go `compression` -> `buffer` -> `format` (`pcap` or `pcapng`) -> `reader` (one file) -> `merge`. A frame
-//! is borrowed from the buffer of its file: nothing is copied or allocated for it. Memory is a window a file, which
-//! grows with the longest record, to 16 MiB at most, and what a decompressor needs.
+//! The bytes pass through `compression` -> `buffer` -> `format` (`pcap` or `pcapng`) -> `reader` (one file) -> `merge`.
+//! A frame is borrowed from the buffer of its file: nothing is copied or allocated for it. The memory per file is a
+//! buffer, which grows with the longest record to at most 16 MiB, and the memory of the decompressor.
 
 mod buffer;
 mod bytes;
@@ -65,15 +66,15 @@ use reader::CaptureFileReader;
 pub use resume_point::ResumePoint;
 pub(crate) use zstd::begins as begins_zstd;
 
-/// Window of a file that is read alone: reads of this size are as fast as they get, and it stays in the cache.
+/// Buffer size of a file that is read alone, in bytes: larger reads are not faster, and it fits in the cache.
 const WINDOW: usize = 256 << 10;
-/// Bytes that the windows of many files share, and the least that each gets.
+/// Total size of the buffers of all files, and the minimum per file, in bytes.
 const ALL_WINDOWS: usize = 64 << 20;
 const LEAST_WINDOW: usize = 16 << 10;
 
 const STANDARD_INPUT: &str = "standard input";
 
-/// A record of any format; `bytes` is where its data is in the window.
+/// A record of any format. `bytes` is the range of its data in the buffer.
 struct CaptureRecord {
     time: Timestamp,
     link: LinkType,
@@ -87,59 +88,59 @@ impl Default for CaptureRecord {
     }
 }
 
-/// How far a [`CaptureSource`] has come.
+/// The progress of a [`CaptureSource`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadProgress {
-    /// Bytes read, before decompression, of all files.
+    /// Number of bytes read from all files, before decompression.
     pub read: u64,
-    /// Bytes to be read; `None` where this is not known of one of them, as of standard input.
+    /// Total number of bytes to read; `None` if unknown for one of the files, such as standard input.
     pub total: Option<u64>,
 }
 
-/// What a source has when it is asked with patience.
+/// The result of [`CaptureSource::next_within`].
 pub enum NextFrame<'a> {
     /// The next frame.
     Frame(Frame<'a>),
-    /// Nothing came as long as the patience lasted; only a live source says so.
+    /// No frame came within the timeout. Only live sources return this.
     Nothing,
-    /// Nothing more comes.
+    /// The end of the source.
     End,
 }
 
-/// Patience that is long: then it begins anew.
+/// Timeout of one wait, which is repeated.
 #[cfg(feature = "live")]
 const LONG: Duration = Duration::from_secs(3600);
 
 /// The frames of capture files, merged by time and numbered from 1; or those of a network interface.
 ///
-/// Of frames with the same time, those of the file that was named first come first. Only the next frame of each file
-/// is looked at, as mergecap does: a file in which the time goes back is given in its own order.
+/// Of frames with the same time, those of the file that was named first come first. Only the next frame of each file is
+/// compared, as in mergecap: a file whose clock goes backwards keeps its own order.
 pub struct CaptureSource {
     readers: Vec<CaptureFileReader>,
     merge: Merge,
     number: u64,
-    /// The reader that has the last frame.
+    /// Index of the reader that holds the last frame.
     last: Option<usize>,
-    /// Instead of files.
+    /// Live capture, instead of files.
     #[cfg(feature = "live")]
     live: Option<Box<live::LiveReader>>,
 }
 
 impl CaptureSource {
-    /// Opens capture files; `-` is standard input. Nothing is read yet. Windows of zstd data have the memory of
+    /// Opens capture files; `-` is standard input. Nothing is read yet. Windows of zstd data use the memory of
     /// [`Windows::default`].
     ///
     /// # Errors
-    /// [`SourceErrorKind::Open`], [`SourceErrorKind::Directory`] and [`SourceErrorKind::StandardInputTwice`], for the
-    /// first file that has one.
+    /// Returns [`SourceErrorKind::Open`], [`SourceErrorKind::Directory`] or [`SourceErrorKind::StandardInputTwice`],
+    /// for the first file that has such an error.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, SourceError> {
         Self::open_within(paths, &Windows::default())
     }
 
-    /// The same; windows of zstd data have a share of `windows`.
+    /// Opens capture files as [`CaptureSource::open`] does, with `windows` as the memory budget of zstd windows.
     ///
     /// # Errors
-    /// Those of [`CaptureSource::open`].
+    /// Returns the errors of [`CaptureSource::open`].
     pub fn open_within<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
@@ -147,7 +148,7 @@ impl CaptureSource {
         Self::opened(paths, windows, None)
     }
 
-    /// The same where pipes end soon after the program is asked to end.
+    /// Opens capture files whose pipes end soon after shutdown is requested.
     pub(crate) fn open_until<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
@@ -203,17 +204,17 @@ impl CaptureSource {
         Ok(Self::of(readers))
     }
 
-    /// Takes the bytes of a capture file from `reader`. `name` stands for it in errors.
+    /// Reads a capture file from `reader`. `name` identifies it in errors.
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Self {
         Self::reading(name, reader, &Windows::default())
     }
 
-    /// The same; windows of zstd data have a share of `windows`.
+    /// Reads a capture file from `reader`, with `windows` as the memory budget of zstd windows.
     pub(crate) fn reading(name: &str, reader: impl Read + Send + 'static, windows: &Windows) -> Self {
         Self::of([CaptureFileReader::new(name.to_owned(), Box::new(reader), None, (WINDOW, windows))])
     }
 
-    /// Makes one source of several: their files, in this order. Those that were read from already go on from there.
+    /// Merges the files of several sources, in this order. Files that were read partially continue from there.
     pub fn merged(sources: impl IntoIterator<Item = CaptureSource>) -> Self {
         Self::of(sources.into_iter().flat_map(|source| source.readers))
     }
@@ -234,17 +235,17 @@ impl CaptureSource {
         Self { live: Some(Box::new(reader)), ..Self::of([]) }
     }
 
-    /// The capture, where the frames come from one.
+    /// Returns the live capture, if this source is one.
     #[cfg(feature = "live")]
     pub fn live(&self) -> Option<live::LiveCapture> {
         Some(self.live.as_ref()?.live().clone())
     }
 
-    /// The next frame; `None` when all files have ended.
+    /// Returns the next frame; `None` when all files have ended.
     ///
     /// # Errors
-    /// What is wrong with a file. This file has then ended; go on to get the frames of the others, and at last `None`.
-    /// Each file gives one error at most.
+    /// Returns the error of a file, which has then ended. Further calls return the frames of the others, and finally
+    /// `None`. Each file returns at most one error.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend its frames")]
     pub fn next(&mut self) -> Result<Option<Frame<'_>>, SourceError> {
@@ -265,10 +266,11 @@ impl CaptureSource {
         Ok(self.frame())
     }
 
-    /// The next frame, for which a live source waits no longer than `patience`. Files are read as [`CaptureSource::next`] reads them.
+    /// Returns the next frame. A live source waits up to `patience` for it; files are read as by
+    /// [`CaptureSource::next`].
     ///
     /// # Errors
-    /// As those of [`CaptureSource::next`].
+    /// Returns the errors of [`CaptureSource::next`].
     #[inline]
     pub fn next_within(&mut self, patience: Duration) -> Result<NextFrame<'_>, SourceError> {
         #[cfg(feature = "live")]
@@ -291,7 +293,7 @@ impl CaptureSource {
         Ok(step)
     }
 
-    /// The frame that [`CaptureSource::next`] gave last; `None` before the first, after the last, and after an error.
+    /// Returns the last frame of [`CaptureSource::next`]; `None` before the first, at the end, and after an error.
     #[inline]
     pub fn frame(&self) -> Option<Frame<'_>> {
         #[cfg(feature = "live")]
@@ -301,7 +303,7 @@ impl CaptureSource {
         self.last_reader()?.frame(FrameNumber(self.number))
     }
 
-    /// Name of the file that the last frame came from.
+    /// Returns the name of the file that holds the last frame.
     pub fn file(&self) -> Option<&str> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
@@ -310,7 +312,7 @@ impl CaptureSource {
         self.last_reader().map(CaptureFileReader::name)
     }
 
-    /// What is wrong with the last frame where its link type is not known; told once of each file.
+    /// Returns an error if the last frame has an unknown link type, once per file.
     pub fn unknown_link(&mut self) -> Option<SourceError> {
         #[cfg(feature = "live")]
         if let Some(live) = &mut self.live {
@@ -320,14 +322,13 @@ impl CaptureSource {
         self.readers.get_mut(self.last?)?.unknown_link()
     }
 
-    /// Comments on the last frame, which only pcapng has. What is not UTF-8 in them is replaced.
+    /// Returns the comments on the last frame (pcapng only). Invalid UTF-8 is replaced.
     pub fn comments(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let pcapng = self.last_reader().and_then(CaptureFileReader::pcapng);
         pcapng.into_iter().flat_map(|(pcapng, buffer)| pcapng.comments(buffer))
     }
 
-    /// The file of the last frame, counted from 0 in the order in which files were named, and the interface that the frame
-    /// was captured on.
+    /// Returns the interface of the last frame and the index of its file, counted from 0 in the order of the arguments.
     pub fn interface(&self) -> Option<(usize, &Interface)> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
@@ -336,16 +337,16 @@ impl CaptureSource {
         Some((self.last?, self.last_reader()?.interface()?))
     }
 
-    /// The interfaces of all files, each with the name of its file: those that were described up to now, and of a
-    /// pcapng file with several sections those of the present one.
+    /// Returns the interfaces described so far, each with the name of its file. Of a pcapng file with several sections
+    /// these are the interfaces of the current section.
     pub fn interfaces(&self) -> impl Iterator<Item = (&str, &Interface)> {
         self.readers
             .iter()
             .flat_map(|reader| reader.interfaces().iter().map(|interface| (reader.name(), interface)))
     }
 
-    /// Packets that the capturing programs say they lost, up to now; `None` where none says anything. Counters are
-    /// mostly at the end of a file.
+    /// Returns the number of packets that the capturing programs reported as dropped so far; `None` if there is no such
+    /// report. Counters are mostly at the end of a file.
     pub fn dropped(&self) -> Option<u64> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
@@ -355,7 +356,7 @@ impl CaptureSource {
         counts.reduce(u64::saturating_add)
     }
 
-    /// What a live source has counted up to now; `None` of files.
+    /// Returns the counters of a live source; `None` for files.
     pub fn counters(&self) -> Option<Counters> {
         #[cfg(feature = "live")]
         return Some(self.live.as_ref()?.live().counters());
@@ -363,7 +364,7 @@ impl CaptureSource {
         None
     }
 
-    /// How much has been read, and of how much.
+    /// Returns the numbers of bytes read and to read.
     pub fn progress(&self) -> ReadProgress {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
@@ -384,23 +385,23 @@ impl CaptureSource {
     }
 }
 
-/// An input that was opened.
+/// An opened input.
 struct OpenedInput {
     name: String,
     input: Box<dyn Read + Send>,
-    /// Its length in bytes, where it is a regular file.
+    /// Length in bytes, if it is a regular file.
     total: Option<u64>,
-    /// Where it can be opened again.
+    /// Path for reopening the file.
     path: Option<PathBuf>,
 }
 
-/// Standard input without the buffer of the standard library, so that waiting for it tells whether there is something to read.
+/// Returns standard input without a buffer, so that polling it shows whether data is available.
 fn unbuffered_input() -> io::Result<File> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
 fn open_file(path: &Path) -> Result<(File, Option<u64>), SourceErrorKind> {
-    // Looked at before opening: a directory opens, and only fails to read.
+    // Checked before opening: a directory can be opened, but not read.
     let about = fs::metadata(path).map_err(SourceErrorKind::Open)?;
     if about.is_dir() {
         return Err(SourceErrorKind::Directory);
@@ -419,7 +420,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame that was copied out of its buffer.
+    /// A frame copied out of its buffer.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(super) struct Kept {
         pub(super) number: u64,
@@ -437,7 +438,7 @@ mod tests {
         CaptureSource::from_reader("test", Cursor::new(bytes.to_vec()))
     }
 
-    /// All frames and all errors.
+    /// Returns all frames and all errors.
     pub(super) fn drain(source: &mut CaptureSource) -> (Vec<Kept>, Vec<SourceError>) {
         let (mut frames, mut errors) = (Vec::new(), Vec::new());
         loop {
@@ -451,21 +452,21 @@ mod tests {
         }
     }
 
-    /// The frames of a file that is right.
+    /// Returns the frames of a valid file.
     pub(super) fn frames(bytes: &[u8]) -> Vec<Kept> {
         let (frames, errors) = drain(&mut source(bytes));
         assert!(errors.is_empty(), "{}", errors[0]);
         frames
     }
 
-    /// The frames before an error, and the error.
+    /// Returns the frames before an error, and the error.
     pub(super) fn failure(bytes: &[u8]) -> (Vec<Kept>, SourceError) {
         let (frames, mut errors) = drain(&mut source(bytes));
         assert_eq!(errors.len(), 1);
         (frames, errors.remove(0))
     }
 
-    /// A pcap file with a frame of one byte at each time, in nanoseconds.
+    /// Returns a pcap file with one 1-byte frame at each time, in nanoseconds.
     fn pcap(times: &[u32], byte: u8) -> Vec<u8> {
         let mut file =
             vec![0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
@@ -481,7 +482,7 @@ mod tests {
         CaptureSource::merged(files.iter().map(|file| source(file)))
     }
 
-    /// Time and byte of each frame, which must be numbered from 1 on.
+    /// Returns the time and byte of each frame, and checks that frames are numbered from 1.
     fn order(source: &mut CaptureSource) -> (Vec<(i64, u8)>, Vec<SourceError>) {
         let (frames, errors) = drain(source);
         assert!(frames.iter().map(|frame| frame.number).eq(1..=frames.len() as u64));

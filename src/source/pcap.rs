@@ -13,16 +13,16 @@ const RECORD_HEADER: usize = 16;
 /// A pcap file after its header.
 pub(super) struct Pcap {
     order: ByteOrder,
-    /// Nanoseconds in one unit of a record's fraction of a second.
+    /// Nanoseconds per unit of a record's fraction of a second.
     unit: i64,
     link: LinkType,
     snap_length: u32,
-    /// Files of a version before 2.4, in which some systems wrote the two lengths of a record in the other order.
+    /// `true` for versions before 2.4, in which some systems swapped the two lengths of a record.
     lengths_in_any_order: bool,
 }
 
-/// Byte order of the file, and nanoseconds in a unit of its times, from the magic number; `None` for another format.
-/// Section 4 of the draft.
+/// Returns the byte order and the nanoseconds per time unit of a pcap magic number; `None` for another format. Section
+/// 4 of the draft.
 pub(super) fn magic(first: [u8; 4]) -> Option<(ByteOrder, i64)> {
     match first {
         [0xa1, 0xb2, 0xc3, 0xd4] => Some((ByteOrder::Big, 1000)),
@@ -51,27 +51,27 @@ impl Pcap {
             return Err(SourceErrorKind::Version("pcap", major, minor));
         }
         buffer.take(FILE_HEADER);
-        // Above the link type are the length of the frame check sequence and bits that a reader must ignore.
+        // The bits above the link type are the length of the frame check sequence and bits that a reader must ignore.
         let link = LinkType(link & 0xffff);
         Ok(Self { order, unit, link, snap_length, lengths_in_any_order: minor < 4 })
     }
 
-    /// What the first byte of every frame belongs to.
+    /// Returns the link type of the frames.
     pub(super) fn link(&self) -> LinkType {
         self.link
     }
 
-    /// The limit to which frames were cut, in bytes; 0 for none.
+    /// Returns the snap length in bytes; 0 for no limit.
     pub(super) fn snap_length(&self) -> u32 {
         self.snap_length
     }
 
-    /// Nanoseconds in a tick of its clock.
+    /// Returns the nanoseconds per clock tick.
     pub(super) fn tick(&self) -> u64 {
         self.unit.unsigned_abs()
     }
 
-    /// Reads a record; `false` at the end. Section 5 of the draft.
+    /// Reads a record. Returns `false` at the end. Section 5 of the draft.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -98,7 +98,7 @@ impl Pcap {
             return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: whole as u64 });
         }
         let taken = buffer.take(whole);
-        // Two 32-bit numbers: neither product nor sum leaves 63 bits.
+        // Cannot overflow: both are 32-bit numbers.
         record.time = Timestamp(i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit);
         record.link = self.link;
         record.length = length.max(captured);
@@ -112,7 +112,7 @@ mod tests {
     use super::super::tests::{Kept, failure, frames, kept};
     use super::*;
 
-    /// Header of version 2.4, snap length 65535, Ethernet; one record of 3 of 60 bytes at 1.000005 or 1.000000005 s.
+    /// Header of version 2.4, snap length 65535, Ethernet. One record with 3 of 60 bytes at 1.000005 or 1.000000005 s.
     const BIG: &[u8] = &[
         0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1, //
         0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 60, 0xaa, 0xbb, 0xcc,

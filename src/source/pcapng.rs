@@ -11,7 +11,7 @@ use super::bytes::ByteOrder;
 use super::error::SourceErrorKind;
 use super::timestamp_resolution::InterfaceClock;
 
-/// First bytes of a file: the type of the Section Header Block, the same in both byte orders.
+/// First bytes of a file: the Section Header Block type, which is the same in both byte orders.
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Block types, section 11.1.
@@ -38,44 +38,45 @@ const ISB_USRDELIV: u16 = 8;
 const AROUND: usize = 12;
 /// Bytes before the data of an Enhanced Packet Block and of a Packet Block.
 const BEFORE_DATA: usize = 28;
-/// Interfaces that a section may have, and bytes of a name that are kept: what bounds the memory they take.
+/// Maximum number of interfaces per section, and of bytes stored of a name. They limit the memory of interfaces.
 const MOST_INTERFACES: usize = 1 << 16;
 const LONGEST_NAME: usize = 256;
 
-/// An interface that frames were captured on.
+/// A capture interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Name, of at most 256 bytes; empty where the file gives none, as in every pcap file.
+    /// Name, of at most 256 bytes; empty if the file has none, as in every pcap file.
     pub name: String,
-    /// What the first byte of its frames belongs to.
+    /// Link type of its frames.
     pub link: LinkType,
-    /// The limit to which its frames were cut, in bytes; 0 for none.
+    /// Snap length in bytes; 0 for no limit.
     pub snap_length: u32,
-    /// Packets that it received, as the capturing program last counted them (isb_ifrecv, or those that passed the filter, isb_filteraccept).
+    /// Number of packets received, as the capturing program last counted them (isb_ifrecv, else isb_filteraccept).
     pub received: Option<u64>,
-    /// Packets that were lost for want of buffers, in the interface and in the operating system, as the capturing
-    /// program last counted them (isb_ifdrop and isb_osdrop).
+    /// Number of packets dropped, as the capturing program last counted them: in the interface (isb_ifdrop), in the
+    /// operating system (isb_osdrop), and those delivered to the program but not written (isb_filteraccept,
+    /// isb_usrdeliv).
     pub dropped: Option<u64>,
     clock: InterfaceClock,
 }
 
 impl Interface {
-    /// Digits of a second that its times have, at most 9.
+    /// Returns the number of decimal digits of its timestamps, at most 9.
     pub fn digits(&self) -> u8 {
         self.clock.digits()
     }
 
-    /// When its clock began to count, in seconds since 1970-01-01 00:00:00 UTC.
+    /// Returns the epoch of its clock, in seconds since 1970-01-01 00:00:00 UTC.
     pub fn clock_offset(&self) -> i64 {
         self.clock.offset()
     }
 
-    /// The same with a clock that ticks every `tick` nanoseconds.
+    /// Replaces the clock by one with ticks of `tick` nanoseconds.
     pub(super) fn ticking(self, tick: u64) -> Self {
         Self { clock: InterfaceClock::of_nanoseconds(tick), ..self }
     }
 
-    /// An interface of which only these are known.
+    /// Returns an interface without a name, counters or a described clock.
     pub(super) fn unnamed(link: LinkType, snap_length: u32) -> Self {
         Self {
             name: String::new(),
@@ -91,12 +92,12 @@ impl Interface {
 /// A pcapng file from its first Section Header Block on.
 pub(super) struct Pcapng {
     order: ByteOrder,
-    /// Sections that began.
+    /// Number of sections begun.
     sections: u64,
     interfaces: Vec<Interface>,
     dropped_before: Option<u64>,
     last: Timestamp,
-    /// The interface of the last packet, counted from 0 in its section.
+    /// Index of the last packet's interface, counted from 0 in its section.
     last_interface: usize,
     options: Range<usize>,
 }
@@ -120,28 +121,28 @@ impl Pcapng {
         Ok(this)
     }
 
-    /// How many sections began, and how many interfaces the present one has described: where both are as before, packets
-    /// mean the same.
+    /// Returns the number of sections begun and of interfaces described in the current one. If both are unchanged,
+    /// packets are interpreted in the same way.
     pub(super) fn shape(&self) -> (u64, usize) {
         (self.sections, self.interfaces.len())
     }
 
-    /// The interfaces that the present section has described so far.
+    /// Returns the interfaces described so far in the current section.
     pub(super) fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// The interface of the last packet.
+    /// Returns the interface of the last packet.
     pub(super) fn last_interface(&self) -> Option<&Interface> {
         self.interfaces.get(self.last_interface)
     }
 
-    /// The drop counters of all interfaces of all sections so far; `None` where there was none.
+    /// Returns the sum of the drop counters of all interfaces and sections so far; `None` if there were none.
     pub(super) fn dropped(&self) -> Option<u64> {
         self.interfaces.iter().filter_map(|interface| interface.dropped).fold(self.dropped_before, add)
     }
 
-    /// Comments on the last packet, section 3.5.
+    /// Returns the comments on the last packet, section 3.5.
     pub(super) fn comments<'a>(
         &self,
         buffer: &'a CaptureBuffer,
@@ -151,7 +152,7 @@ impl Pcapng {
             .map(|(_, value)| String::from_utf8_lossy(value))
     }
 
-    /// Reads blocks up to the next packet; `false` at the end.
+    /// Reads blocks up to the next packet. Returns `false` at the end.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -178,13 +179,13 @@ impl Pcapng {
                 }
                 INTERFACE_DESCRIPTION => self.interface(buffer, length)?,
                 INTERFACE_STATISTICS => self.statistics(buffer, length)?,
-                // Name resolution, secrets, journals, custom blocks, and what may come later.
+                // Name resolution, secrets, journals, custom blocks and unknown types.
                 _ => skip(buffer, kind, length)?,
             }
         }
     }
 
-    /// Enhanced Packet Block, section 4.3; Packet Block, which is obsolete, appendix A.
+    /// Enhanced Packet Block, section 4.3; obsolete Packet Block, appendix A.
     #[inline]
     fn packet(
         &mut self,
@@ -208,7 +209,7 @@ impl Pcapng {
         record.length = on_wire.max(captured);
         let block = buffer.take(length);
         let data = block.start + BEFORE_DATA;
-        // The sum is within the block, which is within the buffer; rounding it up can pass the end by 3 at most.
+        // Cannot overflow: the sum is within the block, which is within the buffer. Rounding up adds at most 3.
         let end = data + captured as usize;
         self.options = end.next_multiple_of(4).min(block.end - 4)..block.end - 4;
         self.last = record.time;
@@ -217,8 +218,8 @@ impl Pcapng {
         Ok(())
     }
 
-    /// Simple Packet Block, section 4.4: a packet of the first interface, at no known time. It gets the time of the
-    /// packet before it in the file, so that the clock does not go back, or 1970 where there is none.
+    /// Simple Packet Block, section 4.4: a packet of the first interface, without a time. It gets the time of the
+    /// packet before it in the file, so that the clock does not go back, or 1970 if there is none.
     fn simple_packet(
         &mut self,
         buffer: &mut CaptureBuffer,
@@ -242,7 +243,7 @@ impl Pcapng {
         Ok(())
     }
 
-    /// Section Header Block, section 4.1. Its own byte order must be known before its length is.
+    /// Section Header Block, section 4.1. Its byte order must be known before its length.
     fn section(&mut self, buffer: &mut CaptureBuffer) -> Result<(), SourceErrorKind> {
         const LEAST: usize = 28;
         if !buffer.fill(AROUND)? {
@@ -301,7 +302,7 @@ impl Pcapng {
         Ok(())
     }
 
-    /// Interface Statistics Block, section 4.6. The counters run on, so that the last block of an interface is the one.
+    /// Interface Statistics Block, section 4.6. The counters are cumulative, so the last block of an interface counts.
     fn statistics(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
         let length = whole(buffer, INTERFACE_STATISTICS, length, 24)?;
         let order = self.order;
@@ -322,7 +323,7 @@ impl Pcapng {
                 }
             }
             interface.received = interface.received.or(accepted);
-            // What came through to the capturing program, and is not in the file.
+            // Packets delivered to the capturing program, but not written to the file.
             if let Some((accepted, delivered)) = accepted.zip(delivered) {
                 dropped = add(dropped, accepted.saturating_sub(of_system).saturating_sub(delivered));
             }
@@ -341,10 +342,10 @@ fn short(kind: u32) -> SourceErrorKind {
     SourceErrorKind::Block(kind, "is shorter than its fixed part")
 }
 
-/// Checks a block's length, section 3.1, and has the whole block at hand.
+/// Checks a block's length, section 3.1, and buffers the whole block.
 ///
-/// The length that is repeated after the body serves to walk backwards; it is not read, since programs were seen to
-/// leave it wrong.
+/// The length repeated after the body serves to read backwards. It is not checked, because some programs write it
+/// wrong.
 #[inline]
 fn whole(buffer: &mut CaptureBuffer, kind: u32, length: u32, least: usize) -> Result<usize, SourceErrorKind> {
     let whole = length as usize;
@@ -363,7 +364,7 @@ fn whole(buffer: &mut CaptureBuffer, kind: u32, length: u32, least: usize) -> Re
     Ok(whole)
 }
 
-/// Moves past a block of any length without holding it.
+/// Skips a block of any length without buffering it.
 fn skip(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
     if (length as usize) < AROUND {
         return Err(short(kind));
@@ -377,7 +378,7 @@ fn skip(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), Source
     }
 }
 
-/// The options of a block, section 3.5: code and value. What does not fit the format ends them.
+/// The options of a block, section 3.5: code and value. Malformed data ends them.
 struct PcapngOptions<'a> {
     order: ByteOrder,
     rest: &'a [u8],

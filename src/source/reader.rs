@@ -1,4 +1,4 @@
-//! One file, read to its end.
+//! Reader of a single capture file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,33 +15,33 @@ use super::error::{SourceError, SourceErrorKind};
 use super::format::CaptureFormat;
 use super::pcapng::{Interface, Pcapng};
 
-/// A file with its window, its format, and the frame that was read last.
+/// A file with its buffer, its format and the last read frame.
 pub(super) struct CaptureFileReader {
     name: String,
     buffer: CaptureBuffer,
     format: Option<CaptureFormat>,
-    /// The interface of a pcap file, which has one.
+    /// The only interface of a pcap file.
     only: Option<Interface>,
     record: CaptureRecord,
-    /// Whether `record` is one.
+    /// `true` if `record` holds a frame.
     holds: bool,
     frames: u64,
-    /// Where the first frame ended, and what the file had described by then.
+    /// End offset of the first frame, and [`Pcapng::shape`] at that point.
     first: Option<(u64, (u64, usize))>,
     ended: bool,
-    /// Where the file is opened again.
+    /// Path for reopening the file.
     path: Option<PathBuf>,
-    /// Whether the file was closed at its first frame, until that frame is wanted.
+    /// `true` if the file was closed at its first frame, until that frame is needed.
     is_parked: bool,
-    /// Bytes of the window.
+    /// Size of the buffer, in bytes.
     window: usize,
-    /// Whether it was told that there is a link type that is not known.
+    /// `true` if the unknown link type was reported.
     has_told_link: bool,
 }
 
 impl CaptureFileReader {
-    /// A reader with a window of `window` bytes, and of zstd data a share of `windows`; `total` is the length of the input
-    /// where it is known.
+    /// Returns a reader with a buffer of `window` bytes and `windows` as the memory budget of zstd windows. `total` is
+    /// the length of the input, if known.
     pub(super) fn new(
         name: String,
         reader: Box<dyn Read + Send>,
@@ -66,13 +66,13 @@ impl CaptureFileReader {
         }
     }
 
-    /// The file can be opened again under this path.
+    /// Sets the path for reopening the file.
     pub(super) fn opened_from(self, path: PathBuf) -> Self {
         Self { path: Some(path), ..self }
     }
 
-    /// Closes a file whose first frame was read, and which takes memory that others may need, until that frame is wanted:
-    /// files of a ring buffer are read one after another.
+    /// Closes a file at its first frame until that frame is needed, if the file can be reopened and holds memory that
+    /// others may need: files of a ring buffer are read one after another.
     pub(super) fn park(&mut self) {
         if self.frames == 1 && self.path.is_some() && self.input().has_window() {
             self.reset(Box::new(io::empty()));
@@ -80,7 +80,7 @@ impl CaptureFileReader {
         }
     }
 
-    /// True if windows take more than half of the memory that they share.
+    /// Returns `true` if windows use more than half of their shared memory.
     pub(super) fn are_windows_tight(&self) -> bool {
         self.input().windows().are_tight()
     }
@@ -95,10 +95,10 @@ impl CaptureFileReader {
         self.frames = 0;
     }
 
-    /// Opens a file again that was closed at its first frame, and reads that.
+    /// Reopens a file that was closed at its first frame, and reads that frame.
     ///
     /// # Errors
-    /// Those of [`CaptureFileReader::advance`]; the file has then ended.
+    /// Returns the errors of [`CaptureFileReader::advance`]; the file has then ended.
     #[inline]
     pub(super) fn unpark(&mut self) -> Result<(), SourceError> {
         if self.is_parked { self.begin_again() } else { Ok(()) }
@@ -116,12 +116,12 @@ impl CaptureFileReader {
         self.advance().map(|_| ())
     }
 
-    /// The name to tell of it.
+    /// Returns the display name of the file.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The compressed or plain bytes below.
+    /// Returns the underlying input.
     pub(super) fn input(&self) -> &Input {
         self.buffer.input()
     }
@@ -131,7 +131,7 @@ impl CaptureFileReader {
     pub(super) fn advance(&mut self) -> Result<Option<Timestamp>, SourceError> {
         let result = match &mut self.format {
             _ if self.ended => Ok(false),
-            // The record is filled in place: copying it here cost a third of the time on short frames.
+            // The record is filled in place: copying it here took a third of the time on short frames.
             Some(CaptureFormat::Pcap(pcap)) => pcap.next(&mut self.buffer, &mut self.record),
             Some(CaptureFormat::Pcapng(pcapng)) => pcapng.next(&mut self.buffer, &mut self.record),
             None => self.begin(),
@@ -167,8 +167,8 @@ impl CaptureFileReader {
         self.pcapng().map_or((0, 0), |(pcapng, _)| pcapng.shape())
     }
 
-    /// Where the first frame ends, and where what follows the last one begins; `None` where the file cannot be read on from
-    /// there with what stands before.
+    /// Returns the end offsets of the first and of the last frame; `None` if reading cannot resume there with only the
+    /// beginning of the file as context.
     pub(super) fn places(&self) -> Option<(u64, u64)> {
         let (end, shape) = self.first?;
         let is_plain = !self.buffer.input().is_compressed() && self.input().total().is_some();
@@ -188,7 +188,7 @@ impl CaptureFileReader {
         }
     }
 
-    /// That the link type of the last frame is not known, the first time.
+    /// Returns an error if the last frame has an unknown link type, the first time.
     #[cold]
     pub(super) fn unknown_link(&mut self) -> Option<SourceError> {
         let is_news = self.holds && !self.record.link.is_known() && !self.has_told_link;
@@ -202,7 +202,7 @@ impl CaptureFileReader {
         })
     }
 
-    /// The frame that was read last, under a number.
+    /// Returns the last read frame, with `number` as its frame number.
     #[inline]
     pub(super) fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
         let record = self.holds.then_some(&self.record)?;
@@ -215,7 +215,7 @@ impl CaptureFileReader {
         })
     }
 
-    /// The pcapng file, with its window.
+    /// Returns the pcapng state and the buffer, if the file is pcapng.
     pub(super) fn pcapng(&self) -> Option<(&Pcapng, &CaptureBuffer)> {
         match &self.format {
             Some(CaptureFormat::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
@@ -223,7 +223,7 @@ impl CaptureFileReader {
         }
     }
 
-    /// The interface of the frame that was read last.
+    /// Returns the interface of the last read frame.
     pub(super) fn interface(&self) -> Option<&Interface> {
         match &self.format {
             _ if !self.holds => None,
@@ -232,7 +232,7 @@ impl CaptureFileReader {
         }
     }
 
-    /// The interfaces that are known so far.
+    /// Returns the interfaces described so far.
     pub(super) fn interfaces(&self) -> &[Interface] {
         match &self.format {
             Some(CaptureFormat::Pcapng(pcapng)) => pcapng.interfaces(),

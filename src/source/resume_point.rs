@@ -1,7 +1,7 @@
-//! Reading on from the middle of a file that was read before.
+//! Resuming in the middle of a file that was read before.
 //!
-//! A [`ResumePoint`] is where a frame begins in a plain file. Who opens the file there gets the frames from it on under their own
-//! numbers: what the file says before its first frame, and that frame itself, is read again, and the rest is passed over.
+//! A [`ResumePoint`] is the position of a frame in a plain file. A source opened there returns the frames from it on
+//! under their own numbers: the beginning of the file up to its first frame is read again, and the rest is skipped.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,23 +15,24 @@ use super::error::{SourceError, SourceErrorKind};
 use super::reader::CaptureFileReader;
 use super::{CaptureSource, WINDOW, unopened};
 
-/// The longest beginning of a file that is read again.
+/// Maximum length of the beginning of a file that is read again, in bytes.
 const LONGEST_BEGINNING: u64 = 1 << 20;
 
-/// Where a frame begins in a plain file that is read alone.
+/// The position of a frame in a plain file that is read alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
-    /// The frame.
+    /// Frame number.
     pub frame: FrameNumber,
-    /// Its first byte in the file.
+    /// Offset of the frame in the file.
     offset: u64,
-    /// Where the first frame of the file ends.
+    /// Offset at which the first frame of the file ends.
     beginning: u64,
 }
 
 impl CaptureSource {
-    /// Where the frame after the last one begins. `None` where a file cannot be read from there: a compressed one, one of
-    /// several, standard input, and a pcapng file that described another interface since its first frame.
+    /// Returns the position of the frame after the last one. Returns `None` if reading cannot resume there: for a
+    /// compressed file, one of several files, standard input, and a pcapng file that described another interface since
+    /// its first frame.
     pub fn place(&self) -> Option<ResumePoint> {
         let [only] = self.readers.as_slice() else { return None };
         let (beginning, offset) = only.places()?;
@@ -39,10 +40,10 @@ impl CaptureSource {
         is_near.then_some(ResumePoint { frame: FrameNumber(self.number + 1), offset, beginning })
     }
 
-    /// Opens a file at a place that a source of the same file gave.
+    /// Opens a file at a position returned by a source of the same file.
     ///
     /// # Errors
-    /// [`SourceErrorKind::Open`] and [`SourceErrorKind::Read`], and what is wrong with the beginning of the file.
+    /// Returns [`SourceErrorKind::Open`] or [`SourceErrorKind::Read`], or the error of the beginning of the file.
     pub fn open_at(path: &Path, place: ResumePoint) -> Result<Self, SourceError> {
         let name = path.to_string_lossy().into_owned();
         let opened = File::open(path).map_err(SourceErrorKind::Open).and_then(|mut file| {

@@ -1,36 +1,36 @@
-//! Times of a pcapng interface (draft-ietf-opsawg-pcapng, section 4.2, if_tsresol and if_tsoffset).
+//! Timestamps of a pcapng interface (draft-ietf-opsawg-pcapng, section 4.2, if_tsresol and if_tsoffset).
 
 use nfsrdma_dissectors::frame::Timestamp;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// What a tick of an interface's clock is, and when its ticks begin.
+/// The tick length and epoch of an interface's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterfaceClock {
     tick: Tick,
-    /// Added to every time, in nanoseconds.
+    /// Offset added to every timestamp, in nanoseconds.
     offset: i128,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tick {
-    /// So many nanoseconds.
+    /// Nanoseconds per tick.
     Nanoseconds(u64),
-    /// So many ticks are a nanosecond.
+    /// Ticks per nanosecond.
     PerNanosecond(u128),
-    /// 2 to the power of this are a second.
+    /// Ticks per second, as the exponent of a power of two.
     Binary(u32),
 }
 
 impl Default for InterfaceClock {
-    /// Microseconds since 1970, as where an interface says nothing else.
+    /// Microseconds since 1970, the default of the format.
     fn default() -> Self {
         Self { tick: Tick::Nanoseconds(1000), offset: 0 }
     }
 }
 
 impl InterfaceClock {
-    /// Takes the value of if_tsresol: the negative power of 10, or of 2 where the highest bit is set.
+    /// Sets the resolution from if_tsresol: a negative power of 10, or of 2 if the highest bit is set.
     pub(super) fn set_resolution(&mut self, resolution: u8) {
         let power = u32::from(resolution & 0x7f);
         self.tick = if resolution & 0x80 != 0 {
@@ -42,12 +42,12 @@ impl InterfaceClock {
         };
     }
 
-    /// A clock whose tick is a number of nanoseconds.
+    /// Returns a clock with ticks of `tick` nanoseconds.
     pub(super) fn of_nanoseconds(tick: u64) -> Self {
         Self { tick: Tick::Nanoseconds(tick), offset: 0 }
     }
 
-    /// Digits of a second that it tells, of those that [`Timestamp`] has; a tick that is no power of 10 takes all 9.
+    /// Returns the number of decimal digits of its timestamps, at most 9. Binary ticks count as 9 digits.
     pub(super) fn digits(&self) -> u8 {
         match self.tick {
             Tick::Nanoseconds(tick) => 9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8,
@@ -55,17 +55,17 @@ impl InterfaceClock {
         }
     }
 
-    /// What is added to every time, in seconds.
+    /// Returns the offset added to every timestamp, in seconds.
     pub(super) fn offset(&self) -> i64 {
         i64::try_from(self.offset / i128::from(NANOSECONDS)).unwrap_or_default()
     }
 
-    /// Takes the value of if_tsoffset, in seconds.
+    /// Sets the offset from if_tsoffset, in seconds.
     pub(super) fn set_offset(&mut self, seconds: i64) {
         self.offset = i128::from(seconds) * i128::from(NANOSECONDS);
     }
 
-    /// The time of a number of ticks: rounded down to nanoseconds, and held within the range of [`Timestamp`].
+    /// Converts ticks to a timestamp, rounded down to nanoseconds and clamped to the range of [`Timestamp`].
     #[inline]
     pub(super) fn time(&self, ticks: u64) -> Timestamp {
         let nanoseconds = match self.tick {
@@ -73,7 +73,7 @@ impl InterfaceClock {
             Tick::PerNanosecond(ticks_of_one) => u128::from(ticks) / ticks_of_one,
             Tick::Binary(power) => (u128::from(ticks) * u128::from(NANOSECONDS)) >> power,
         };
-        // Below 2^94 each, so that neither the conversion nor the sum can overflow.
+        // Both are below 2^94, so neither the conversion nor the sum can overflow.
         let sum = nanoseconds as i128 + self.offset;
         Timestamp(i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX }))
     }

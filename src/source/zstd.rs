@@ -13,11 +13,11 @@ use super::error::SourceErrorKind;
 const FORMAT: &str = "zstd";
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// An empty last block, and as many bytes as a checksum has.
+/// An empty last block, followed by as many bytes as a checksum has.
 const END_OF_FRAME: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
-/// Whether `first` begins a frame, or a skippable frame as pzstd and the seekable format write them
-/// (RFC 8878 sections 3.1.1 and 3.1.2).
+/// Returns `true` if `first` begins a frame, or a skippable frame as pzstd and the seekable format write them (RFC 8878
+/// sections 3.1.1 and 3.1.2).
 pub(crate) fn begins(first: &[u8]) -> bool {
     first.starts_with(&MAGIC) || first.first_chunk().is_some_and(is_skippable)
 }
@@ -26,21 +26,21 @@ fn is_skippable(magic: &[u8; 4]) -> bool {
     matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18])
 }
 
-/// The longest block, in bytes (RFC 8878 section 3.1.1.2).
+/// Maximum size of a block, in bytes (RFC 8878 section 3.1.1.2).
 const BLOCK: u64 = 128 << 10;
 
-/// Blocks that a decompressor has besides its window.
+/// Number of blocks that a decompressor holds in addition to its window.
 const BLOCKS: u64 = 2;
 
-/// A decompressor that gives what comes before an error, and then the error.
+/// A decompressor that delivers all data before an error, and then the error.
 ///
-/// The windows of all decompressors share a budget ([`Windows`]). A window counts as far as it is filled, because a window
-/// that was asked for takes no memory before that.
+/// The windows of all decompressors share a budget ([`Windows`]). Only the filled part of a window counts, because a
+/// window takes no memory until it is filled.
 pub(super) struct Zstd {
     input: CompressedInput,
     decoder: FrameDecoder,
     next: ZstdState,
-    /// Window of the frame that is read, in bytes.
+    /// Window size of the current frame, in bytes.
     window: u64,
     memory: WindowMemory,
 }
@@ -67,7 +67,7 @@ impl Zstd {
         &self.input
     }
 
-    /// Reads some bytes; none are the end.
+    /// Reads some bytes. Returns 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
             match &mut self.next {
@@ -93,7 +93,7 @@ impl Zstd {
         }
     }
 
-    /// Nothing more is read: gives the memory back.
+    /// Ends reading and releases the memory.
     fn end(&mut self) {
         self.next = ZstdState::End;
         self.decoder = FrameDecoder::new();
@@ -120,7 +120,7 @@ impl Zstd {
         if magic != MAGIC {
             return Err(corrupt("no zstd frame where one should begin"));
         }
-        // No header is shorter (RFC 8878 section 3.1.1.1).
+        // Minimum length of a header (RFC 8878 section 3.1.1.1).
         let mut header = [0; 2];
         self.input.read_all(&mut header, FORMAT)?;
         self.decoder.set_max_window_size(self.memory.windows().most_bytes());
@@ -147,8 +147,8 @@ impl Zstd {
         let decoded = self.decoder.decode_blocks(&mut self.input.raw, BlockDecodingStrategy::UptoBlocks(1));
         if let Err(error) = decoded {
             self.next = ZstdState::Fail(Some(self.input.explain(FORMAT, &error)));
-            // The decoder holds the last window back until its frame ends. Ending the frame for it sets free what was
-            // decoded before the error; that this fails in turn only means that there is nothing to be had.
+            // The decoder retains the last window until its frame ends. Ending the frame releases the data decoded
+            // before the error. If this fails too, there is no data to return.
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
         }
     }
@@ -168,7 +168,7 @@ impl Zstd {
     }
 }
 
-/// The window of a frame by its header; `None` where its content is the window (RFC 8878 section 3.1.1.1.2).
+/// Returns the window size of a frame header; `None` if it is the content size (RFC 8878 section 3.1.1.1.2).
 fn window_bytes(descriptor: u8, window: u8) -> Option<u64> {
     let is_single_segment = descriptor & 0x20 != 0;
     let base = 1_u64 << (10 + (window >> 3));

@@ -1,4 +1,4 @@
-//! What is looked at: files that can be read again, or frames that come once.
+//! Capture handles: files that can be read again, or frames that are received once.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ use crate::source::{CaptureSource, Interface, LinkState, ResumePoint, SourceErro
 
 use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
 
-/// Frames that are copied at a time out of those that are kept.
+/// Maximum number of frames copied at a time from the kept ones.
 const COPIED: usize = 256;
 
-/// What besides the frames decides how long an interface is read.
+/// Control of the time for which an interface is read.
 pub trait LiveReadControl: Send {
-    /// Notes a frame; tells whether it is the last that is wanted.
+    /// Records a frame. Returns `true` if it is the last one wanted.
     fn frame(&mut self, time: Timestamp) -> bool;
 
-    /// Nothing came: what time it is now by the clock that stamps frames.
+    /// Reports that no frame came. Returns the current time of the clock that stamps frames.
     fn idle(&mut self) -> Timestamp;
 
-    /// The state of the interface.
+    /// Returns the state of the interface.
     fn link(&self) -> LinkState {
         LinkState::Up
     }
 }
 
-/// Where frames come from that come once, for the one who reads them.
+/// The source of frames that are received once, for its only reader.
 pub(super) type FirstReadSource = (CaptureSource, Option<Box<dyn LiveReadControl>>);
 
-/// A capture, for whoever wants to read it.
+/// A capture, shared by its readers.
 #[derive(Clone)]
 pub struct CaptureHandle(Arc<CaptureKind>);
 
@@ -43,17 +43,17 @@ enum CaptureKind {
 }
 
 impl CaptureHandle {
-    /// Files, of which each can be read again; windows of zstd data have a share of `windows`.
+    /// Returns a handle for files, which can be read again. `windows` is the memory budget of zstd windows.
     pub fn files(files: Vec<PathBuf>, windows: Windows) -> Self {
         Self(Arc::new(CaptureKind::Files(files, windows)))
     }
 
-    /// Frames that come once: through a pipe, or from an interface. The latest are kept, in `room` bytes.
+    /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `room` bytes.
     pub fn once(name: &str, source: CaptureSource, room: usize) -> Self {
         Self::coming(name, (source, None), room)
     }
 
-    /// The same from an interface.
+    /// Returns a handle for frames of an interface. The latest are kept, in `room` bytes.
     pub fn live(name: &str, source: CaptureSource, room: usize, pace: Box<dyn LiveReadControl>) -> Self {
         Self::coming(name, (source, Some(pace)), room)
     }
@@ -64,7 +64,7 @@ impl CaptureHandle {
         Self(Arc::new(CaptureKind::Once { name: name.to_owned(), is_live, first, once }))
     }
 
-    /// What it is called.
+    /// Returns the display name.
     pub fn name(&self) -> String {
         match &*self.0 {
             CaptureKind::Once { name, .. } => name.clone(),
@@ -76,7 +76,7 @@ impl CaptureHandle {
         }
     }
 
-    /// The files, as a command names them.
+    /// Returns the paths of the files; `None` if frames are received once.
     pub fn paths(&self) -> Option<&[PathBuf]> {
         match &*self.0 {
             CaptureKind::Files(files, _) => Some(files),
@@ -84,17 +84,17 @@ impl CaptureHandle {
         }
     }
 
-    /// Whether its frames come once.
+    /// Returns `true` if frames are received once.
     pub fn is_once(&self) -> bool {
         matches!(*self.0, CaptureKind::Once { .. })
     }
 
-    /// Whether its frames come from an interface.
+    /// Returns `true` if frames come from an interface.
     pub fn is_live(&self) -> bool {
         matches!(&*self.0, CaptureKind::Once { is_live: true, .. })
     }
 
-    /// The source of the first reading, or of one that begins anew; `None` where frames come once and somebody reads them.
+    /// Returns the source for reading from the start; `None` if frames are received once and the source was taken.
     pub(super) fn source(&self) -> Option<Result<FirstReadSource, SourceError>> {
         match &*self.0 {
             CaptureKind::Files(files, windows) => {
@@ -113,34 +113,34 @@ impl CaptureHandle {
         }
     }
 
-    /// Keeps the last frame of a source that comes once.
+    /// Keeps the last frame of a source that is received once.
     pub(super) fn keep(&self, source: &CaptureSource) {
         if let Some(mut once) = self.once_kept() {
             once.keep(source);
         }
     }
 
-    /// Notes what the first reading of what comes once tells of a Transaction.
+    /// Records the first pass's results for a Transaction, if frames are received once.
     pub(super) fn note(&self, transaction: &Transaction, about: OperationPaths<'_>) {
         if let Some(mut once) = self.once_kept() {
             once.note(transaction, about);
         }
     }
 
-    /// Notes how far the first reading has come.
+    /// Updates the progress of the first pass.
     pub(super) fn tell(&self, tell: impl FnOnce(&mut FirstPassProgress)) {
         if let Some(mut once) = self.once_kept() {
             tell(&mut once.told);
         }
     }
 
-    /// How far the first reading has come.
+    /// Returns the progress of the first pass.
     pub(super) fn told(&self) -> FirstPassProgress {
         self.once_kept().map(|once| once.told).unwrap_or_default()
     }
 
-    /// What the first reading told of a Transaction that another one has read, which gets the numbers that it had. `None` if it
-    /// did not tell of it: then some of its frames are gone, or it is not done yet.
+    /// Returns the first pass's results for a Transaction decoded by another pass, and sets its numbers from them.
+    /// Returns `None` if there are none: some of its frames are gone, or the first pass has not completed it yet.
     pub(super) fn earlier(&self, transaction: &mut Transaction) -> Option<FirstPassTransaction> {
         let told = self.once_kept()?.earlier(transaction)?.clone();
         transaction.index = told.index;
@@ -148,12 +148,12 @@ impl CaptureHandle {
         Some(told)
     }
 
-    /// The interface of a frame that came once.
+    /// Returns the interface of a frame that was received once.
     pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, Interface)> {
         self.once_kept()?.interface(frame)
     }
 
-    /// The frames again: from a place, or from the first that there is.
+    /// Returns the frames again: from `place`, or from the first one available.
     pub(super) fn again(&self, place: Option<ResumePoint>) -> Result<RereadFrames, SourceError> {
         Ok(match &*self.0 {
             CaptureKind::Files(files, windows) => {
@@ -173,7 +173,7 @@ impl CaptureHandle {
         })
     }
 
-    /// What comes once, as far as the first reading has told of it.
+    /// Returns a reader of frames received once, limited to those that the first pass has processed.
     pub(super) fn followed(&self) -> LiveFrameReader {
         let until = FrameNumber(0);
         LiveFrameReader {
@@ -197,7 +197,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// A frame with its own bytes.
+/// A frame that owns its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct FrameCopy {
     number: FrameNumber,
@@ -208,13 +208,13 @@ pub(super) struct FrameCopy {
 }
 
 impl FrameCopy {
-    /// A copy of a frame.
+    /// Copies a frame.
     pub(super) fn of(frame: &Frame<'_>) -> Self {
         let Frame { number, time, link, length, bytes } = *frame;
         Self { number, time, link, length, bytes: bytes.to_vec() }
     }
 
-    /// The frame.
+    /// Returns the frame.
     pub(super) fn frame(&self) -> Frame<'_> {
         let Self { number, time, link, length, bytes } = self;
         Frame { number: *number, time: *time, link: *link, length: *length, bytes }
@@ -223,14 +223,14 @@ impl FrameCopy {
 
 /// The frames of a capture that was read before.
 pub(super) enum RereadFrames {
-    /// From its files.
+    /// Frames from the files.
     File(Box<CaptureSource>),
-    /// From what was kept of it.
+    /// Frames from the buffer of kept frames.
     Kept(LiveFrameReader),
 }
 
 impl RereadFrames {
-    /// The next frame; what is wrong with a file was told when it was read first.
+    /// Returns the next frame. Errors of a file were reported by the first pass.
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
         match self {
             Self::File(source) => loop {
@@ -245,20 +245,20 @@ impl RereadFrames {
     }
 }
 
-/// Frames of what comes once, as far as they are kept.
+/// Reader of the kept frames of a capture that is received once.
 pub(super) struct LiveFrameReader {
     capture: CaptureHandle,
     next: FrameNumber,
-    /// No frame beyond this one is given.
+    /// Last frame to return.
     pub(super) until: FrameNumber,
     copies: Vec<FrameCopy>,
     at: usize,
-    /// Frames that were gone when they would have come.
+    /// Number of frames evicted before they could be read.
     pub(super) gone: u64,
 }
 
 impl LiveFrameReader {
-    /// The next frame; `None` if there is none yet.
+    /// Returns the next frame; `None` if there is none yet.
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
         if self.at >= self.copies.len() {
             self.at = 0;

@@ -1,8 +1,8 @@
-//! The clipboard of the terminal, which may be on another machine than the program: OSC 52.
+//! The terminal's clipboard, which may be on another machine than the program: OSC 52.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What the terminal must get to put a text on its clipboard.
+/// Returns the control sequence that puts `text` on the terminal's clipboard.
 pub(super) fn sequence(text: &str) -> Vec<u8> {
     let mut sequence = b"\x1b]52;c;".to_vec();
     for three in text.as_bytes().chunks(3) {

@@ -1,4 +1,4 @@
-//! Going through all frames on a thread of its own: for those that a filter selects, and for one that has a text.
+//! Scans of all frames on a thread of their own: for frames that a filter selects, or for one that contains a text.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,35 +20,35 @@ use crate::output::units::TimeFormat;
 use super::capture::CaptureHandle;
 use super::search;
 
-/// How long a scan of what comes once waits for more.
+/// Time that a scan of a capture received once waits for more frames.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Lines that wait to be taken at most; then the scan waits.
+/// Maximum number of pending lines; at this limit the scan waits.
 const WAITING: usize = 16_384;
 
-/// What frames are looked for.
+/// The frames to look for.
 #[derive(Clone, Debug)]
 pub(super) enum FrameScanQuery {
-    /// All that a filter selects; without one, every frame.
+    /// All frames that a filter selects; without one, every frame.
     Selected(Option<Filter>),
-    /// The nearest one whose line has a text, in small letters, beyond a frame.
+    /// The nearest frame after `from`, in the given direction, whose line contains the lowercase text `small`.
     Text { small: String, from: FrameNumber, is_forward: bool },
 }
 
-/// How lines are written.
+/// Format of the lines.
 #[derive(Clone, Debug)]
 pub(super) struct FrameLineFormat {
     pub(super) screen: TerminalStyle,
     pub(super) time: TimeFormat,
-    /// Columns that are scrolled past.
+    /// Number of columns scrolled past.
     pub(super) left: usize,
-    /// When relative times begin.
+    /// Start of relative times.
     pub(super) start: Option<Timestamp>,
     pub(super) filehandles: Filehandles,
     pub(super) limits: FlowLimits,
     pub(super) memory: Memory,
 }
 
-/// A frame with its line, and with what the columns of the line hold.
+/// A frame with its line and the values of its columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FrameLine {
     pub(super) number: FrameNumber,
@@ -56,18 +56,18 @@ pub(super) struct FrameLine {
     pub(super) cells: FrameCells,
 }
 
-/// What a scan has found.
+/// A result of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FrameScanResult {
-    /// The names of the columns.
+    /// The header line with the column names.
     Header(String),
-    /// A frame that is selected.
+    /// A selected frame.
     Line(FrameLine),
-    /// The frame with the text, and whether it lies beyond the end from which the scan began again; `None` if no frame has it.
+    /// The frame with the text, and `true` if the scan wrapped around; `None` if no frame contains the text.
     Text(Option<(FrameNumber, bool)>),
 }
 
-/// A scan that is under way; it ends when this goes away.
+/// A running scan. Dropping it stops the scan.
 #[derive(Debug)]
 pub(super) struct FrameScan {
     is_stopped: Arc<AtomicBool>,
@@ -90,7 +90,7 @@ impl FrameScan {
         Self { is_stopped, found }
     }
 
-    /// Takes what was found since; whether the scan is over comes with it.
+    /// Returns the results since the last call, and `true` if the scan is over.
     pub(super) fn take(&self) -> (Vec<FrameScanResult>, bool) {
         use std::sync::mpsc::TryRecvError;
         let mut all = Vec::new();
@@ -114,7 +114,7 @@ struct FrameScanWorker {
     to: SyncSender<FrameScanResult>,
 }
 
-/// The frames that have a text, as far as a search needs them.
+/// Frames that contain the text.
 #[derive(Debug, Default)]
 struct TextMatchFrames {
     first: Option<FrameNumber>,
@@ -123,10 +123,10 @@ struct TextMatchFrames {
 }
 
 impl TextMatchFrames {
-    /// The nearest one before the frame where the search began, or beyond the end in its direction.
+    /// Returns the nearest match in the given direction, and `true` if it requires wrapping around.
     fn outcome(&self, is_forward: bool) -> Option<(FrameNumber, bool)> {
         match is_forward {
-            // One behind it would have ended the search.
+            // A match behind `from` would have ended the search.
             true => self.first.map(|frame| (frame, true)),
             false => self.last_before.map(|frame| (frame, false)).or(self.last.map(|frame| (frame, true))),
         }
@@ -153,7 +153,7 @@ impl FrameScanWorker {
                 return;
             }
             let Some(frame) = again.next() else {
-                // A search ends with what there is; a selection goes on with what comes.
+                // A search ends at the last available frame; a selection continues with new frames.
                 if search.is_some() || !self.capture.is_once() || self.capture.told().is_over {
                     break;
                 }
@@ -179,7 +179,7 @@ impl FrameScanWorker {
             }
             let text = String::from_utf8_lossy(&bytes);
             for line in text.lines() {
-                // The names of the columns come with the first line.
+                // The column names come with the first line.
                 if !std::mem::replace(&mut has_header, true) {
                     if search.is_none() && self.to.send(FrameScanResult::Header(line.to_owned())).is_err() {
                         return;
@@ -214,7 +214,7 @@ impl FrameScanWorker {
             }
         }
         if let Some((_, _, is_forward)) = search {
-            // Nobody may be waiting any more.
+            // The receiver may be gone.
             let _ = self.to.send(FrameScanResult::Text(matches.outcome(is_forward)));
         }
     }

@@ -1,10 +1,10 @@
-//! What keys do. The one table of it is also what the help shows.
+//! Key bindings. The help is generated from the same table.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::app::TuiView;
 
-/// Something that a person wants done.
+/// An action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table says what each does")]
 pub enum KeyAction {
@@ -63,7 +63,7 @@ pub enum KeyAction {
     Suspend,
 }
 
-/// Where a binding stands in the help.
+/// A section of the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "their titles say it")]
 pub enum HelpSection {
@@ -77,7 +77,7 @@ pub enum HelpSection {
 }
 
 impl HelpSection {
-    /// All of them, in the order of the help.
+    /// All sections, in the order of the help.
     pub const ALL: [Self; 7] = [
         Self::Views,
         Self::Moving,
@@ -88,7 +88,7 @@ impl HelpSection {
         Self::Program,
     ];
 
-    /// Its title.
+    /// Returns the title.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Views => "Views",
@@ -102,16 +102,16 @@ impl HelpSection {
     }
 }
 
-/// Keys that do something.
+/// Keys bound to an action.
 #[derive(Debug)]
 pub struct KeyBinding {
-    /// The keys, each alone.
+    /// The keys, any of which triggers the action.
     pub keys: &'static [(KeyModifiers, KeyCode)],
-    /// What they do.
+    /// The action.
     pub action: KeyAction,
-    /// Where they stand in the help.
+    /// Section of the help.
     pub section: HelpSection,
-    /// What the help says.
+    /// Help text.
     pub help: &'static str,
 }
 
@@ -136,7 +136,7 @@ macro_rules! bindings {
     };
 }
 
-/// Every key.
+/// All key bindings.
 pub const TABLE: &[KeyBinding] = bindings! {
     Views: {
         [ch('1')] KeyAction::Show(TuiView::Transactions), "Transactions";
@@ -208,15 +208,15 @@ pub const TABLE: &[KeyBinding] = bindings! {
     }
 };
 
-/// What a key does.
+/// Returns the action bound to a key.
 pub fn action(event: KeyEvent) -> Option<KeyAction> {
-    // A capital letter says itself that Shift is held.
+    // An uppercase letter already implies Shift.
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
     let is = |(held, code): &(KeyModifiers, KeyCode)| *held == modifiers && *code == event.code;
     TABLE.iter().find(|binding| binding.keys.iter().any(is)).map(|binding| binding.action)
 }
 
-/// A key as the help names it.
+/// Returns the name of a key, as shown in the help.
 pub fn name((modifiers, code): (KeyModifiers, KeyCode)) -> String {
     let name = match code {
         KeyCode::Char(' ') => "Space".to_owned(),

@@ -1,8 +1,9 @@
-//! Frames that come once, and what the first reading has told of them.
+//! Buffer of the frames that are received once, and the first pass's results for them.
 //!
-//! The latest frames are kept, and others read them again: for trees, to be saved, for a filter that is set later. Who
-//! begins in the middle would number Transactions and connections otherwise, and name files by other names; so all take what
-//! the first reading told, and pass over what it does not know: Transactions of which frames are gone.
+//! The latest frames are kept, so that others can read them again: for trees, to save them, for a filter that is set
+//! later. A reader that starts in the middle would number Transactions and connections differently, and infer other
+//! file names. Therefore all readers use the first pass's results, and skip Transactions without them, because some
+//! frames are gone.
 
 use std::collections::VecDeque;
 
@@ -19,42 +20,42 @@ use crate::source::{CaptureSource, Interface};
 use super::capture::FrameCopy;
 use super::model::row;
 
-/// Interfaces that are told apart.
+/// Maximum number of distinct interfaces.
 const INTERFACES: usize = 256;
-/// Bytes that are taken for what is told of a Transaction, without its paths.
+/// Memory accounted for the results of a Transaction, without its paths, in bytes.
 const TOLD: usize = 160;
 
 type FirstPassKey = (Xid, FrameNumber);
 
-/// The frames that are kept, and what is known of them.
+/// The kept frames, and the first pass's results.
 pub(super) struct LiveFrames {
     kept: FrameRing,
     interfaces: Vec<(usize, Interface)>,
-    /// Which of these a frame was captured on, from some frame on.
+    /// Index in `interfaces` of each change of interface, by the first frame that was captured on it.
     changes: VecDeque<(FrameNumber, usize)>,
-    /// What the first reading has told of Transactions, by XID and first frame.
+    /// The first pass's results for Transactions, by XID and first frame.
     earlier: FxHashMap<FirstPassKey, FirstPassTransaction>,
     order: VecDeque<FirstPassKey>,
-    /// Bytes that this takes, and may take.
+    /// Current and maximum size of the results, in bytes.
     weight: usize,
     room: usize,
-    /// What others may read.
+    /// Progress of the first pass, for other readers.
     pub(super) told: FirstPassProgress,
 }
 
-/// What the first reading has told of a Transaction.
+/// The first pass's results for a Transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FirstPassTransaction {
-    /// Its number.
+    /// Transaction number.
     pub(super) index: u64,
-    /// The number of its connection.
+    /// Number of the connection.
     pub(super) connection: u64,
     path: Option<Box<[u8]>>,
     new_path: Option<Box<[u8]>>,
 }
 
 impl FirstPassTransaction {
-    /// The file that it is about, as that was called then.
+    /// Returns the paths of the operation, as they were at that time.
     pub(super) fn about(&self) -> OperationPaths<'_> {
         OperationPaths { path: self.path.as_deref(), new_path: self.new_path.as_deref() }
     }
@@ -65,19 +66,19 @@ impl FirstPassTransaction {
     }
 }
 
-/// How far the first reading has come.
+/// Progress of the first pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FirstPassProgress {
-    /// All Transactions are numbered that were done with this frame.
+    /// Last frame whose completed Transactions all have numbers.
     pub(super) frame: FrameNumber,
-    /// The time when nothing more had come.
+    /// Capture time at which the first pass found no more frames.
     pub(super) idle: Option<Timestamp>,
-    /// Whether it has ended.
+    /// `true` if it has ended.
     pub(super) is_over: bool,
 }
 
 impl LiveFrames {
-    /// Keeps frames in two thirds of `room` bytes, and what is told of them in the rest.
+    /// Returns a buffer that uses two thirds of `room` bytes for frames, and the rest for results.
     pub(super) fn new(room: usize) -> Self {
         Self {
             kept: FrameRing::new(room / 3 * 2),
@@ -118,21 +119,21 @@ impl LiveFrames {
         });
         let Some(at) = at else { return };
         self.changes.push_back((frame, at));
-        // Those that only frames have which are gone.
+        // Drop the changes that concern only evicted frames.
         let first = self.kept.first().unwrap_or(frame);
         while self.changes.get(1).is_some_and(|(next, _)| *next <= first) {
             self.changes.pop_front();
         }
     }
 
-    /// The interface that a frame was captured on.
+    /// Returns the interface of a frame, and the number of its file.
     pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, Interface)> {
         let next = self.changes.partition_point(|(first, _)| *first <= frame);
         let (_, at) = self.changes.get(next.checked_sub(1)?)?;
         self.interfaces.get(*at).cloned()
     }
 
-    /// Notes what the first reading tells of a Transaction.
+    /// Records the results for a Transaction.
     pub(super) fn note(&mut self, transaction: &Transaction, about: OperationPaths<'_>) {
         let first = self.kept.first().unwrap_or_default();
         while self.weight > self.room || self.order.front().is_some_and(|(_, frame)| *frame < first) {
@@ -153,12 +154,12 @@ impl LiveFrames {
         }
     }
 
-    /// What the first reading has told of a Transaction.
+    /// Returns the results for a Transaction.
     pub(super) fn earlier(&self, transaction: &Transaction) -> Option<&FirstPassTransaction> {
         self.earlier.get(&name(transaction))
     }
 
-    /// Copies frames from one on, as far as `until`; of those that are gone, what comes after them.
+    /// Copies up to `most` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
     pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, most: usize, to: &mut Vec<FrameCopy>) {
         let first = self.kept.first().filter(|first| *first > from).unwrap_or(from);
         let numbers = (first.0..=until.0).take(most);

@@ -1,31 +1,31 @@
-//! The terminal interface: a capture at work, in a terminal.
+//! The terminal interface.
 //!
 //! ```text
-//! source -> pass (a thread) -> mailbox -> model -> views -> terminal
-//!              |                            ^         |
-//!              +-- names, tables            +- app <--+-- keys, mouse, prompt
-//!                                               |
-//! source -> again (a thread) <- what is asked --+
+//! source -> read_pass (a thread) -> pass_channel -> model -> views -> terminal
+//!               |                                     ^         |
+//!               +-- names, tables                     +-- app <-+-- keys, mouse, prompt
+//!                                                          |
+//! source -> reload (a thread) <- requests -----------------+
 //! ```
 //!
-//! - A [`read_pass`] is one reading of all frames, on a thread of its own: it decodes, keeps what the filter selects, and puts light
-//!   [rows](model::row) and [tables](model::tables) into a [`pass_channel`]. Without a filter there is one read_pass; a filter
-//!   starts another one beside it, so that taking the filter away costs nothing. A pass that is not emptied waits, and so a
-//!   pause loses nothing.
-//! - The [`model`] keeps the rows of a pass by the page, in bounded memory. Pages far from what is looked at are forgotten, and
-//!   read again when somebody comes to them.
-//! - [`reload`] is the other thread: it reads the frames of the chosen Transaction reload and decodes them, with all bytes, for
-//!   tree, hex pane and waterfall; it reads pages that were forgotten, stretches of the packet list, and what is saved. It
-//!   begins not far before the first frame, and holds what comes out to the row: where they differ, because what tells the
-//!   meaning of the frames stands earlier, it begins at the start. A file is read again from disk; of what came through a
-//!   pipe or an interface the latest frames are kept, and what is gone is said to be.
-//! - [`app`] holds what a person does: one table of [`keys`] makes actions of keys, and the help is made from it. It draws after
-//!   each event, and draws only what is visible.
-//! - [`views`] are rooms, one a view. They look at the model and decode nothing. How things look is in [`theme`].
-//! - [`terminal`] takes the terminal over and gives it back, whatever happens: the end, a panic, a signal.
+//! - A [`read_pass`] reads all frames once, on a thread of its own: it decodes them, keeps the Transactions that the
+//!   filter selects, and puts light [rows](model::row) and [tables](model::tables) into a [`pass_channel`]. Without a
+//!   filter there is one pass; a filter starts a second one, so that removing the filter costs nothing. A pass whose
+//!   channel is full waits, so that a pause loses nothing.
+//! - The [`model`] stores the rows of a pass in pages, in bounded memory. Pages far from the visible ones are evicted,
+//!   and reloaded when they are needed.
+//! - [`reload`] is the other thread: it reads the frames of the chosen Transaction again and decodes them with all
+//!   bytes, for tree, hex pane and waterfall. It also reads evicted pages, parts of the packet list, and frames to
+//!   save. It starts shortly before the first frame and compares the result with the row; if they differ, because the
+//!   context of the frames is earlier, it starts from the beginning. Files are read again from disk. Of a pipe or an
+//!   interface only the latest frames are kept; evicted ones are reported as gone.
+//! - [`app`] holds the state of the user interface: one table of [`keys`] maps keys to actions, and the help is
+//!   generated from it. It draws after each event, and only the visible part.
+//! - [`views`] has one module per view. They read the model and decode nothing. [`theme`] defines styles.
+//! - [`terminal`] takes control of the terminal and restores it at the end, after a panic and after a signal.
 //!
-//! Who brings frames from an interface gives a [`Source`](crate::source::CaptureSource) to [`capture::CaptureHandle::once`]; all else is
-//! as with a file.
+//! For frames of an interface, pass a [`CaptureSource`](crate::source::CaptureSource) to
+//! [`capture::CaptureHandle::once`]; everything else is the same as for files.
 
 pub mod app;
 pub mod capture;

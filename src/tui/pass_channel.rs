@@ -1,5 +1,5 @@
-//! What a pass has found and nobody has taken yet. Whoever takes it never waits for more than a copy of some pointers; the
-//! pass waits where too much lies there.
+//! Channel of the results of a pass. The receiver waits at most while some pointers are copied; the pass waits if too
+//! many results are pending.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -11,46 +11,46 @@ use super::model::RowPage;
 use super::model::activity::LiveActivity;
 use super::model::tables::ViewTables;
 
-/// Pages that lie in a mailbox at most, where who reads can wait.
+/// Maximum number of pending pages, if the input can wait.
 pub(super) const PAGES: usize = 16;
 
-/// What a pass has found since somebody looked.
+/// The results of a pass since the last call of [`PassChannel::take`].
 #[derive(Debug, Default)]
 pub(super) struct PassUpdates {
     /// New rows, in order.
     pub(super) pages: Vec<RowPage>,
     /// The newest tables.
     pub(super) tables: Option<Box<ViewTables>>,
-    /// What goes on at this moment, of what comes once.
+    /// The newest activity, if frames are received once.
     pub(super) activity: Option<Box<LiveActivity>>,
-    /// Places from which frames can be read again.
+    /// Positions from which frames can be read again.
     pub(super) places: Vec<ResumePoint>,
-    /// What was wrong with the input.
+    /// Errors of the input.
     pub(super) errors: Vec<String>,
-    /// Progress of the reading; `None` where nothing was reported since.
+    /// Progress of the pass; `None` if nothing was reported.
     pub(super) progress: Option<PassProgress>,
 }
 
-/// How far a pass has come.
+/// Progress of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PassProgress {
     /// Bytes of the input.
     pub(super) bytes: source::ReadProgress,
-    /// Frames that were read.
+    /// Number of frames read.
     pub(super) frames: u64,
-    /// Transactions that were seen, selected or not.
+    /// Number of Transactions seen, selected or not.
     pub(super) transactions: u64,
-    /// Packets that the capturing program lost, where it says so.
+    /// Number of packets that the capturing program dropped, if it reports that.
     pub(super) dropped: Option<u64>,
-    /// What an interface has counted.
+    /// Counters of an interface.
     pub(super) counters: Option<Counters>,
-    /// The state of an interface that is captured on.
+    /// State of a captured interface.
     pub(super) link: Option<LinkState>,
-    /// Whether there is no more.
+    /// `true` if the pass is over.
     pub(super) is_over: bool,
-    /// Of what comes once: frames that were gone before they could be looked at.
+    /// Number of frames received once that were evicted before this pass read them.
     pub(super) gone: u64,
-    /// When the first frame came after those.
+    /// Time of the first frame after the evicted ones.
     pub(super) since: Option<Timestamp>,
 }
 
@@ -60,7 +60,7 @@ struct PassChannelState {
     is_stopped: bool,
 }
 
-/// A mailbox; both sides have it.
+/// The channel, shared by both sides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PassChannel(Arc<(Mutex<PassChannelState>, Condvar)>);
 
@@ -69,25 +69,25 @@ impl PassChannel {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what lies there.
+    /// Takes the pending updates.
     pub(super) fn take(&self) -> PassUpdates {
         let mail = std::mem::take(&mut self.lock().mail);
         self.0.1.notify_all();
         mail
     }
 
-    /// How many rows lie there.
+    /// Returns the number of pending rows.
     pub(super) fn rows(&self) -> usize {
         self.lock().mail.pages.iter().map(RowPage::len).sum()
     }
 
-    /// Whether the news that there is no more lies there.
+    /// Returns `true` if the end of the pass is pending.
     #[cfg(test)]
     pub(super) fn is_over(&self) -> bool {
         self.lock().mail.progress.is_some_and(|progress| progress.is_over)
     }
 
-    /// Puts something in, after waiting until no more than `most` pages lie there; `false` if nobody wants more.
+    /// Updates the channel once at most `most` pages are pending. Returns `false` if the receiver has stopped it.
     pub(super) fn put(&self, most: usize, put: impl FnOnce(&mut PassUpdates)) -> bool {
         let mut state = self.lock();
         while state.mail.pages.len() > most && !state.is_stopped {
@@ -97,13 +97,13 @@ impl PassChannel {
         !state.is_stopped
     }
 
-    /// Nobody wants more.
+    /// Stops the pass.
     pub(super) fn stop(&self) {
         self.lock().is_stopped = true;
         self.0.1.notify_all();
     }
 
-    /// Whether nobody wants more.
+    /// Returns `true` if the receiver has stopped the pass.
     pub(super) fn is_stopped(&self) -> bool {
         self.lock().is_stopped
     }

@@ -1,16 +1,16 @@
-//! The line at the bottom that a person types into: a filter, something to search for, where to go, a file to save to.
+//! The input line at the bottom: a filter, a text to search for, a location, or a file to save to.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::filter::catalog::{Catalog, CatalogEntry};
 use crate::filter::{Filter, FilterError};
 
-/// Candidates that are looked for.
+/// Maximum number of candidates.
 const CANDIDATES: usize = 200;
-/// Lines of earlier input that are remembered.
+/// Maximum number of lines in the history.
 const HISTORY: usize = 100;
 
-/// What is asked for.
+/// Purpose of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptPurpose {
     Filter,
@@ -20,7 +20,7 @@ pub(super) enum PromptPurpose {
 }
 
 impl PromptPurpose {
-    /// What stands before the input.
+    /// Returns the text before the input.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Filter => "filter: ",
@@ -31,45 +31,45 @@ impl PromptPurpose {
     }
 }
 
-/// What a key made of the line.
+/// Effect of a key on the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptKeyOutcome {
-    /// It goes on.
+    /// The prompt stays open.
     More,
-    /// It is done.
+    /// The input was accepted.
     Done,
-    /// It is given up.
+    /// The input was cancelled.
     Dropped,
 }
 
-/// A name that could stand at the cursor.
+/// A completion of the word at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CompletionCandidate {
-    /// The name.
+    /// The name to insert.
     pub(super) name: &'static str,
-    /// What it is.
+    /// Description.
     pub(super) about: String,
 }
 
-/// The line.
+/// The input line.
 #[derive(Debug)]
 pub(super) struct Prompt {
     pub(super) purpose: PromptPurpose,
     text: Vec<char>,
     cursor: usize,
-    /// What is wrong with the filter.
+    /// Error of the filter.
     pub(super) error: Option<FilterError>,
-    /// Names that could stand at the cursor.
+    /// Completions of the word at the cursor.
     pub(super) candidates: Vec<CompletionCandidate>,
-    /// The candidate that was put in last, and where its word began.
+    /// Index of the inserted candidate, and start of its word.
     chosen: Option<(usize, usize)>,
     history: Vec<String>,
-    /// The line of the history that is shown.
+    /// Index of the displayed history line.
     at: usize,
 }
 
 impl Prompt {
-    /// A line that holds `text` already. `history` are earlier lines.
+    /// Returns a prompt that contains `text`. `history` holds earlier lines.
     pub(super) fn new(purpose: PromptPurpose, text: &str, history: &[String]) -> Self {
         let text: Vec<char> = text.chars().collect();
         let mut prompt = Self {
@@ -86,22 +86,22 @@ impl Prompt {
         prompt
     }
 
-    /// What was typed.
+    /// Returns the input.
     pub(super) fn text(&self) -> String {
         self.text.iter().collect()
     }
 
-    /// The character that the cursor stands on, counted from 0.
+    /// Returns the cursor position in characters, counted from 0.
     pub(super) fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// Which candidate stands in the line.
+    /// Returns the index of the inserted candidate.
     pub(super) fn chosen(&self) -> Option<usize> {
         self.chosen.map(|(at, _)| at)
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(super) fn key(&mut self, event: KeyEvent) -> PromptKeyOutcome {
         let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         match (event.code, is_ctrl) {
@@ -152,7 +152,7 @@ impl Prompt {
         PromptKeyOutcome::More
     }
 
-    /// Puts text in at the cursor, as from a clipboard; lines become one.
+    /// Inserts text at the cursor, as from a clipboard. Control characters, such as line breaks, become spaces.
     pub(super) fn paste(&mut self, text: &str) {
         for letter in text.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }) {
             self.text.insert(self.cursor, letter);
@@ -172,7 +172,7 @@ impl Prompt {
         self.cursor = self.text.len();
     }
 
-    /// What is wrong with the line as it is, and what could be meant.
+    /// Updates the error and the candidates.
     fn look(&mut self) {
         self.chosen = None;
         if self.purpose != PromptPurpose::Filter {
@@ -183,7 +183,7 @@ impl Prompt {
         self.candidates = self.propose();
     }
 
-    /// Where the word begins that the cursor stands behind.
+    /// Returns the start of the word before the cursor.
     fn word(&self) -> usize {
         let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let before = self.text.get(..self.cursor).unwrap_or_default();
@@ -218,7 +218,7 @@ impl Prompt {
             .collect()
     }
 
-    /// Puts the next candidate in the place of the word; the first time, as much as all candidates have in common.
+    /// Inserts the next candidate in place of the word; the first time, the common prefix of all candidates.
     fn complete(&mut self, step: isize) -> PromptKeyOutcome {
         let count = self.candidates.len();
         if count == 0 {
@@ -231,7 +231,7 @@ impl Prompt {
                 let common = self.common();
                 if common.len() > self.cursor - start {
                     self.put(start, &common);
-                    // With one candidate left the word is done.
+                    // A single remaining candidate completes the word.
                     self.look();
                     return PromptKeyOutcome::More;
                 }
@@ -263,7 +263,7 @@ impl Prompt {
     }
 }
 
-/// The field whose value is named next: `nfs.opcode == `, `nfs.opcode in {READ, `.
+/// Returns the field whose value comes next: `nfs.opcode == `, `nfs.opcode in {READ, `.
 fn compared(before: &str) -> Option<&'static CatalogEntry> {
     let before = before.trim_end();
     let operators = ["==", "!=", "===", "!==", " eq", " ne"];
@@ -279,7 +279,7 @@ fn compared(before: &str) -> Option<&'static CatalogEntry> {
     Catalog::shared().get(name.get(start..)?)
 }
 
-/// Adds a line to a history, unless it is the last already.
+/// Adds a line to a history, unless it repeats the last one.
 pub(super) fn note(history: &mut Vec<String>, line: &str) {
     if !line.is_empty() && history.last().is_none_or(|last| last != line) {
         history.push(line.to_owned());

@@ -1,4 +1,4 @@
-//! One reading of all frames, on a thread of its own.
+//! The pass: one reading of all frames, on a thread of its own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,27 +27,27 @@ use super::model::row::{PAGE, RowPage, RowWriter};
 use super::model::tables::ViewTablesBuilder;
 use super::pass_channel::{self, PassChannel, PassProgress, PassUpdates};
 
-/// Frames between two looks at the clock.
+/// Number of frames between two checks of the clock.
 const FRAMES: u64 = 512;
-/// How long rows wait for others before they are given.
+/// Maximum time for which rows are collected before they are delivered.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long it takes until tables are made anew.
+/// Interval between updates of the tables.
 const TABLES: Duration = Duration::from_millis(250);
-/// How long it takes until Calls in flight and rates are told again.
+/// Interval between updates of pending Calls and rates.
 const ACTIVITY: Duration = Duration::from_millis(250);
-/// Calls in flight that a filter judges at most, the oldest first.
+/// Maximum number of pending Calls that a filter evaluates, oldest first.
 const JUDGED: usize = 1_000;
-/// Frames between two places that are remembered.
+/// Number of frames between two resume points.
 const APART: u64 = 4096;
-/// Transactions that wait for their numbers at most.
+/// Maximum number of Transactions that wait for their numbers.
 const EARLY: usize = 1024;
 
-/// The names of files, which a pass learns and others ask for. Who asks is let in before the pass goes on.
+/// The file names inferred by a pass, shared with readers. A waiting reader is served before the pass continues.
 #[derive(Clone, Debug)]
 pub(super) struct SharedNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
 
 impl SharedNames {
-    /// Nothing is known yet.
+    /// Returns an empty table of names.
     pub(super) fn new(how: Filehandles, room_bytes: usize) -> Self {
         Self(Arc::new((Mutex::new(FileNames::new(how, room_bytes)), AtomicUsize::new(0))))
     }
@@ -56,7 +56,7 @@ impl SharedNames {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks something up.
+    /// Looks up names.
     pub(super) fn ask<R>(&self, ask: impl FnOnce(&mut FileNames) -> R) -> R {
         self.0.1.fetch_add(1, Ordering::SeqCst);
         let mut names = self.lock();
@@ -64,7 +64,7 @@ impl SharedNames {
         ask(&mut names)
     }
 
-    /// Lets in who waits.
+    /// Waits until no reader is waiting for the names.
     fn yield_to_others(&self) {
         while self.0.1.load(Ordering::SeqCst) > 0 {
             thread::sleep(Duration::from_micros(50));
@@ -72,33 +72,33 @@ impl SharedNames {
     }
 }
 
-/// What a pass needs to know.
+/// Settings of a pass.
 #[derive(Clone, Debug)]
 pub(super) struct PassSettings {
-    /// The bounds of the decoder.
+    /// Limits of the decoder.
     pub(super) limits: FlowLimits,
-    /// The memory of the whole interface.
+    /// Memory of the whole user interface.
     pub(super) memory: Memory,
-    /// How files are told.
+    /// Display of filehandles.
     pub(super) filehandles: Filehandles,
-    /// The characters of the terminal.
+    /// Character set of the terminal.
     pub(super) glyphs: Glyphs,
-    /// Pages of rows that may wait until they are taken, where the input does not wait.
+    /// Maximum number of pending pages, if the input does not wait.
     pub(super) pages: usize,
-    /// Bytes of Transactions that may wait for their numbers.
+    /// Maximum size of the Transactions that wait for their numbers, in bytes.
     pub(super) early_bytes: usize,
 }
 
-/// A pass that is under way, or done.
+/// A running or completed pass.
 #[derive(Debug)]
 pub(super) struct ReadPass {
     mailbox: PassChannel,
-    /// The names that it learns, or that it looks up.
+    /// File names, inferred by this pass or by the first one.
     pub(super) names: SharedNames,
 }
 
 impl ReadPass {
-    /// Starts to read. A pass over what came once looks names up in those that the first one learnt.
+    /// Starts a pass. If frames are received once, a pass other than the first one gets the first pass's `names`.
     pub(super) fn start(
         capture: CaptureHandle,
         filter: Option<Filter>,
@@ -107,12 +107,12 @@ impl ReadPass {
     ) -> Self {
         let mailbox = PassChannel::default();
         let learns = names.is_none();
-        // What comes once is read first by who learns.
+        // A source that is received once is read by the first pass.
         let first = if learns { capture.source() } else { None };
         let names =
             names.unwrap_or_else(|| SharedNames::new(manner.filehandles, manner.memory.names_bytes()));
         let pass = Self { mailbox: mailbox.clone(), names: names.clone() };
-        // Beside the pass over everything there may be one over what a filter selects.
+        // A second pass may run over the Transactions that a filter selects.
         let tables_bytes = manner.memory.tables_bytes() / 2;
         let work = PassState {
             is_urgent: capture.is_once(),
@@ -146,18 +146,18 @@ impl ReadPass {
         pass
     }
 
-    /// How many rows wait to be taken.
+    /// Returns the number of pending rows.
     pub(super) fn waiting(&self) -> usize {
         self.mailbox.rows()
     }
 
-    /// Whether all is read and waits to be taken.
+    /// Returns `true` if the end of the pass is pending.
     #[cfg(test)]
     pub(super) fn is_over(&self) -> bool {
         self.mailbox.is_over()
     }
 
-    /// What was found since this was asked last.
+    /// Takes the results since the last call.
     pub(super) fn take(&self) -> PassUpdates {
         self.mailbox.take()
     }
@@ -169,7 +169,7 @@ impl Drop for ReadPass {
     }
 }
 
-/// The thread that reads. What it makes of frames lies apart, so that it is given also while nothing comes.
+/// The reading thread. Its state is shared, so that results can also be delivered while it waits for frames.
 struct PassThread {
     capture: CaptureHandle,
     work: Arc<Mutex<PassState>>,
@@ -186,7 +186,7 @@ impl PassThread {
             Some(Err(error)) => {
                 lock(&self.work).mailbox.put(usize::MAX, |mail| mail.errors.push(error.to_string()));
             }
-            // Somebody else has the source: what was kept is read, and what comes after it.
+            // Another pass has the source: read the kept frames and those that follow.
             None => self.kept(),
         }
         lock(&self.work).finish();
@@ -208,7 +208,7 @@ impl PassThread {
                 Ok(NextFrame::Frame(frame)) => {
                     frames += 1;
                     is_over = pace.as_mut().is_some_and(|pace| pace.frame(frame.time));
-                    // What brings frames is up.
+                    // Received frames imply that the interface is up.
                     work.progress.link = pace.as_ref().map(|_| LinkState::Up);
                     number = Some(frame.number);
                     work.frame(&frame);
@@ -260,7 +260,7 @@ impl PassThread {
         }
     }
 
-    /// Gives what is new also while the reader waits for a pipe.
+    /// Delivers results also while the reader waits for a pipe.
     fn give_meanwhile(&self) {
         let work = Arc::downgrade(&self.work);
         thread::spawn(move || {
@@ -275,7 +275,7 @@ impl PassThread {
         });
     }
 
-    /// Reads what was kept, and then what comes, as far as the first reading has told of it.
+    /// Reads the kept frames and those that follow, up to the progress of the first pass.
     fn kept(&self) {
         let mut again = self.capture.followed();
         let mut frames = 0;
@@ -323,44 +323,44 @@ impl PassThread {
     }
 }
 
-/// Where the name of a file comes from.
+/// Source of a file name.
 enum FileNameSource<'n> {
-    /// The Transaction is learnt from.
+    /// Names are inferred from the Transaction.
     Learnt(&'n mut FileNames),
-    /// The first reading told it.
+    /// The name was inferred by the first pass.
     Told(OperationPaths<'n>),
 }
 
-/// What a pass makes of frames.
+/// The state of a pass.
 struct PassState {
     capture: CaptureHandle,
     flow: Flow,
     selection: Option<FilterRunner>,
     names: SharedNames,
-    /// Whether names are learnt, and not only looked up.
+    /// `true` if names are inferred and not only looked up.
     learns: bool,
     writer: RowWriter,
     mailbox: PassChannel,
     most_pages: usize,
-    /// Whether what is known must be given at once, because the input may pause.
+    /// `true` if results must be delivered at once, because the input may pause.
     is_urgent: bool,
     page: RowPage,
     tally: ViewTablesBuilder,
     progress: PassProgress,
-    /// Transactions that were done before the first reading had told their numbers, or whose frames are gone in part.
+    /// Transactions completed before the first pass numbered them, or with frames that are gone.
     early: VecDeque<(TransactionKey, Transaction)>,
-    /// Bytes that these take, and may take.
+    /// Current and maximum size of these Transactions, in bytes.
     early_bytes: usize,
     most_early_bytes: usize,
-    /// Whether there is something that the tables do not have.
+    /// `true` if the tables are out of date.
     has_news: bool,
     last_tables: Instant,
-    /// Of what comes once: the time of the last frame, and when it came.
+    /// Time of the last frame, and when it was received, if frames are received once.
     clock: Option<(Timestamp, Instant)>,
-    /// Of what comes once: what ended lately.
+    /// Rates of recent Transactions, if frames are received once.
     rates: RecentRates,
     activity_at: Instant,
-    /// Whether the activity that was given last is that of a capture in which nothing happens.
+    /// `true` if the last delivered activity is that of an idle capture.
     is_at_rest: bool,
 }
 
@@ -379,7 +379,7 @@ impl PassState {
         }
     }
 
-    /// Takes the Transactions that are done; whether there were any.
+    /// Processes the completed Transactions. Returns `true` if there were any.
     fn transactions(&mut self) -> bool {
         let mut next = self.flow.next_with_key();
         if next.is_none() {
@@ -387,7 +387,7 @@ impl PassState {
         }
         let names = self.names.clone();
         let mut names = names.lock();
-        // Put in when the names are free again: who waits for room must not keep others from them.
+        // Delivered after the names are unlocked: waiting for space must not block other users of the names.
         let mut full = Vec::new();
         while let Some((key, mut transaction)) = next {
             if self.learns {
@@ -410,7 +410,7 @@ impl PassState {
         true
     }
 
-    /// Takes the Transactions of which the first reading has told by now.
+    /// Processes the Transactions that the first pass has numbered meanwhile.
     fn late(&mut self) {
         if self.early.is_empty() {
             return;
@@ -479,14 +479,14 @@ impl PassState {
         }
     }
 
-    /// What time it is, by the clock that stamps frames.
+    /// Returns the current time of the clock that stamps frames.
     fn now(&self) -> Option<Timestamp> {
         let (time, came) = self.clock?;
         let passed_ns = i64::try_from(came.elapsed().as_nanos()).unwrap_or(i64::MAX);
         Some(Timestamp(time.0.saturating_add(passed_ns)))
     }
 
-    /// What goes on at this moment, where it is not what was told last.
+    /// Returns the current activity, if an update is due.
     fn activity(&mut self) -> Option<Box<LiveActivity>> {
         if !self.is_urgent || self.is_at_rest || self.activity_at.elapsed() < ACTIVITY {
             return None;
@@ -544,7 +544,7 @@ impl PassState {
         Some(Box::new(activity))
     }
 
-    /// Gives what there is; `false` if nobody wants more.
+    /// Delivers the results. Returns `false` if the receiver has stopped the pass.
     fn give(&mut self, is_last: bool) -> bool {
         let is_due = self.has_news && self.last_tables.elapsed() >= TABLES;
         let tables = (is_last || is_due || self.tally.is_new()).then(|| {
@@ -552,13 +552,13 @@ impl PassState {
             self.has_news = false;
             Box::new(self.tally.tables(&self.flow))
         });
-        // Of what is over, rates are those around the cursor.
+        // After the end, rates are those around the cursor.
         let is_over = is_last && self.is_urgent;
         let activity = if is_over { Some(Box::default()) } else { self.activity() };
         let page = std::mem::take(&mut self.page);
         let progress = self.progress;
         self.mailbox.put(self.most_pages, |mail| {
-            // What comes one by one becomes a page again.
+            // Fill the last page first, so that rows that arrive one by one form full pages.
             let left = match mail.pages.last_mut() {
                 Some(last) if last.len() < PAGE => last.append(page),
                 _ => Some(page),
@@ -574,7 +574,7 @@ impl PassState {
         })
     }
 
-    /// There is no more.
+    /// Ends the pass and delivers the last results.
     fn finish(&mut self) {
         self.flow.finish();
         self.transactions();

@@ -1,4 +1,4 @@
-//! The loop: an event or news, then a screen.
+//! The event loop: handles an event or an update, then draws.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,12 +10,12 @@ use ratatui::crossterm::event::{self, Event};
 use super::app::{App, TerminalRequest};
 use super::terminal::{self, TerminationSignals, TuiTerminal};
 
-/// How long it waits for a key while something is under way, and while nothing is.
+/// Timeout of the wait for a key while work is pending, and while it is not.
 const BUSY: Duration = Duration::from_millis(16);
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Reads events on a thread of its own: of a terminal that is gone, as when its window is closed, reading may never come
-/// back, and the signal that tells of it must be heard all the same.
+/// Reads events on a thread of its own. If the terminal is gone, as when its window is closed, the read may never
+/// return, but the signal for it must still be handled.
 fn events() -> Receiver<io::Result<Event>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -30,10 +30,10 @@ fn events() -> Receiver<io::Result<Event>> {
     receiver
 }
 
-/// Runs until somebody quits, or a signal comes. Gives the signal's number.
+/// Runs until the user quits or a signal arrives. Returns the signal's number.
 ///
 /// # Errors
-/// What is wrong with the terminal.
+/// Returns the errors of the terminal.
 pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
     let signals = TerminationSignals::new()?;
     let mut screen = TuiTerminal::take(has_mouse)?;
@@ -49,8 +49,8 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
         is_new |= app.tick();
         if is_new {
             screen.draw(&mut app)?;
-            // What was drawn may be what was not known before: how many lines there are. What this tick takes up is on no
-            // screen yet.
+            // Drawing may determine sizes, such as the number of lines. Changes made by this tick are not on the screen
+            // yet.
             is_new = app.tick();
         }
         let mut next = match events.recv_timeout(if is_new || app.is_busy() { BUSY } else { IDLE }) {
@@ -58,7 +58,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the terminal is gone")),
         };
-        // Keys that are held down are more than screens that are needed.
+        // Held keys produce more events than screens are needed.
         while let Some(event) = next {
             app.event(&event);
             is_new = true;

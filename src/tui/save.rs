@@ -1,4 +1,4 @@
-//! What is chosen, as a pcapng file with comments.
+//! Saving of the selection as a pcapng file with comments.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -22,30 +22,30 @@ use super::read_pass::PassSettings;
 use super::reload::TransactionReloadKey;
 use super::shares::ViewShares;
 
-/// What is saved, and where to.
+/// A request to save Transactions.
 #[derive(Clone, Debug)]
 pub(super) struct SaveRequest {
-    /// The file, which must not be there yet.
+    /// Path of the file, which must not exist yet.
     pub(super) to: PathBuf,
     /// The Transactions.
     pub(super) what: SaveSelection,
-    /// Whether the ACKs, NAKs, CNPs and empty TCP segments of their connections are saved with them.
+    /// `true` to save the ACKs, NAKs, CNPs and empty TCP segments of their connections too.
     pub(super) has_control: bool,
 }
 
-/// Which Transactions are saved.
+/// The Transactions to save.
 #[derive(Clone, Debug)]
 pub(super) enum SaveSelection {
-    /// Those with these numbers.
+    /// Transactions with these numbers.
     Numbers(BTreeSet<u64>),
-    /// These, by XID and first frame.
+    /// These Transactions, by XID and first frame.
     These(FxHashMap<(Xid, FrameNumber), TransactionReloadKey>),
-    /// Those that a filter selects; without one, all.
+    /// Transactions that a filter selects; without one, all.
     Selected(Option<Filter>),
 }
 
 impl SaveSelection {
-    /// The Transactions of rows.
+    /// Selects the Transactions of rows.
     pub(super) fn these<'p>(entries: impl Iterator<Item = RowEntry<'p>>) -> Self {
         let wanted = entries.map(|entry| TransactionReloadKey::from(entry.row));
         Self::These(wanted.map(|wanted| ((wanted.xid, wanted.first), wanted)).collect())
@@ -63,13 +63,13 @@ impl SaveSelection {
     }
 }
 
-/// Where the frames come from.
+/// Source of the frames to save.
 enum SaveFrameSource {
     Files(Box<CaptureSource>),
     Once(LiveFrameReader),
 }
 
-/// Saves Transactions with all their frames; tells what was done, or why not.
+/// Saves Transactions with all their frames. Returns a message about the result or the error.
 pub(super) fn save(
     capture: &CaptureHandle,
     manner: &PassSettings,
@@ -78,7 +78,7 @@ pub(super) fn save(
     let SaveRequest { to, what, has_control } = request;
     let name = to.display();
     let told = |error: OutputError| match error.kind() {
-        // Rights of root are given up when an interface is open.
+        // Root privileges are dropped once an interface is open.
         OutputErrorKind::Create(why) if why.kind() == ErrorKind::PermissionDenied && capture.is_once() => {
             let why = reason(why);
             format!("{name}: cannot write: {why}; choose a folder like /tmp, or say with -Z who writes")
@@ -86,7 +86,7 @@ pub(super) fn save(
         _ => error.to_string(),
     };
     let unwritten = |error: io::Error| told(OutputError::unwritten(to, error));
-    // Never over a file that is there: it may be the capture itself.
+    // Never overwrite a file: it may be the capture itself.
     let sink = OutputFile::create_new(to).map_err(told)?;
     let memory = &manner.memory;
     let room = ViewShares::new(memory.view_bytes(), capture.is_once()).saving_bytes;
@@ -118,7 +118,7 @@ pub(super) fn save(
     let mut is_over = false;
     while !is_over {
         let frame = match &mut frames {
-            // What is wrong with a file was told when it was read first.
+            // Errors of a file were reported by the first pass.
             SaveFrameSource::Files(source) => match source.next() {
                 Ok(frame) => frame,
                 Err(_) => continue,

@@ -1,33 +1,33 @@
-//! Looking for a row. It is done a stretch at a time, so that keys are heard meanwhile, however many rows there are.
+//! Search for a row. It runs in steps, so that keys are handled meanwhile, however many rows there are.
 
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
 use super::model::RowEntry;
 
-/// What is looked for.
+/// The target of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SearchTarget {
-    /// This text, in whatever case.
+    /// A row with this text, ignoring case.
     Text(String),
-    /// Something is not in the capture.
+    /// An incomplete Transaction.
     Incomplete,
-    /// It failed.
+    /// A failed Transaction.
     Failed,
-    /// It took long.
+    /// A slow Transaction.
     Slow,
-    /// It is marked.
+    /// A marked Transaction.
     Marked,
-    /// It has a part in this frame.
+    /// A Transaction with a part in this frame.
     Frame(FrameNumber),
     Xid(Xid),
     Index(u64),
-    /// It began then or later.
+    /// A Transaction that began at this time or later.
     Time(Timestamp),
 }
 
 impl SearchTarget {
-    /// What is said when there is none.
+    /// Returns the message for a search without a match.
     pub(super) fn missing(&self) -> String {
         match self {
             Self::Text(text) => format!("nothing has {text:?}"),
@@ -43,35 +43,35 @@ impl SearchTarget {
     }
 }
 
-/// A search that is under way.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub(super) struct RunningSearch {
     pub(super) target: SearchTarget,
-    /// Whether it goes forward.
+    /// `true` if it searches forward.
     pub(super) is_forward: bool,
-    /// The position that is looked at next, and how many are left.
+    /// Next position to check, and number of positions left.
     pub(super) next: usize,
     pub(super) left: usize,
-    /// Whether it went past the end.
+    /// `true` if it has wrapped around.
     pub(super) has_wrapped: bool,
-    /// How many positions there were when it began, or went on.
+    /// Number of positions when it began or was extended.
     count: usize,
 }
 
 impl RunningSearch {
-    /// A search of `count` positions, which begins beside one of them.
+    /// Returns a search of `count` positions that begins next to position `beside`.
     pub(super) fn new(target: SearchTarget, is_forward: bool, beside: usize, count: usize) -> Self {
         let mut hunt = Self { target, is_forward, next: beside, left: count + 1, has_wrapped: false, count };
         hunt.step();
         hunt
     }
 
-    /// The same from the first position on.
+    /// Returns a search of `count` positions, forward from the first one.
     pub(super) fn from_start(target: SearchTarget, count: usize) -> Self {
         Self { target, is_forward: true, next: 0, left: count, has_wrapped: false, count }
     }
 
-    /// If there are more positions by now: goes on with those.
+    /// Continues with the new positions if there are more than before.
     pub(super) fn extend(&mut self, count: usize) {
         if count > self.count {
             (self.next, self.left) = (self.count, count - self.count);
@@ -79,12 +79,12 @@ impl RunningSearch {
         }
     }
 
-    /// Whether there were not so many positions when it began, or went on.
+    /// Returns `true` if the number of positions has changed since it began or was extended.
     pub(super) fn is_of_another(&self, count: usize) -> bool {
         self.count != count
     }
 
-    /// Goes on to the next position.
+    /// Advances to the next position.
     pub(super) fn step(&mut self) {
         let last = self.count.saturating_sub(1);
         self.next = match (self.is_forward, self.next) {
@@ -103,13 +103,13 @@ impl RunningSearch {
     }
 }
 
-/// Whether a text has another one in it, which is in small letters; letters of ASCII are equal in both cases.
+/// Returns `true` if `text` contains the lowercase text `small`, ignoring ASCII case.
 pub(super) fn contains(text: &str, small: &str) -> bool {
     let (text, small) = (text.as_bytes(), small.as_bytes());
     small.is_empty() || text.windows(small.len()).any(|window| window.eq_ignore_ascii_case(small))
 }
 
-/// Whether a row has a text in what is shown of it.
+/// Returns `true` if the displayed text of a row contains `small`.
 pub(super) fn has_text(entry: &RowEntry<'_>, small: &str) -> bool {
     contains(entry.label(), small)
         || contains(entry.status().0, small)
@@ -119,7 +119,7 @@ pub(super) fn has_text(entry: &RowEntry<'_>, small: &str) -> bool {
         || contains(&entry.client().to_string(), small)
 }
 
-/// Where somebody wants to go: `590` and `frame 590` is a frame, `0xb38df27d` an XID, `1.5s` a time from the start on,
+/// Parses a location to go to: `590` and `frame 590` is a frame, `0xb38df27d` an XID, `1.5s` a time since the start,
 /// `#61` a Transaction.
 pub(super) fn place(text: &str, start: Option<Timestamp>) -> Result<SearchTarget, String> {
     let text = text.trim();

@@ -1,24 +1,24 @@
-//! The parts of the memory of the terminal interface for what it keeps.
+//! Shares of the terminal interface's memory.
 
 use super::app::PassView;
 
-/// Parts of the share of the view ([`Memory::view_bytes`](crate::memory::Memory::view_bytes)), in bytes.
+/// Shares of the view's memory ([`Memory::view_bytes`](crate::memory::Memory::view_bytes)), in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewShares {
-    /// For the rows of all passes.
+    /// Rows of all passes.
     rows_bytes: usize,
-    /// For rows that wait until they are taken, of frames that come once.
+    /// Pending rows, if frames are received once.
     pub(super) waiting_bytes: usize,
-    /// For frames that come once, and for what is known of them.
+    /// Kept frames and their first-pass results, if frames are received once.
     pub(crate) kept_bytes: usize,
-    /// For the lines of frames that a filter selects, or that are sorted.
+    /// Lines of frames that a filter selects, or that are sorted.
     pub(super) lines_bytes: usize,
-    /// For frames that wait while Transactions are saved.
+    /// Frames that wait while Transactions are saved.
     pub(super) saving_bytes: usize,
 }
 
 impl ViewShares {
-    /// The parts of so many bytes for a capture that can be read again, or whose frames come once.
+    /// Divides `view_bytes` for a capture whose frames are received once (`is_once`) or can be read again.
     pub(crate) fn new(view_bytes: usize, is_once: bool) -> Self {
         let eighth = view_bytes / 8;
         let (rows, waiting, kept) = if is_once { (2, 1, 3) } else { (6, 0, 0) };
@@ -31,12 +31,12 @@ impl ViewShares {
         }
     }
 
-    /// Gives each pass its part of the memory for rows. An eighth of that is for sorting them.
+    /// Sets each pass's limit of memory for rows. An eighth of the share is reserved for sorting them.
     pub(super) fn give(&self, all: &mut PassView, chosen: Option<&mut PassView>) {
         let bytes = self.rows_bytes / 8 * 7;
         match chosen {
             Some(chosen) => {
-                // Nobody looks at all rows while a filter is set.
+                // Few rows of the unfiltered pass are needed while a filter is set.
                 all.rows.set_limit(bytes / 4);
                 chosen.rows.set_limit(bytes / 4 * 3);
             }

@@ -1,4 +1,4 @@
-//! The terminal: taken over at the start, given back at the end, after a panic, and after a signal.
+//! The terminal: taken over at the start, restored at the end, after a panic and after a signal.
 
 use std::io::{self, Stdout, Write};
 use std::panic;
@@ -19,22 +19,22 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::app::App;
 
-/// Whether the terminal is ours at present.
+/// `true` while the program controls the terminal.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the terminal was given back although nobody quit: a panic of another thread did it.
+/// Returns `true` if the terminal was restored although the user did not quit: after a panic of another thread.
 pub(super) fn is_lost() -> bool {
     !IS_TAKEN.load(Ordering::SeqCst)
 }
 
-/// A terminal that is ours, until this goes away.
+/// The terminal, controlled by the program until this is dropped.
 pub(super) struct TuiTerminal {
     pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
     has_mouse: bool,
 }
 
 impl TuiTerminal {
-    /// Takes the terminal over. From here on a panic gives it back before it says what happened.
+    /// Takes control of the terminal. From then on, a panic restores it before its message is printed.
     pub(super) fn take(has_mouse: bool) -> io::Result<Self> {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |about| {
@@ -45,7 +45,7 @@ impl TuiTerminal {
         Ok(Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?, has_mouse })
     }
 
-    /// Draws a screen, which the terminal shows when all of it is there, if it can.
+    /// Draws a screen as a synchronized update, which supporting terminals show at once.
     pub(super) fn draw(&mut self, app: &mut App) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         let drawn = self.terminal.draw(|frame| app.draw(frame)).map(|_| ());
@@ -53,14 +53,14 @@ impl TuiTerminal {
         drawn
     }
 
-    /// Sends the terminal what is no text.
+    /// Sends a control sequence to the terminal.
     pub(super) fn send(&mut self, sequence: &[u8]) -> io::Result<()> {
         let mut out = io::stdout();
         out.write_all(sequence)?;
         out.flush()
     }
 
-    /// Stops the program as Ctrl-Z does elsewhere, with the terminal given back meanwhile.
+    /// Suspends the program like Ctrl-Z, with the terminal restored meanwhile.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         give_back();
         #[cfg(unix)]
@@ -69,8 +69,8 @@ impl TuiTerminal {
         self.redraw()
     }
 
-    /// Has everything drawn again. [`Terminal::clear`] would ask the terminal where its cursor is, and the answer would go to the
-    /// thread that reads keys.
+    /// Redraws everything. [`Terminal::clear`] would query the cursor position, and the answer would go to the thread
+    /// that reads keys.
     pub(super) fn redraw(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
@@ -94,7 +94,7 @@ fn begin(has_mouse: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the terminal back; where it cannot be written to, there is nobody left to see it.
+/// Restores the terminal. Errors are ignored, because there is no terminal left to report them on.
 fn give_back() {
     if IS_TAKEN.swap(false, Ordering::SeqCst) {
         let mut out = io::stdout();
@@ -104,11 +104,11 @@ fn give_back() {
     }
 }
 
-/// Signals that end the program. The first is noted, so that the end is an orderly one.
+/// Signals that end the program. One is recorded, so that the program ends in an orderly way.
 pub(super) struct TerminationSignals(Arc<AtomicUsize>);
 
 impl TerminationSignals {
-    /// Notes signals from now on.
+    /// Starts to record signals.
     pub(super) fn new() -> io::Result<Self> {
         let noted = Arc::new(AtomicUsize::new(0));
         for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT] {
@@ -118,7 +118,7 @@ impl TerminationSignals {
         Ok(Self(noted))
     }
 
-    /// The number of the signal that came, if one did.
+    /// Returns the number of the recorded signal, if any.
     pub(super) fn came(&self) -> Option<i32> {
         i32::try_from(self.0.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0)
     }

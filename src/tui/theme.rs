@@ -1,4 +1,4 @@
-//! How the terminal interface looks: colours for dark and light backgrounds or none at all, and characters in UTF-8 or ASCII.
+//! Appearance of the terminal interface: colours for dark and light backgrounds or none, UTF-8 or ASCII characters.
 
 use anstyle::{AnsiColor, Effects};
 use clap::ValueEnum;
@@ -20,41 +20,41 @@ pub enum ThemeName {
     None,
 }
 
-/// The styles of everything that is drawn.
+/// The styles of all elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
-    /// Those that other views of the program have, too.
+    /// Styles shared with other views of the program.
     pub styles: Styles,
-    /// Names of columns, titles.
+    /// Column names and titles.
     pub heading: Style,
-    /// The view that is shown, among the names of views.
+    /// Tab of the current view.
     pub tab: Style,
-    /// The line where the next key acts.
+    /// Selected line in the focused part of the screen.
     pub cursor: Style,
-    /// A chosen line in a part of the screen where keys do not act.
+    /// Selected line in the other parts of the screen.
     pub other_cursor: Style,
-    /// Bytes of the field that is chosen.
+    /// Bytes of the selected field.
     pub bytes: Style,
-    /// Lines that part the screen, hints.
+    /// Separators and hints.
     pub dim: Style,
-    /// What went wrong.
+    /// Errors.
     pub error: Style,
-    /// What to notice.
+    /// Notices.
     pub notice: Style,
-    /// A key.
+    /// Keys.
     pub key: Style,
     /// Calls in a waterfall, and bars.
     pub call: Style,
-    /// Data that comes in.
+    /// Incoming data.
     pub data_in: Style,
-    /// Data that goes out.
+    /// Outgoing data.
     pub data_out: Style,
     /// Replies.
     pub reply: Style,
 }
 
 impl Theme {
-    /// The theme of this name.
+    /// Returns the theme with this name.
     pub fn new(name: ThemeName) -> Self {
         let plain = Style::new();
         let color = |dark: Color, light: Color| match name {
@@ -95,7 +95,7 @@ impl Theme {
         }
     }
 
-    /// The name with `auto` replaced by what the variable COLORFGBG says: `15;0` is white on black.
+    /// Resolves `auto`: `none` without colours, else by the value of COLORFGBG, where `15;0` is white on black.
     pub fn named(name: ThemeName, is_colored: bool, background: Option<&str>) -> ThemeName {
         let is_light = || {
             let number = background.and_then(|text| text.rsplit(';').next()?.parse::<u8>().ok());
@@ -109,20 +109,20 @@ impl Theme {
         }
     }
 
-    /// The screen that the other views of the program need to know.
+    /// Returns the terminal style for the other views of the program.
     pub fn screen(&self, glyphs: Glyphs) -> TerminalStyle {
         TerminalStyle { width: None, styles: self.styles, glyphs }
     }
 }
 
-/// Without colours what matters is bold all the same.
+/// Returns styles without colours, in which important elements are still bold.
 fn plain_styles() -> Styles {
     let bold = told::Style::new().bold();
     let dim = told::Style::new().dimmed();
     Styles { operation: bold, callback: bold, error: bold, layer: bold, ok: dim, dim, ..Styles::plain() }
 }
 
-/// A style of the other views.
+/// Converts a style of the other views.
 pub fn of(style: told::Style) -> Style {
     let mut made = Style::new();
     if let Some(anstyle::Color::Ansi(color)) = style.get_fg_color() {
@@ -143,41 +143,41 @@ pub fn of(style: told::Style) -> Style {
     made
 }
 
-/// Characters that only the terminal interface uses.
+/// The characters used only by the terminal interface.
 #[derive(Clone, Copy, Debug)]
 pub struct TuiGlyphs {
-    /// Those that other views of the program have, too.
+    /// Characters shared with other views of the program.
     pub glyphs: Glyphs,
-    /// A line from left to right.
+    /// Horizontal line.
     pub rule: &'static str,
-    /// A line from top to bottom.
+    /// Vertical line.
     pub wall: &'static str,
-    /// A full cell of a bar.
+    /// Full cell of a bar.
     pub full: &'static str,
-    /// Cells filled from below, by eighths or fewer steps.
+    /// Cells filled from below, in eighths or larger steps.
     pub levels: &'static [&'static str],
-    /// A cell of a bar that comes late.
+    /// Cell of a late bar.
     pub hatched: &'static str,
-    /// A moment in a waterfall.
+    /// Point in time in a waterfall.
     pub moment: &'static str,
-    /// An ACK in a waterfall.
+    /// ACK in a waterfall.
     pub ack: &'static str,
-    /// A NAK in a waterfall.
+    /// NAK in a waterfall.
     pub nak: &'static str,
-    /// A line that is marked.
+    /// Marked line.
     pub mark: &'static str,
-    /// A group that is open.
+    /// Open group.
     pub open: &'static str,
-    /// A group that is closed.
+    /// Closed group.
     pub closed: &'static str,
-    /// Sorted with the smallest first, and with the largest.
+    /// Ascending and descending sort order.
     pub sorted: (&'static str, &'static str),
-    /// What is between two parts of a line.
+    /// Separator between two parts of a line.
     pub dot: &'static str,
 }
 
 impl TuiGlyphs {
-    /// The characters that a terminal has.
+    /// Returns the characters for a terminal's character set.
     pub fn new(glyphs: Glyphs) -> Self {
         if glyphs.is_unicode {
             Self {

@@ -1,8 +1,8 @@
-//! Memory between who captures and who decodes: a queue of large blocks, which are used again.
+//! Queue of large, reused blocks between the capture thread and the decoder.
 //!
-//! Whoever captures never waits. It fills the block at the end of the queue, or an empty one; where all are full, the packet is
-//! dropped and counted. Whoever decodes takes blocks from the front. A block is handed over as soon as nothing more is at
-//! hand to fill it with, so that few packets do not wait for many.
+//! The capture thread never waits. It fills the last block of the queue or an empty one; if all are full, the packet is
+//! dropped and counted. The decoder takes blocks from the front. A block is handed over as soon as no more packets are
+//! available, so that a few packets do not wait for a full block.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,23 +14,23 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::source::Counters;
 
-/// Bytes of packets that a block holds: more than the longest packet.
+/// Capacity of a block in bytes of packet data: more than the longest packet.
 const BYTES: usize = 1 << 20;
-/// Packets that a block holds.
+/// Capacity of a block in packets.
 const PACKETS: usize = 8192;
-/// What a block takes, in bytes.
+/// Memory of a block, in bytes.
 pub(super) const BLOCK: usize = BYTES + PACKETS * size_of::<QueuedPacket>();
 
-/// Where a packet is in its block.
+/// A packet in a block: its metadata and the range of its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct QueuedPacket {
     pub(super) time: Timestamp,
-    /// Length on the wire.
+    /// Length on the wire, in bytes.
     pub(super) length: u32,
     bytes: Range<usize>,
 }
 
-/// Packets in the order in which they came.
+/// Packets in capture order.
 #[derive(Debug, Default)]
 pub(super) struct PacketBlock {
     bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl PacketBlock {
         self.packets.len() < PACKETS && self.bytes.len() + length <= BYTES
     }
 
-    /// Appends a packet, if there is room for it.
+    /// Appends a packet and returns `true`, if there is space for it.
     fn add(&mut self, time: Timestamp, length: u32, bytes: &[u8]) -> bool {
         let has_room = self.has_room(bytes.len());
         if has_room {
@@ -57,7 +57,7 @@ impl PacketBlock {
         has_room
     }
 
-    /// The packet at a place, with its bytes.
+    /// Returns the packet at index `at` and its bytes.
     pub(super) fn get(&self, at: usize) -> Option<(&QueuedPacket, &[u8])> {
         let packet = self.packets.get(at)?;
         Some((packet, self.bytes.get(packet.bytes.clone())?))
@@ -69,15 +69,15 @@ impl PacketBlock {
     }
 }
 
-/// Why the capture has ended; `None` where it was asked to.
+/// Error that ended the capture; `None` if it was stopped on request.
 pub(super) type CaptureEnding = Option<String>;
 
 #[derive(Debug, Default)]
 struct BlockQueueState {
-    /// Blocks with packets. The last may have room for more.
+    /// Blocks with packets. The last may have space for more.
     filled: VecDeque<PacketBlock>,
     empty: Vec<PacketBlock>,
-    /// Blocks that there are, wherever they are.
+    /// Number of blocks allocated, including those being filled or decoded.
     blocks: usize,
     counters: Counters,
     ending: Option<CaptureEnding>,
@@ -88,23 +88,23 @@ struct BlockQueueState {
 pub(super) struct BlockQueue {
     state: Mutex<BlockQueueState>,
     has_news: Condvar,
-    /// Blocks that there may be.
+    /// Maximum number of blocks.
     most: usize,
     decoded: AtomicU64,
     is_stopped: AtomicBool,
     is_abandoned: AtomicBool,
 }
 
-/// What who decodes is given.
+/// Result of [`BlockQueue::next`].
 pub(super) enum BlockQueueOutput {
     Block(PacketBlock),
-    /// Nothing came in time.
+    /// Timed out.
     Nothing,
     End(CaptureEnding),
 }
 
 impl BlockQueue {
-    /// A queue that takes `bytes` at most, and not less than three blocks: one that is filled, one that waits and one that is
+    /// Returns a queue of at most `bytes`, but of at least three blocks: one being filled, one pending and one being
     /// decoded.
     pub(super) fn new(bytes: usize) -> Self {
         Self {
@@ -118,30 +118,30 @@ impl BlockQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, BlockQueueState> {
-        // The state is whole at any time: who holds the lock does nothing that could panic half way.
+        // The state is consistent at any time: no lock holder panics halfway through a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted up to now.
+    /// Returns the current counters.
     pub(super) fn counters(&self) -> Counters {
         let mut counters = self.state().counters;
         counters.decoded = self.decoded.load(Ordering::Relaxed);
         counters
     }
 
-    /// Another packet is decoded.
+    /// Counts a decoded packet.
     #[inline]
     pub(super) fn count_decoded(&self) {
         // Only one thread counts.
         self.decoded.store(self.decoded.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Asks for an end: what the kernel holds is still wanted.
+    /// Requests the end of the capture. Packets held by the kernel are still fetched.
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
     }
 
-    /// Asks for an end: nobody wants anything any more.
+    /// Requests the end of the capture. Pending packets are discarded.
     pub(super) fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Release);
         self.stop();
@@ -155,7 +155,7 @@ impl BlockQueue {
         self.is_abandoned.load(Ordering::Acquire)
     }
 
-    /// The block to be filled next, with room for `length` bytes; `None` where all memory is in use.
+    /// Returns the block to fill next, with space for `length` bytes; `None` if all memory is in use.
     fn block(&self, length: usize) -> Option<PacketBlock> {
         let mut state = self.state();
         if state.filled.back().is_some_and(|last| last.has_room(length)) {
@@ -180,13 +180,13 @@ impl BlockQueue {
         self.has_news.notify_one();
     }
 
-    /// Nothing more comes.
+    /// Marks the end of the capture.
     pub(super) fn end(&self, ending: CaptureEnding) {
         self.state().ending = Some(ending);
         self.has_news.notify_one();
     }
 
-    /// Gives a block that was decoded back, and the next one, for which it waits as long.
+    /// Takes back a decoded block and returns the next one, waiting up to `patience` for it.
     pub(super) fn next(&self, mut done: PacketBlock, patience: Duration) -> BlockQueueOutput {
         done.clear();
         let mut state = self.state();
@@ -212,7 +212,7 @@ impl BlockQueue {
     }
 }
 
-/// The end that captures.
+/// The capturing end of the queue.
 pub(super) struct BlockFiller<'a> {
     ring: &'a BlockQueue,
     block: Option<PacketBlock>,
@@ -224,7 +224,7 @@ impl<'a> BlockFiller<'a> {
         Self { ring, block: None, counters: Counters::default() }
     }
 
-    /// Takes a packet.
+    /// Adds a packet, or counts it as dropped if no block is free.
     #[inline]
     pub(super) fn take(&mut self, time: Timestamp, length: u32, bytes: &[u8]) {
         self.counters.captured += 1;
@@ -240,14 +240,14 @@ impl<'a> BlockFiller<'a> {
     #[cold]
     fn change(&mut self, length: usize) {
         if self.block.is_some() {
-            // The packet at hand is in no block yet.
+            // The current packet is in no block yet.
             let counters = Counters { captured: self.counters.captured - 1, ..self.counters };
             self.ring.hand_over(self.block.take(), counters);
         }
         self.block = self.ring.block(length);
     }
 
-    /// Nothing more is at hand: what there is can be decoded.
+    /// Hands over the current block because no more packets are available.
     pub(super) fn hand_over(&mut self) {
         self.ring.hand_over(self.block.take(), self.counters);
     }
@@ -263,7 +263,7 @@ mod tests {
         filler.hand_over();
     }
 
-    /// Times of all packets that are there, and what came then.
+    /// Returns the times of all queued packets, and the output that follows.
     fn drain(ring: &BlockQueue, most: usize) -> (Vec<i64>, BlockQueueOutput) {
         let mut times = Vec::new();
         let mut block = PacketBlock::default();
@@ -316,7 +316,7 @@ mod tests {
         let counters = ring.counters();
         assert_eq!((counters.captured, counters.dropped_by_program), (5000, 5000 - 3 * 1024));
         assert_eq!(counters.waiting(), 3 * 1024);
-        // There is room again when something was decoded.
+        // Decoding a block frees space.
         let (times, _) = drain(&ring, 1);
         assert_eq!(times.len(), 1024);
         fill(&mut filler, 5000..5001, 1024);

@@ -1,7 +1,7 @@
-//! The rights that capturing needs, and how they are given up when it has begun.
+//! Privileges required for capturing, and their removal after the capture is open.
 //!
-//! Opening a capture needs CAP_NET_RAW, and promiscuous mode CAP_NET_ADMIN; reading what the network sends needs nothing,
-//! and a program that decodes what strangers send should be able to do nothing.
+//! Opening a capture needs CAP_NET_RAW, and promiscuous mode CAP_NET_ADMIN. Reading packets needs neither, and a
+//! program that decodes untrusted packets should run without privileges.
 
 use std::env;
 use std::fs;
@@ -12,28 +12,28 @@ use nix::unistd::{Gid, Uid, User};
 /// Bits of capabilities(7).
 const CAP_NET_RAW: u32 = 13;
 
-/// Who the program becomes.
+/// The user that the process switches to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrivilegeTarget {
-    /// It has no rights of root to give up; capabilities of its own are given up.
+    /// The process is not root; only its capabilities are dropped.
     Same,
-    /// The rights of root are kept.
+    /// The process stays root.
     Root,
-    /// This user, with the group and a name to tell.
+    /// The process switches to this user and group.
     User {
-        /// User.
+        /// User ID.
         uid: u32,
-        /// Its group.
+        /// Group ID.
         gid: u32,
-        /// What to call it.
+        /// Name to display.
         name: String,
     },
-    /// There is no such user.
+    /// No such user exists.
     Unknown(String),
 }
 
-/// Who the program shall become: the user that was `wished` for, else who called sudo, else nobody. `nobody_will_do`
-/// says that the program needs nothing further, not even to make a file; else root remains root.
+/// Returns the user to switch to: the user named `wished`, else the caller of sudo, else `nobody` if `nobody_will_do`,
+/// which says that the process needs no further access, not even to create a file. Otherwise the process stays root.
 pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeTarget {
     if !Uid::effective().is_root() {
         return PrivilegeTarget::Same;
@@ -59,15 +59,15 @@ pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeTarget {
     }
 }
 
-/// Whether somebody chose who the program becomes, with an option or by calling sudo.
+/// Returns `true` if the target user was chosen explicitly, by an option or by calling sudo.
 pub fn is_chosen(wished: Option<&str>) -> bool {
     wished.is_some() || env::var("SUDO_UID").is_ok_and(|id| id.parse::<u32>().is_ok_and(|id| id != 0))
 }
 
-/// Gives up all rights but those of the target. To be called before there are threads.
+/// Drops all privileges that `target` does not have. Must be called before threads are started.
 ///
 /// # Errors
-/// The system refuses; then the rights are as before, or fewer.
+/// Returns an error if the system refuses. Some privileges may have been dropped by then.
 pub fn give_up(target: &PrivilegeTarget) -> io::Result<()> {
     match target {
         PrivilegeTarget::Root => Ok(()),
@@ -78,7 +78,7 @@ pub fn give_up(target: &PrivilegeTarget) -> io::Result<()> {
         PrivilegeTarget::User { uid, gid, .. } => {
             let (uid, gid) = (Uid::from_raw(*uid), Gid::from_raw(*gid));
             become_user(uid, gid)?;
-            // A program that could become root again has given up nothing.
+            // If root can be regained, nothing was dropped.
             match nix::unistd::setuid(Uid::from_raw(0)) {
                 Ok(()) => Err(io::Error::other("the rights of root could be taken again")),
                 Err(_) => drop_capabilities(),
@@ -102,7 +102,7 @@ fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
     Ok(())
 }
 
-/// Capabilities that a file has given (setcap) are given up as those of root are.
+/// Drops all capabilities, including those granted by setcap.
 #[cfg(target_os = "linux")]
 fn drop_capabilities() -> io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
@@ -115,20 +115,20 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// The capability that capturing needs and this process has not; `None` where it has it, or nobody can tell.
+/// Returns the capability that capturing needs and this process lacks; `None` if it has it or this is unknown.
 pub fn missing() -> Option<&'static str> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     lacks(&status, CAP_NET_RAW).then_some("CAP_NET_RAW")
 }
 
-/// Whether `/proc/self/status` says that a capability is not effective.
+/// Returns `true` if the text of `/proc/self/status` lacks a capability in its effective set.
 fn lacks(status: &str, capability: u32) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok());
     effective.is_some_and(|effective| effective & (1 << capability) == 0)
 }
 
-/// What to do where rights are missing.
+/// Returns the remedy for missing privileges.
 pub fn remedy() -> String {
     if Uid::effective().is_root() {
         return "this is root without it, as in a container: start that with --cap-add NET_RAW --cap-add NET_ADMIN"
@@ -150,7 +150,7 @@ mod tests {
         assert!(!lacks(&status("0000000000003000"), CAP_NET_RAW));
         assert!(lacks(&status("0000000000001000"), CAP_NET_RAW));
         assert!(lacks(&status("0000000000000000"), CAP_NET_RAW));
-        // Where the kernel says nothing, nothing is known to be missing.
+        // Without the line, no capability is known to be missing.
         assert!(!lacks("Name:\tx\n", CAP_NET_RAW));
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that captures: it moves packets from the kernel into the ring, and does nothing else.
+//! The capture thread: moves packets from the kernel into the block queue.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,23 +9,23 @@ use pcap::{Active, Capture, Packet, Stat};
 
 use super::block_queue::{BlockFiller, BlockQueue, CaptureEnding};
 
-/// Packets after which what was fetched is handed over, even if there are more.
+/// Maximum number of packets fetched before a block is handed over.
 const BATCH: usize = 4096;
 
-/// How long what the kernel holds may take to come when the capture ends.
+/// Time limit for fetching the packets held by the kernel when the capture ends.
 const LAST: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Where the capture begins: what came before does not count.
+/// The start of the capture; earlier packets do not count.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CaptureStart {
-    /// What the kernel had counted.
+    /// Kernel counters at the start.
     pub(super) counted: Option<Stat>,
-    /// When that was; packets that are stamped before are not of the capture.
+    /// Time of the start. Packets with an earlier timestamp are not part of the capture.
     pub(super) since: Timestamp,
 }
 
-/// Counters of the kernel, which have 32 bits, counted on.
+/// Extends the 32-bit kernel counters to 64 bits.
 struct KernelCounters {
     before: Option<Stat>,
 }
@@ -40,9 +40,9 @@ impl KernelCounters {
     }
 }
 
-/// Nanoseconds in what libpcap calls microseconds: those of the precision that was asked for.
+/// Nanoseconds per unit of libpcap's microseconds field, depending on the requested precision.
 pub(super) const UNIT: i64 = if NANOSECONDS { 1 } else { 1000 };
-/// Whether times in nanoseconds are asked for: where libpcap always gives them.
+/// `true` if timestamps in nanoseconds are requested: on Linux, where libpcap always supports them.
 pub(super) const NANOSECONDS: bool = cfg!(target_os = "linux");
 
 #[inline]
@@ -55,7 +55,7 @@ fn take(filler: &mut BlockFiller<'_>, since: Timestamp, packet: &Packet<'_>) {
     }
 }
 
-/// Begins to capture into the ring.
+/// Starts the capture thread.
 pub(super) fn start(
     capture: Capture<Active>,
     begin: CaptureStart,
@@ -79,7 +79,7 @@ fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &BlockQueue) -> 
         filler.hand_over();
         match outcome {
             Ok(_) | Err(pcap::Error::TimeoutExpired) => {}
-            // Asking for an end breaks the loop of libpcap, which is an error to it.
+            // Stopping breaks the loop of libpcap, which libpcap reports as an error.
             Err(_) if ring.is_stopped() => {}
             Err(error) => return Some(super::open::text(&error)),
         }
@@ -90,7 +90,7 @@ fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &BlockQueue) -> 
     None
 }
 
-/// Fetches what the kernel has received up to now and not what comes then, so that the counters are those of one moment.
+/// Fetches the packets that the kernel has received so far, but no later ones, so that the counters are consistent.
 fn last(
     mut capture: Capture<Active>,
     begin: CaptureStart,
@@ -109,7 +109,7 @@ fn last(
                 break;
             }
             match capture.dispatch(Some(left.min(BATCH)), |packet| take(filler, begin.since, &packet)) {
-                // A block of the kernel is not there before it is full, or its time is over.
+                // The kernel delivers a block only when it is full or its timeout has expired.
                 Ok(0) | Err(_) => thread::sleep(PAUSE),
                 Ok(_) => filler.hand_over(),
             }

@@ -1,4 +1,4 @@
-//! The interfaces that can be captured on, and what each can see.
+//! The interfaces available for capture, and the NFS over RDMA traffic visible on each.
 
 use std::fs;
 use std::net::IpAddr;
@@ -8,45 +8,45 @@ use crate::source::SourceError;
 use crate::source::error::SourceErrorKind;
 use crate::source::unopened;
 
-/// An interface.
+/// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureDevice {
-    /// The name that opens it.
+    /// Name to open it by.
     pub name: String,
-    /// Whether it is up.
+    /// `true` if the interface is up.
     pub is_up: bool,
-    /// Its addresses.
+    /// IP addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// What it can see.
+    /// NFS over RDMA traffic visible on the interface.
     pub sees: DeviceVisibility,
 }
 
-/// What a capture on an interface can see of NFS over RDMA.
+/// The NFS over RDMA traffic that a capture on an interface can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceVisibility {
-    /// All Ethernet interfaces of this host, each as it is by itself.
+    /// All Ethernet interfaces of this host, each with its own visibility.
     All,
-    /// What this host sends to itself.
+    /// Traffic of this host to itself.
     Loopback,
-    /// A device of RDMA, through the sniffer of libpcap.
+    /// An RDMA device, captured with libpcap's RDMA sniffer.
     Sniffer,
-    /// An Ethernet interface with these devices of RDMA in software: their packets go through it.
+    /// An Ethernet interface with these software RDMA devices, whose packets pass through it.
     Software(Vec<String>),
-    /// An Ethernet interface with these devices of RDMA in hardware: their packets pass by it.
+    /// An Ethernet interface with these hardware RDMA devices, whose packets bypass it.
     Hardware(Vec<String>),
-    /// An Ethernet interface without devices of RDMA: what the network sends to it, as from a mirror port.
+    /// An Ethernet interface without RDMA devices: it sees packets sent to it, such as those of a mirror port.
     Ethernet,
-    /// No Ethernet, no IP: nothing of NFS.
+    /// Not an Ethernet or IP interface: no NFS traffic.
     Nothing,
 }
 
-/// Names that libpcap lists and that carry no network traffic.
+/// Prefixes of libpcap device names that carry no network traffic.
 const NOT_NETWORK: &[&str] = &["bluetooth", "dbus-", "nflog", "nfqueue", "usbmon", "mic", "nfnetlink"];
 
 /// Lists the interfaces.
 ///
 /// # Errors
-/// [`SourceErrorKind::Capture`] where the system does not tell them.
+/// Returns [`SourceErrorKind::Capture`] if the system does not list them.
 pub fn list() -> Result<Vec<CaptureDevice>, SourceError> {
     let found = pcap::Device::list().map_err(|error| {
         let what = format!("cannot list the interfaces: {}", super::open::text(&error));
@@ -63,7 +63,7 @@ pub fn list() -> Result<Vec<CaptureDevice>, SourceError> {
     Ok(found.into_iter().map(device).collect())
 }
 
-/// What an interface can see, by what `/sys/class` says of this host.
+/// Returns the traffic visible on an interface, according to `/sys/class` of this host.
 fn sees(system: &Path, name: &str, is_loopback: bool, description: Option<&str>) -> DeviceVisibility {
     let is_rdma = system.join("infiniband").join(name).exists();
     if name == "any" {
@@ -90,8 +90,8 @@ struct RdmaDevice {
     is_software: bool,
 }
 
-/// The devices of RDMA that use an Ethernet interface. One in hardware stands under the same device of a bus; one in
-/// software has none, and names its interface (`parent`, or the interface of its first port's addresses).
+/// Returns the RDMA devices that use an Ethernet interface. A hardware device is below the same bus device. A software
+/// device has none and names its interface (`parent`, or the interface of its first port's addresses).
 fn rdma_devices(system: &Path, interface: &str) -> Vec<RdmaDevice> {
     let Ok(entries) = fs::read_dir(system.join("infiniband")) else { return Vec::new() };
     let of_interface = fs::canonicalize(system.join("net").join(interface).join("device")).ok();

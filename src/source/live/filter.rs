@@ -1,19 +1,19 @@
-//! What is captured where nobody says what: RDMA, its connection manager and RPC, and little else.
+//! The default capture filter: RDMA, its connection manager, RPC, and little else.
 //!
-//! The filter runs in the kernel, before a packet is copied. It knows no streams: a program that speaks RPC over TCP at a
-//! port that only rpcbind knows (MOUNT, NLM, NSM; callbacks of NFSv4.0) is recognised by what its messages begin with, and a
-//! message of several segments comes with its first. What is in a tunnel only the decoder can see, so tunnels pass whole.
+//! The filter runs in the kernel before a packet is copied, and knows no streams. RPC over TCP at ports known only to
+//! rpcbind (MOUNT, NLM, NSM, NFSv4.0 callbacks) is recognised by the first bytes of its messages; of a message of
+//! several segments only the first passes. Tunnels pass as a whole, because only the decoder can see their payload.
 
 use nfsrdma_dissectors::frame::LinkType;
 
-/// RoCEv1 by its EtherType; RoCEv2, connection manager and congestion notifications included, by its port.
+/// RoCEv1 by its EtherType. RoCEv2, including connection manager and congestion notifications, by its port.
 const ROCE: &str = "ether proto 0x8915";
 const ROCE_V2: &str = "udp port 4791";
 
-/// NFS, NFS over RDMA (iWARP, and what asks for it), rpcbind.
+/// NFS, NFS over RDMA (iWARP and its connection setup), rpcbind.
 const PORTS: &str = "tcp port 2049 or tcp port 20049 or tcp port 111 or udp port 2049 or udp port 111";
 
-/// Fragments of UDP and TCP that are not the first have no ports.
+/// UDP and TCP fragments after the first, which have no ports.
 const FRAGMENTS: &str = "(ip[6:2] & 0x1fff != 0 and (ip[9] = 17 or ip[9] = 6)) or ip6[6] = 44";
 
 /// GRE (ERSPAN, NVGRE), IP in IP, MPLS in IP, VXLAN.
@@ -21,9 +21,9 @@ const TUNNELS: &str = "ip[9] = 47 or ip[9] = 4 or ip[9] = 41 or ip6[6] = 47 or i
                        or ip[9] = 137 or ip6[6] = 137 or udp port 4789";
 const MPLS: &str = "ether proto 0x8847 or ether proto 0x8848";
 
-/// A message of RPC at `at`, as pcap-filter(7) indexes: a Call of version 2 for a program of Sun's numbers or of the
-/// transient ones, which callbacks have; or a Reply that is accepted or denied, with the flavour of a verifier or the
-/// reason of a refusal (RFC 5531 section 9).
+/// Returns a filter for an RPC message at offset `at`, as pcap-filter(7) indexes: a Call of RPC version 2 for a program
+/// in Sun's or the transient number range (used by callbacks), or a Reply that is accepted or denied, with a verifier
+/// flavor or a rejection status in range (RFC 5531 section 9).
 fn rpc(at: impl Fn(u32) -> String) -> String {
     let [kind, version, program] = [at(4), at(8), at(12)];
     format!(
@@ -32,15 +32,15 @@ fn rpc(at: impl Fn(u32) -> String) -> String {
     )
 }
 
-/// RPC in datagrams: after the UDP header.
+/// Returns a filter for RPC in datagrams, after the UDP header.
 fn rpc_over_udp() -> String {
     let v4 = rpc(|at| format!("udp[{}:4]", 8 + at));
     let v6 = rpc(|at| format!("ip6[{}:4]", 40 + 8 + at));
     format!("(udp and ({v4})) or (ip6[6] = 17 and ({v6}))")
 }
 
-/// RPC in segments that begin with a record of one fragment, shorter than 64 KiB: the record mark tells (RFC 5531
-/// section 11).
+/// Returns a filter for RPC in segments that begin with a single-fragment record shorter than 64 KiB, as the record
+/// mark shows (RFC 5531 section 11).
 fn rpc_over_tcp() -> String {
     let v4 = |at: u32, size: u32| format!("tcp[((tcp[12] & 0xf0) >> 2) + {at}:{size}]");
     let v6 = |at: u32, size: u32| format!("ip6[((ip6[52] & 0xf0) >> 2) + {}:{size}]", 40 + at);
@@ -54,7 +54,7 @@ fn rpc_over_tcp() -> String {
     )
 }
 
-/// The capture filter for frames of a link type; `None` where everything is captured, as from an RDMA device, which has
+/// Returns the capture filter for a link type; `None` to capture everything, as on an RDMA device, which carries
 /// nothing else.
 pub fn default_for(link: LinkType) -> Option<String> {
     let ip = || {
@@ -67,7 +67,7 @@ pub fn default_for(link: LinkType) -> Option<String> {
     match link {
         LinkType::ETHERNET => {
             let all = format!("{ROCE} or {MPLS} or {}", ip());
-            // Each `vlan` lets all that follows look behind one more tag.
+            // Each `vlan` shifts the offsets of all that follows by one tag.
             Some(format!("{all} or (vlan and ({all} or (vlan and ({all}))))"))
         }
         LinkType::LINUX_SLL | LinkType::LINUX_SLL2 => Some(format!("{ROCE} or {MPLS} or {}", ip())),
@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     fn program(link: LinkType) -> BpfProgram {
-        // On Linux libpcap has another number for raw IP than files have.
+        // On Linux libpcap and capture files number raw IP differently.
         let number = if link == LinkType::RAW { 12 } else { link.0 };
         let dead = Capture::dead(Linktype(number as i32)).unwrap();
         dead.compile(&default_for(link).unwrap(), true).unwrap()
     }
 
-    /// The kernel takes 4,096 instructions.
+    /// The kernel accepts at most 4,096 instructions.
     #[test]
     fn it_is_short_enough_for_the_kernel_on_each_link_type() {
         for link in [
@@ -116,7 +116,7 @@ mod tests {
         CaptureSource::open([format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
     }
 
-    /// A frame with as many VLAN tags.
+    /// Returns the frame with `tags` VLAN tags.
     fn tagged(frame: &[u8], tags: usize) -> Vec<u8> {
         let tag = [0x81, 0x00, 0x00, 0x07];
         [&frame[..12], &tag.repeat(tags), &frame[12..]].concat()

@@ -1,5 +1,5 @@
-//! Looking after the interface of a capture. libpcap goes on without a word when an interface is taken down or loses its link, so the
-//! kernel is asked, in `/sys/class/net`.
+//! Monitoring of the captured interface through `/sys/class/net`. libpcap does not report that an interface was taken
+//! down or lost its link.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use crate::source::LinkState;
 
-/// How long an answer of the kernel counts.
+/// Minimum time between two queries.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// The bit of the flags of an interface that says that it is up (netdevice(7), IFF_UP).
+/// IFF_UP in the interface flags (netdevice(7)).
 const IFF_UP: u32 = 1;
 
-/// Where the kernel shows interfaces.
+/// Directory of the network interfaces.
 const INTERFACES: &str = "/sys/class/net";
 
-/// The state of an interface, asked for now and then.
+/// The periodically queried state of an interface.
 #[derive(Debug)]
 pub struct LinkWatch {
-    /// Its directory; `None` where there was none at the start: `any`, an RDMA device, another system than Linux.
+    /// Directory of the interface; `None` for `any`, RDMA devices and systems other than Linux.
     directory: Option<PathBuf>,
     state: LinkState,
     asked: Instant,
 }
 
 impl LinkWatch {
-    /// Looks after an interface.
+    /// Starts monitoring an interface.
     pub fn new(interface: &str) -> Self {
         Self::of(&Path::new(INTERFACES).join(interface))
     }
@@ -35,12 +35,12 @@ impl LinkWatch {
         Self { directory, state: LinkState::Up, asked: Instant::now() }
     }
 
-    /// The state that is known.
+    /// Returns the last known state.
     pub fn state(&self) -> LinkState {
         self.state
     }
 
-    /// Asks again if it is time to; gives the state if it has changed.
+    /// Queries the state if it is due. Returns it if it has changed.
     pub fn look(&mut self) -> Option<LinkState> {
         let directory = self.directory.as_deref().filter(|_| self.asked.elapsed() >= INTERVAL)?;
         self.asked = Instant::now();
@@ -53,7 +53,7 @@ fn ask(directory: &Path) -> LinkState {
     let read = |name| fs::read_to_string(directory.join(name)).ok();
     let Some(flags) = read("flags") else { return LinkState::Gone };
     let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(IFF_UP);
-    // An interface that is down has no carrier that could be read.
+    // The carrier of an interface that is down cannot be read.
     match (flags & IFF_UP, read("carrier").as_deref().map(str::trim)) {
         (0, _) => LinkState::Down,
         (_, Some("0")) => LinkState::NoCarrier,
@@ -84,7 +84,7 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
         std::thread::sleep(INTERVAL);
         assert_eq!(watch.look(), Some(LinkState::Gone));
-        // What the kernel does not show is believed to be up.
+        // Interfaces without a directory are assumed to be up.
         let mut any = LinkWatch::new("any");
         std::thread::sleep(INTERVAL);
         assert_eq!((any.look(), any.state()), (None, LinkState::Up));

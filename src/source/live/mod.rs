@@ -1,6 +1,6 @@
-//! Frames as they are captured, by libpcap.
+//! Live capture with libpcap.
 //!
-//! Opening and reading are apart, so that the rights which the first needs can be given up before the second begins:
+//! Opening and starting are separate, so that the privileges needed to open can be dropped before packets are read:
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -23,9 +23,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Capturing (`pump`) has a thread of its own, which only moves packets into bounded memory (`ring`); whoever is slow loses
-//! packets and never makes the kernel lose them. [`LiveCapture`] tells how many came and how many were lost, at any time and from
-//! any thread.
+//! The capture thread (`capture_thread`) only moves packets into bounded memory (`block_queue`). A slow decoder loses
+//! packets there and never causes drops in the kernel. [`LiveCapture`] returns the numbers of received and dropped
+//! packets, at any time and from any thread.
 
 mod block_queue;
 pub mod capabilities;
@@ -51,7 +51,7 @@ pub use library::library_version;
 pub use link_watch::LinkWatch;
 pub use open::{CaptureOptions, OpenedCapture, open};
 
-/// What concerns a capture besides its frames; all copies are of the same capture.
+/// Handle to a running capture: its counters and its end. All clones refer to the same capture.
 #[derive(Clone)]
 pub struct LiveCapture {
     ring: Arc<BlockQueue>,
@@ -59,24 +59,24 @@ pub struct LiveCapture {
 }
 
 impl LiveCapture {
-    /// How many packets came and were lost up to now.
+    /// Returns the current counters.
     pub fn counters(&self) -> Counters {
         self.ring.counters()
     }
 
-    /// Ends the capture. What was received up to now still comes.
+    /// Stops the capture. Packets received so far are still delivered.
     pub fn stop(&self) {
         self.ring.stop();
         self.breaker.breakloop();
     }
 }
 
-/// A capture that is read from.
+/// A capture as a frame source.
 pub(super) struct LiveReader {
     live: LiveCapture,
     interface: Interface,
     block: PacketBlock,
-    /// The packet in the block that was read last, counted from 1; 0 before the first.
+    /// Index of the last read packet in the block, counted from 1; 0 before the first.
     at: usize,
     holds: bool,
     bytes: u64,
@@ -84,7 +84,7 @@ pub(super) struct LiveReader {
     has_told_link: bool,
 }
 
-/// What became of reading on.
+/// Result of [`LiveReader::advance`].
 pub(super) enum LiveReadOutcome {
     Frame,
     Nothing,
@@ -113,15 +113,15 @@ impl LiveReader {
         &self.interface
     }
 
-    /// Bytes of the frames that were read.
+    /// Returns the number of bytes in the frames read so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads the next frame, for which it waits as long as `patience` lasts.
+    /// Reads the next frame, waiting up to `patience` for it.
     ///
     /// # Errors
-    /// What ended the capture; after it, it has ended.
+    /// Returns the error that ended the capture. Later calls return [`LiveReadOutcome::End`].
     pub(super) fn advance(&mut self, patience: Duration) -> Result<LiveReadOutcome, SourceErrorKind> {
         self.holds = false;
         if self.has_ended {
@@ -150,14 +150,14 @@ impl LiveReader {
         }
     }
 
-    /// The frame that was read last, under a number.
+    /// Returns the last read frame, with `number` as its frame number.
     #[inline]
     pub(super) fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
         let (packet, bytes) = self.block.get(self.at.checked_sub(1).filter(|_| self.holds)?)?;
         Some(Frame { number, time: packet.time, link: self.interface.link, bytes, length: packet.length })
     }
 
-    /// That the link type is not known, the first time.
+    /// Returns the link type of the last frame if it is unknown, once per capture.
     pub(super) fn unknown_link(&mut self) -> Option<LinkType> {
         let is_news = self.holds && !self.interface.link.is_known() && !self.has_told_link;
         self.has_told_link |= is_news;

@@ -1,4 +1,4 @@
-//! How a capture begins: the options, and what is said when it cannot.
+//! Capture options, and opening of a capture with its errors.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use crate::source::error::SourceErrorKind;
 use crate::source::pcapng::Interface;
 use crate::source::{CaptureSource, SourceError, unopened};
 
-/// What to capture, and how.
+/// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     /// Name of the interface, as `-D` lists it.
     pub interface: String,
-    /// What is captured, in the language of pcap-filter(7); `None` for [`filter::default_for`].
+    /// Capture filter in the language of pcap-filter(7); `None` for [`filter::default_for`].
     pub filter: Option<String>,
-    /// Bytes that are kept of a packet, from 1 to 262,144.
+    /// Maximum number of bytes captured per packet (snap length), from 1 to 262,144.
     pub snap_length: u32,
-    /// Bytes that the kernel may hold until they are fetched.
+    /// Size of the kernel buffer, in bytes.
     pub buffer: u32,
-    /// Bytes that may wait until they are decoded, as the queue takes them.
+    /// Size of the queue of packets to decode, in bytes.
     pub queue: usize,
-    /// Whether the interface shall receive what is not for this host, too.
+    /// `true` to receive packets for other hosts too.
     pub promiscuous: bool,
-    /// Whether the kernel shall hand over each packet at once: 10 ms earlier, for more work a packet.
+    /// `true` if the kernel hands over each packet at once: up to 10 ms earlier, at a higher cost per packet.
     pub immediate: bool,
 }
 
-/// The longest packet that libpcap gives.
+/// Maximum snap length of libpcap, in bytes.
 pub const LONGEST: u32 = 262_144;
 
-/// How long the kernel collects packets until it hands them over, in milliseconds: a person notices nothing of it, and a
-/// machine has work a hundred times a second at most.
+/// Time for which the kernel collects packets before it hands them over, in milliseconds: imperceptible to a person,
+/// and at most a hundred wakeups per second.
 const COLLECTS: i32 = 10;
 
 /// A filter that no packet passes.
 const NOTHING: &str = "less 0";
 
 impl CaptureOptions {
-    /// The usual options.
+    /// Returns the default options for an interface.
     pub fn new(interface: &str) -> Self {
         Self {
             interface: interface.to_owned(),
@@ -58,7 +58,7 @@ impl CaptureOptions {
     }
 }
 
-/// A capture that is open: the kernel receives packets, and nobody fetches them yet.
+/// An open capture: the kernel receives packets, but none are fetched yet.
 pub struct OpenedCapture {
     capture: Capture<Active>,
     interface: Interface,
@@ -70,16 +70,17 @@ pub struct OpenedCapture {
 /// Opens a capture.
 ///
 /// # Errors
-/// [`SourceErrorKind::Capture`]: there is no such interface, rights are missing, the filter makes no sense.
+/// Returns [`SourceErrorKind::Capture`] if the interface does not exist, privileges are missing or the filter is
+/// invalid.
 pub fn open(options: &CaptureOptions) -> Result<OpenedCapture, SourceError> {
     let name = &options.interface;
     let mut capture = activate(options).map_err(|error| refused(name, &text(&error)))?;
-    // The newer form of cooked frames says which interface a frame was seen on.
+    // The newer version of cooked frames names the interface of each frame.
     let sll2 = Linktype(LinkType::LINUX_SLL2.0 as i32);
     if capture.get_datalink().0 == LinkType::LINUX_SLL.0 as i32
         && capture.list_datalinks().is_ok_and(|links| links.contains(&sll2))
     {
-        // Where this fails, frames have the older form.
+        // If this fails, frames have the older version.
         let _ = capture.set_datalink(sll2);
     }
     let link = link_type(capture.get_datalink());
@@ -94,8 +95,8 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedCapture, SourceError> {
     Ok(OpenedCapture { capture, interface, filter, begin, queue: options.queue })
 }
 
-/// A capture receives everything until its filter stands. First one that lets nothing through is set, so that what was received
-/// up to then can be told, by count and by time, from what passes the filter that was asked for.
+/// Sets a filter that passes nothing. A capture receives everything until its filter is set, so this separates the
+/// packets received before, by count and by time, from those that pass the requested filter.
 fn begin_filtered(capture: &mut Capture<Active>) -> CaptureStart {
     if capture.filter(NOTHING, true).is_err() {
         return CaptureStart::default();
@@ -116,7 +117,7 @@ fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
             .timeout(COLLECTS);
         Ok(if capture_thread::NANOSECONDS { capture.precision(Precision::Nano) } else { capture })
     };
-    // No promiscuous mode is a warning of libpcap, which the crate takes for an error.
+    // libpcap reports missing promiscuous mode as a warning, which the crate turns into an error.
     let promiscuous = options.promiscuous && options.interface != "any";
     inactive(promiscuous)?.open().or_else(|error| match promiscuous {
         true if text(&error).to_lowercase().contains("promisc") => inactive(false)?.open(),
@@ -125,20 +126,20 @@ fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
 }
 
 impl OpenedCapture {
-    /// The interface, with the link type of its frames.
+    /// Returns the interface, including the link type of its frames.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// The capture filter, if there is one.
+    /// Returns the capture filter, if any.
     pub fn filter(&self) -> Option<&str> {
         self.filter.as_deref()
     }
 
-    /// Begins to fetch packets.
+    /// Starts to fetch packets.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// Returns an error if the thread cannot be started.
     pub fn start(mut self) -> Result<CaptureSource, SourceError> {
         let ring = Arc::new(BlockQueue::new(self.queue));
         let breaker = Arc::new(self.capture.breakloop_handle());
@@ -151,7 +152,7 @@ impl OpenedCapture {
     }
 }
 
-/// What a file calls a link type that libpcap has another number for.
+/// Maps libpcap's link type numbers to those used in files.
 fn link_type(link: Linktype) -> LinkType {
     match LinkType(u32::try_from(link.0).unwrap_or(u32::MAX)) {
         LinkType::RAW_BSD | LinkType::RAW_OPENBSD => LinkType::RAW,
@@ -159,7 +160,7 @@ fn link_type(link: Linktype) -> LinkType {
     }
 }
 
-/// What libpcap says.
+/// Returns libpcap's error message.
 pub(super) fn text(error: &pcap::Error) -> String {
     match error {
         pcap::Error::PcapError(text) => text.trim().to_owned(),
@@ -171,7 +172,7 @@ fn capture(what: impl Into<String>, remedy: impl Into<String>) -> SourceErrorKin
     SourceErrorKind::Capture { what: what.into(), remedy: remedy.into() }
 }
 
-/// Why an interface cannot be opened.
+/// Returns the error for an interface that cannot be opened.
 fn refused(name: &str, why: &str) -> SourceError {
     let is_there = !cfg!(target_os = "linux")
         || name == "any"
@@ -198,7 +199,7 @@ fn bad_filter(why: &str) -> SourceErrorKind {
     capture(format!("-f: {why}"), "see man 7 pcap-filter; display filters go with -Y")
 }
 
-/// Why a capture ended by itself.
+/// Returns the error for a capture that ended on its own.
 pub(super) fn broken(why: &str) -> SourceErrorKind {
     capture(
         format!("the capture ended: {why}"),

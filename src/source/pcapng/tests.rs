@@ -1,10 +1,10 @@
-//! Blocks laid out by hand, as the sections of the draft show them.
+//! Hand-written blocks, laid out as in the sections of the draft.
 
 use super::super::tests::{drain, failure, frames, kept, source};
 use super::super::{CaptureSource, SourceErrorKind};
 use super::*;
 
-/// A block of a type, with its length around the body, in a byte order.
+/// Returns a block with its type, and its length around the body, in a byte order.
 fn block(order: ByteOrder, kind: u32, body: &[u8]) -> Vec<u8> {
     let length = (body.len() + 12) as u32;
     [&bytes(order, kind), &bytes(order, length), body, &bytes(order, length)].concat()

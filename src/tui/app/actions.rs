@@ -1,4 +1,4 @@
-//! What each action does.
+//! The actions.
 
 use ratatui::crossterm::event::KeyCode;
 
@@ -10,7 +10,7 @@ use crate::tui::search::SearchTarget;
 use super::{App, FilterOrigin, FocusPane, KeyMenu, TerminalRequest, TuiOptions, TuiView};
 
 impl App {
-    /// Does what was asked for.
+    /// Performs an action.
     pub(in crate::tui) fn perform(&mut self, action: KeyAction) {
         if let Some(top) = self.help
             && !matches!(action, KeyAction::Redraw | KeyAction::Suspend)
@@ -118,7 +118,7 @@ impl App {
         };
     }
 
-    /// Changes to a view. The packet list begins at the chosen Transaction.
+    /// Switches to a view. The packet list begins at the chosen Transaction.
     pub(super) fn show(&mut self, view: TuiView) {
         let chosen = self.entry().map(|entry| (entry.row.index, entry.row.first.0));
         if view == TuiView::Frames
@@ -138,7 +138,7 @@ impl App {
         self.is_zoomed = false;
     }
 
-    /// Reads the files again, with the same view, filter and Transaction.
+    /// Reads the files again, keeping the view, the filter and the chosen Transaction.
     fn reload(&mut self) {
         if self.capture.is_once() {
             return self.complain("what came once cannot be read again");
@@ -162,12 +162,12 @@ impl App {
         }
     }
 
-    /// Looks closer at what is chosen.
+    /// Opens the selected item.
     fn open(&mut self) {
         match self.part {
             FocusPane::List => self.open_row(),
             FocusPane::Tree if self.shows_waterfall() => {
-                // The frame of a bar.
+                // Opens the frame of the bar.
                 let detail = self.tree.detail.as_ref();
                 let bar = detail.and_then(|detail| detail.waterfall.bars.get(self.tree.bar));
                 if let Some(frame) = bar.map(|bar| bar.frames.0.0) {
@@ -184,7 +184,8 @@ impl App {
         }
     }
 
-    /// Goes back a step: out of the part, out of the picture, to where Enter came from, out of the filter.
+    /// Goes back one step: stops a search, dismisses errors, leaves the pane, the zoom, the view or the waterfall,
+    /// returns to the table that Enter was pressed in, or removes the filter.
     fn close(&mut self) {
         if self.hunt.take().is_some() || self.packets.stop_search() {
             self.tell("stopped");
@@ -205,7 +206,7 @@ impl App {
         }
     }
 
-    /// Goes back to the view where a row was opened, with the filter that was set there.
+    /// Returns to the view in which a row was opened, with its former filter.
     fn go_back(&mut self, FilterOrigin { view, filter, tables }: FilterOrigin) {
         match filter {
             Some(filter) => self.set_filter(&filter),
@@ -215,7 +216,7 @@ impl App {
         self.show(view);
     }
 
-    /// A letter of a menu was typed.
+    /// Handles a letter typed in a menu.
     pub(super) fn picked(&mut self, menu: KeyMenu, code: KeyCode) {
         match (menu, code) {
             (KeyMenu::Follow, KeyCode::Char('f')) => self.perform(KeyAction::FollowFile),
@@ -226,7 +227,7 @@ impl App {
         }
     }
 
-    /// Shows only what has something in common with the chosen Transaction.
+    /// Filters for the Transactions that have something in common with the chosen one.
     fn follow(&mut self, filter: impl FnOnce(&Self) -> Result<String, &'static str>) {
         match filter(self) {
             Ok(filter) => self.set_filter(&filter),

@@ -1,4 +1,4 @@
-//! Taking something to another program: a value, the filter for it, the command that shows it again.
+//! Copying to the clipboard: a value, the filter for it, or the command that shows it.
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
@@ -13,7 +13,7 @@ impl App {
         self.tell(format!("copied: {text}"));
     }
 
-    /// The value under the cursor: of a field, or of the line.
+    /// Copies the value under the cursor: of a field, or of the row.
     pub(super) fn copy_value(&mut self) {
         let text = match self.part {
             FocusPane::Tree | FocusPane::Bytes if self.view.has_tree() => self.tree.chosen().map(|line| {
@@ -38,7 +38,7 @@ impl App {
         }
     }
 
-    /// Shows only what has the value under the cursor, too.
+    /// Filters for the value under the cursor, in addition to the current filter.
     pub(super) fn filter_value(&mut self) {
         match self.filter_for_value() {
             Ok(filter) => {
@@ -52,7 +52,7 @@ impl App {
         }
     }
 
-    /// The commands that show what is chosen again.
+    /// Copies the commands that show the selection.
     pub(super) fn copy_command(&mut self) {
         let Some(paths) = self.capture.paths() else {
             return self.complain("what came once cannot be shown again");
@@ -72,7 +72,7 @@ impl App {
                 (format!("nfsrdma-inspect -V -Y 'nfsrdma.index == {index}' {files}"), frames)
             }
         };
-        // tshark reads one file.
+        // tshark reads a single file.
         let text = match paths {
             [_] => format!("{ours}\ntshark -V -r {files} -Y 'frame.number in {{{}}}'", ranges(&frames)),
             _ => ours,
@@ -82,7 +82,7 @@ impl App {
     }
 }
 
-/// Text as a shell takes it for one word.
+/// Quotes text as one word of a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -91,7 +91,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// `590, 592..595`.
+/// Formats frame numbers as ranges: `590, 592..595`.
 fn ranges(frames: &[FrameNumber]) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for frame in frames {

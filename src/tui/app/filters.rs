@@ -1,4 +1,4 @@
-//! The filter that is set, and the filter for what is chosen: every key that filters, follows or copies a filter takes it from here.
+//! The current filter, and filters for the selection. Every key that filters, follows or copies a filter uses them.
 
 use crate::filter::Filter;
 use crate::tui::prompt::PromptPurpose;
@@ -8,7 +8,7 @@ use super::{App, FocusPane, PassView, TableViewState};
 const NOTHING: &str = "nothing is chosen";
 
 impl App {
-    /// For the value under the cursor: of a field of the tree, or of the line of a table.
+    /// Returns the filter for the value under the cursor: of a field of the tree, or of the row of a table.
     pub(super) fn filter_for_value(&self) -> Result<String, &'static str> {
         if self.view.has_tree() && self.part != FocusPane::List {
             let line = self.tree.chosen().ok_or(NOTHING)?;
@@ -22,25 +22,25 @@ impl App {
         self.row_filter()
     }
 
-    /// For the connection of the chosen Transaction.
+    /// Returns the filter for the connection of the chosen Transaction.
     pub(super) fn filter_for_connection(&self) -> Result<String, &'static str> {
         let entry = self.entry().ok_or(NOTHING)?;
         Ok(format!("nfsrdma.connection == {}", entry.row.connection))
     }
 
-    /// For its XID.
+    /// Returns the filter for its XID.
     pub(super) fn filter_for_xid(&self) -> Result<String, &'static str> {
         let entry = self.entry().ok_or(NOTHING)?;
         Ok(format!("nfsrdma.xid == {}", entry.row.xid))
     }
 
-    /// For its file: by its handle, which stays when names change.
+    /// Returns the filter for its file. It uses the filehandle, which does not change when the file is renamed.
     pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
         let value = self.tree.literal("nfs.fhandle").ok_or("the chosen Transaction names no file")?;
         Ok(format!("nfs.fhandle == {value}"))
     }
 
-    /// For its slot.
+    /// Returns the filter for its session and slot.
     pub(super) fn filter_for_slot(&self) -> Result<String, &'static str> {
         let value = |name| self.tree.literal(name);
         let (Some(session), Some(slot)) = (value("nfs.session_id4"), value("nfs.slotid")) else {
@@ -49,7 +49,7 @@ impl App {
         Ok(format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"))
     }
 
-    /// Shows only what a filter selects.
+    /// Sets a filter.
     pub(super) fn set_filter(&mut self, text: &str) {
         match Filter::parse(text) {
             Ok(filter) => {
@@ -65,12 +65,12 @@ impl App {
         }
     }
 
-    /// The filter that is set.
+    /// Returns the text of the current filter.
     pub(super) fn filter_text(&self) -> Option<String> {
         self.chosen.as_ref().and_then(|side| side.filter.as_ref()).map(|(_, text)| text.clone())
     }
 
-    /// Shows everything, with the cursor on the Transaction where it was.
+    /// Removes the filter. The cursor stays on its Transaction.
     pub(super) fn unfilter(&mut self) {
         let index = self.entry().map(|entry| entry.row.index);
         if self.chosen.take().is_some() {

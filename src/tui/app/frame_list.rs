@@ -1,4 +1,4 @@
-//! The packet list: the cursor in it, the frames that a filter selects, its order, and a search through it.
+//! The packet list: its cursor, the frames that a filter selects, its order, and its search.
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
@@ -10,47 +10,47 @@ use crate::tui::views::styled_lines::plain;
 use super::App;
 use super::frame_order::{FrameLineList, FrameLineSettings, FrameSort};
 
-/// Columns of the terminal that a key scrolls, and that can be scrolled past.
+/// Number of columns that a key scrolls, and maximum scroll position.
 const SCROLLED: usize = 8;
 const MOST_SCROLLED: usize = 400;
 
 /// The packet list.
 #[derive(Debug, Default)]
 pub(in crate::tui) struct FrameListPane {
-    /// The Transaction that was chosen when the list was last gone to.
+    /// The chosen Transaction when the list was last opened.
     pub(super) of: Option<u64>,
-    /// The frame of the cursor; 0 before one was chosen.
+    /// Frame number of the cursor; 0 before a frame was chosen.
     pub(in crate::tui) at: u64,
-    /// The line at the top: of all frames the number of the frame, of those that a filter selects the line counted from 0.
+    /// Top line: without a filter the frame number, with a filter the index of the line, counted from 0.
     pub(in crate::tui) top: u64,
     pub(in crate::tui) stretch: FrameListSlice,
     pub(super) asked: Option<(FrameNumber, (usize, usize), std::time::Instant)>,
-    /// Columns of the terminal that are scrolled past.
+    /// Number of columns scrolled past.
     pub(in crate::tui) left: usize,
-    /// What the list is sorted by.
+    /// Sort order of the list.
     pub(in crate::tui) sort: FrameSort,
-    /// The frames that the filter selects, and all of them where they are sorted.
+    /// The lines of the frames that the filter selects, or of all frames if they are sorted.
     pub(in crate::tui) held: Option<FrameLineList>,
     search: Option<(FrameScan, String)>,
 }
 
 impl FrameListPane {
-    /// Whether frames are being looked for.
+    /// Returns `true` while a scan is running.
     pub(super) fn is_looking(&self) -> bool {
         self.search.is_some() || self.held.as_ref().is_some_and(FrameLineList::is_looking)
     }
 
-    /// Ends a search; whether there was one.
+    /// Stops a search. Returns `true` if there was one.
     pub(super) fn stop_search(&mut self) -> bool {
         self.search.take().is_some()
     }
 }
 
 impl App {
-    /// Moves the cursor by some frames.
+    /// Moves the cursor by `by` frames.
     pub(super) fn step_packets(&mut self, by: isize) {
         match &self.packets.held {
-            // While frames load, the nearest one so far is not where the cursor belongs.
+            // While frames are loading, the nearest loaded frame may not be the final position of the cursor.
             Some(held) if by == 0 && !held.is_complete_to(self.packets.at) => {}
             Some(held) => {
                 let place = held.place(self.packets.at).saturating_add_signed(by);
@@ -68,7 +68,7 @@ impl App {
         }
     }
 
-    /// Puts the cursor on the line that was clicked, so many below the top.
+    /// Moves the cursor to the clicked line, counted from the top.
     pub(super) fn click_packet(&mut self, line: u64) {
         let at = self.packets.top + line;
         match &self.packets.held {
@@ -82,7 +82,7 @@ impl App {
         }
     }
 
-    /// Shows a frame, with some before it.
+    /// Moves the cursor to a frame and scrolls to it.
     pub(super) fn go_to_frame(&mut self, frame: u64) {
         self.packets.at = frame;
         self.packets.top = match &self.packets.held {
@@ -94,7 +94,7 @@ impl App {
     fn form(&self, width: Option<usize>) -> FrameLineFormat {
         let mut screen = self.theme.screen(self.options.glyphs);
         screen.width = width;
-        // What nobody sees, but searches, has no styles.
+        // Invisible lines, which are only searched, have no styles.
         if width.is_none() {
             screen.styles = Styles::plain();
         }
@@ -109,7 +109,7 @@ impl App {
         }
     }
 
-    /// Sorts the packet list. In the order of the capture it is read a page at a time; else all frames are held, as many as have room.
+    /// Sorts the packet list. In capture order it is read in pages, otherwise loaded up to a limit.
     pub(super) fn sort_packets(&mut self, sort: FrameSort) {
         self.packets.sort = sort;
         if let Some(held) = &mut self.packets.held {
@@ -122,7 +122,7 @@ impl App {
         self.go_to_frame(at);
     }
 
-    /// Keeps the held frames those of the filter, on a screen that is so wide.
+    /// Updates the loaded frames if the filter, the order or the width has changed.
     pub(super) fn hold_packets(&mut self, width: usize) {
         let filter = self.chosen.as_ref().and_then(|side| side.filter.clone());
         if filter.is_none() && self.packets.sort.is_of_capture() {
@@ -141,7 +141,7 @@ impl App {
         }
     }
 
-    /// Scrolls the list to the right, or back.
+    /// Scrolls the list horizontally.
     pub(super) fn scroll_packets(&mut self, is_right: bool) {
         let left = self.packets.left;
         self.packets.left = match is_right {
@@ -154,7 +154,7 @@ impl App {
         FrameScan::start(self.capture.clone(), wanted, self.form(width))
     }
 
-    /// Looks for the next frame whose line has a text: among the selected ones, or through the capture.
+    /// Searches for the next frame whose line contains a text: among the loaded frames, or through the capture.
     pub(super) fn search_packets(&mut self, text: &str, is_forward: bool) {
         let at = self.packets.at;
         if let Some(held) = &self.packets.held {
@@ -174,7 +174,7 @@ impl App {
             return self.found_packet(found, text, is_forward);
         }
         let wanted = FrameScanQuery::Text { small: text.to_owned(), from: FrameNumber(at), is_forward };
-        // Of lines that nothing cuts everything is searched.
+        // The lines of this scan are not truncated, so their whole text is searched.
         self.packets.search = Some((self.scan(wanted, None), text.to_owned()));
         self.is_searching_forward = is_forward;
         self.tell("searching the frames; Esc stops");
@@ -193,7 +193,7 @@ impl App {
         }
     }
 
-    /// Takes up what scans have found; whether anything is new.
+    /// Processes the results of scans. Returns `true` if there were any.
     pub(super) fn tick_packets(&mut self) -> bool {
         let room = self.shares.lines_bytes;
         let at = self.packets.at;
@@ -201,7 +201,7 @@ impl App {
         let was_complete = self.packets.held.as_ref().is_none_or(is_complete);
         let mut is_new = self.packets.held.as_mut().is_some_and(|held| held.take(room));
         if !was_complete && self.packets.held.as_ref().is_some_and(is_complete) {
-            // The cursor goes to the selected frame that is nearest.
+            // Move the cursor to the nearest selected frame.
             self.step_packets(0);
         }
         if let Some((scan, text)) = &self.packets.search {
@@ -220,7 +220,7 @@ impl App {
         is_new
     }
 
-    /// The line of the cursor, without styles, where it is known.
+    /// Returns the line of the cursor without styles, if it is loaded.
     pub(super) fn packet_text(&self) -> Option<String> {
         let at = self.packets.at;
         let line = match &self.packets.held {

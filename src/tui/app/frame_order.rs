@@ -1,4 +1,4 @@
-//! The packet list in another order than that of the capture, and the frames that a filter selects.
+//! Loaded lines of the packet list: frames in another order than that of the capture, or selected by a filter.
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use crate::output::units::TimeFormat;
 use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanResult};
 
-/// How long new frames wait until they are sorted in.
+/// Interval at which new frames are sorted in.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Columns of the packet list that it is sorted by, in the order in which they stand.
+/// Columns by which the packet list can be sorted, in display order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::tui) enum FrameColumn {
-    /// The number: the order of the capture.
+    /// Frame number: the order of the capture.
     #[default]
     Number,
     Time,
@@ -27,7 +27,7 @@ impl FrameColumn {
     pub(in crate::tui) const ALL: [Self; 7] =
         [Self::Number, Self::Time, Self::Source, Self::Destination, Self::Protocol, Self::Bytes, Self::Info];
 
-    /// The beginning of its name above the list, which is DEST on a narrow screen.
+    /// Returns the beginning of the column's name in the header. The destination is DEST on a narrow screen.
     pub(in crate::tui) const fn name(self) -> &'static str {
         match self {
             Self::Number => "FRAME",
@@ -40,12 +40,12 @@ impl FrameColumn {
         }
     }
 
-    /// Whether its cells and its name stand at its right edge.
+    /// Returns `true` if the column is right-aligned.
     pub(in crate::tui) const fn is_at_right(self) -> bool {
         matches!(self, Self::Number | Self::Time | Self::Source | Self::Bytes)
     }
 
-    /// Whether the largest comes first: of sizes one looks for the large ones.
+    /// Returns `true` if the largest values come first by default.
     const fn descends(self) -> bool {
         matches!(self, Self::Bytes)
     }
@@ -63,7 +63,7 @@ impl FrameColumn {
     }
 }
 
-/// What the packet list is sorted by.
+/// Sort order of the packet list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::tui) struct FrameSort {
     pub(in crate::tui) by: FrameColumn,
@@ -71,12 +71,12 @@ pub(in crate::tui) struct FrameSort {
 }
 
 impl FrameSort {
-    /// By a column, in the direction in which one looks at it first.
+    /// Sorts by a column in its default direction.
     pub(in crate::tui) fn by(by: FrameColumn) -> Self {
         Self { by, is_descending: by.descends() }
     }
 
-    /// By a column some steps beside the present one.
+    /// Sorts by the column `step` positions from the current one.
     pub(in crate::tui) fn beside(self, step: isize) -> Self {
         let at = FrameColumn::ALL.iter().position(|column| *column == self.by).unwrap_or(0) as isize;
         let at = (at + step).rem_euclid(FrameColumn::ALL.len() as isize);
@@ -85,34 +85,34 @@ impl FrameSort {
         )
     }
 
-    /// Whether this is the order of the capture, in which frames are read a page at a time.
+    /// Returns `true` if this is the order of the capture, in which frames are read in pages.
     pub(in crate::tui) fn is_of_capture(self) -> bool {
         self == Self::default()
     }
 }
 
-/// Frames that are held with their lines: those that a filter selects, or all of them to be sorted.
+/// Loaded frames with their lines: those that a filter selects, or all frames for sorting.
 #[derive(Debug)]
 pub(in crate::tui) struct FrameLineList {
-    /// What they were selected and written by: a change needs another scan.
+    /// Settings of the scan. A change requires another scan.
     pub(in crate::tui) made_for: FrameLineSettings,
     pub(in crate::tui) header: String,
-    /// In the order of the capture.
+    /// Lines in capture order.
     lines: Vec<FrameLine>,
     sort: FrameSort,
-    /// Numbers of lines in the order in which they are shown; empty in the order of the capture.
+    /// Indexes into `lines` in display order; empty in the order of the capture.
     order: Vec<u32>,
-    /// The place of each line in that order.
+    /// Display position of each line.
     places: Vec<u32>,
     sorted_at: Option<Instant>,
-    /// Bytes that the lines take.
+    /// Size of the lines in bytes.
     bytes: usize,
     scan: Option<FrameScan>,
-    /// Whether there was no room for more.
+    /// `true` if lines are missing because of the memory limit.
     pub(in crate::tui) is_cut: bool,
 }
 
-/// What held frames were selected and written by.
+/// Settings by which frames were selected and formatted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::tui) struct FrameLineSettings {
     pub(in crate::tui) filter: Option<String>,
@@ -122,7 +122,7 @@ pub(in crate::tui) struct FrameLineSettings {
 }
 
 impl FrameLineList {
-    /// None yet; a scan brings them.
+    /// Returns an empty list, which the scan fills.
     pub(in crate::tui) fn new(made_for: FrameLineSettings, sort: FrameSort, scan: FrameScan) -> Self {
         Self {
             made_for,
@@ -138,28 +138,28 @@ impl FrameLineList {
         }
     }
 
-    /// Whether frames are still being looked for.
+    /// Returns `true` while the scan is running.
     pub(in crate::tui) fn is_looking(&self) -> bool {
         self.scan.is_some()
     }
 
-    /// True once the list holds everything up to this frame number, so that the nearest held frame is final.
+    /// Returns `true` once everything up to this frame is loaded, so that the nearest loaded frame is final.
     pub(in crate::tui) fn is_complete_to(&self, frame: u64) -> bool {
         let last_ordered = self.order.len().checked_sub(1).and_then(|last| self.lines.get(last));
         self.scan.is_none() || last_ordered.is_some_and(|line| line.number.0 >= frame)
     }
 
-    /// How many are shown: in another order than that of the capture, those that are sorted in by now.
+    /// Returns the number of displayed lines: if sorted, those sorted in so far.
     pub(in crate::tui) fn len(&self) -> usize {
         if self.sort.is_of_capture() { self.lines.len() } else { self.order.len() }
     }
 
-    /// Those that are shown, from a place on.
+    /// Returns the displayed lines from a position on.
     pub(in crate::tui) fn from(&self, place: usize) -> impl Iterator<Item = &FrameLine> {
         (place..self.len()).filter_map(|place| self.get(place))
     }
 
-    /// The frame that is shown at a place, counted from 0.
+    /// Returns the line at a display position, counted from 0.
     pub(in crate::tui) fn get(&self, place: usize) -> Option<&FrameLine> {
         match self.sort.is_of_capture() {
             true => self.lines.get(place),
@@ -167,7 +167,7 @@ impl FrameLineList {
         }
     }
 
-    /// The place of a frame, or of the nearest one behind it in the capture.
+    /// Returns the display position of a frame, or of the nearest later one.
     pub(in crate::tui) fn place(&self, frame: u64) -> usize {
         let line = self.lines.partition_point(|line| line.number.0 < frame);
         let line = line.min(self.lines.len().saturating_sub(1));
@@ -175,7 +175,7 @@ impl FrameLineList {
         place.min(self.len().saturating_sub(1))
     }
 
-    /// Sorts by another column, or the other way round.
+    /// Changes the sort order.
     pub(in crate::tui) fn sort(&mut self, sort: FrameSort) {
         self.sort = sort;
         self.put_in_order();
@@ -203,7 +203,7 @@ impl FrameLineList {
         (self.order, self.places) = (order, places);
     }
 
-    /// Takes frames that were found, in as many bytes as there is room for; whether there were any.
+    /// Adds the results of the scan, and stops it above `room` bytes. Returns `true` if there were any.
     pub(in crate::tui) fn take(&mut self, room: usize) -> bool {
         let Some(scan) = &self.scan else { return false };
         let (found, is_over) = scan.take();
@@ -224,7 +224,7 @@ impl FrameLineList {
         if is_over || self.is_cut {
             self.scan = None;
         }
-        // Sorting takes time: while frames come it is done again now and then, and when all are there.
+        // Sorting is slow: while frames arrive it is repeated at intervals, and at the end.
         let is_due = self.scan.is_none() || self.sorted_at.is_none_or(|at| at.elapsed() > PATIENCE);
         if is_due && (self.lines.len() > before || self.lines.len() > self.order.len()) {
             self.put_in_order();

@@ -1,4 +1,4 @@
-//! Where one stands in the list of Transactions, and in which order it is.
+//! The list of Transactions: its cursor and its order.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use crate::output::transaction_list::TransactionListColumn;
 use crate::tui::model::order::{self, RowOrder, RowSort};
 use crate::tui::model::{RowEntry, TransactionRows};
 
-/// How long new rows wait until they are sorted in.
+/// Interval at which new rows are sorted in.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The columns in the order in which one goes through them.
+/// The columns by which the list can be sorted, in order.
 const COLUMNS: [TransactionListColumn; 11] = [
     TransactionListColumn::Time,
     TransactionListColumn::Frame,
@@ -28,15 +28,15 @@ const COLUMNS: [TransactionListColumn; 11] = [
 /// The list.
 #[derive(Debug, Default)]
 pub(in crate::tui) struct TransactionListPane {
-    /// The line of the cursor, counted from 0.
+    /// Line of the cursor, counted from 0.
     pub(in crate::tui) at: usize,
-    /// The line at the top of the screen.
+    /// Line at the top of the screen.
     pub(in crate::tui) top: usize,
-    /// Columns that are scrolled past.
+    /// Number of columns scrolled past.
     pub(in crate::tui) scroll: usize,
-    /// Whether the cursor stays on the newest.
+    /// `true` if the cursor stays on the newest row.
     pub(in crate::tui) has_tail: bool,
-    /// What it is sorted by, unless it is as Transactions closed.
+    /// Sort order; `None` for the order in which Transactions were completed.
     pub(in crate::tui) sort: Option<RowSort>,
     order: Option<RowOrder>,
     sorting: Option<Receiver<RowOrder>>,
@@ -44,17 +44,17 @@ pub(in crate::tui) struct TransactionListPane {
 }
 
 impl TransactionListPane {
-    /// A list in the order of closing, which stays on the newest or not.
+    /// Returns a list in the order in which Transactions were completed.
     pub(super) fn new(has_tail: bool) -> Self {
         Self { has_tail, ..Self::default() }
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub(in crate::tui) fn len(&self, rows: &TransactionRows) -> usize {
         self.order.as_ref().map_or(rows.len(), |order| order.rows.len())
     }
 
-    /// The number of the row on a line.
+    /// Returns the row number of a line.
     pub(in crate::tui) fn number(&self, at: usize) -> Option<usize> {
         match &self.order {
             Some(order) => order.rows.get(at).map(|number| *number as usize),
@@ -62,22 +62,22 @@ impl TransactionListPane {
         }
     }
 
-    /// The row on a line; `None` where it is forgotten, and beyond the end.
+    /// Returns the row of a line; `None` if it is evicted, and beyond the end.
     pub(in crate::tui) fn entry<'r>(&self, rows: &'r TransactionRows, at: usize) -> Option<RowEntry<'r>> {
         rows.get(self.number(at)?)
     }
 
-    /// Whether rows are there that are not sorted in yet.
+    /// Returns `true` if some rows are not sorted in yet.
     pub(in crate::tui) fn is_stale(&self, rows: &TransactionRows) -> bool {
         self.sort.is_some() && self.order.as_ref().is_none_or(|order| order.of < rows.len())
     }
 
-    /// Whether it is being sorted.
+    /// Returns `true` while the list is being sorted.
     pub(in crate::tui) fn is_sorting(&self) -> bool {
         self.sorting.is_some()
     }
 
-    /// Moves the cursor by some lines.
+    /// Moves the cursor by `by` lines.
     pub(super) fn step(&mut self, by: isize, rows: &TransactionRows) {
         let last = self.len(rows).saturating_sub(1);
         self.at = self.at.saturating_add_signed(by).min(last);
@@ -89,7 +89,7 @@ impl TransactionListPane {
         self.at = at.min(self.len(rows).saturating_sub(1));
     }
 
-    /// Sorts by a column some steps beside the present one; beyond the first one is the order of closing.
+    /// Sorts by the column `step` positions from the current one. The unsorted order precedes the first column.
     pub(super) fn sort_beside(
         &mut self,
         step: isize,
@@ -105,7 +105,7 @@ impl TransactionListPane {
         self.sort_by(by.copied(), rows);
     }
 
-    /// Sorts by a column: numbers and what needs attention from large to small, text from A to Z.
+    /// Sorts by a column: sizes and latencies in descending order, all others in ascending order.
     pub(super) fn sort_by(&mut self, by: Option<TransactionListColumn>, rows: &TransactionRows) {
         let is_descending = by.is_some_and(|by| {
             matches!(
@@ -116,7 +116,7 @@ impl TransactionListPane {
         self.sort_as(by.map(|by| RowSort { by, is_descending }), rows);
     }
 
-    /// The other way round.
+    /// Reverses the order.
     pub(super) fn reverse(&mut self, rows: &TransactionRows) {
         let sort = match self.sort {
             Some(sort) => RowSort { is_descending: !sort.is_descending, ..sort },
@@ -139,14 +139,14 @@ impl TransactionListPane {
         self.at = 0;
     }
 
-    /// Other rows are shown.
+    /// Starts over with other rows.
     pub(super) fn renew(&mut self, rows: &TransactionRows) {
         let sort = self.sort;
         (self.order, self.sorting) = (None, None);
         self.sort_as(sort, rows);
     }
 
-    /// Takes up what was sorted, and has new rows sorted in; whether anything is new.
+    /// Takes the result of sorting, and sorts in new rows. Returns `true` if the list has changed.
     pub(super) fn tick(&mut self, rows: &TransactionRows) -> bool {
         let mut is_new = false;
         if let Some(sorting) = &self.sorting {
@@ -179,7 +179,7 @@ impl TransactionListPane {
     }
 }
 
-/// Keeps a line in a window of `height` lines; gives the line at its top.
+/// Returns the top line of a window of `height` lines that contains the line `at`, scrolled as little as possible.
 pub(in crate::tui) fn scrolled(top: usize, at: usize, height: usize, count: usize) -> usize {
     let most = count.saturating_sub(height);
     let top = top.min(at).min(most);

@@ -1,4 +1,4 @@
-//! What a person sees and does: the state between two screens.
+//! The application state between two screens.
 
 mod actions;
 mod copy_text;
@@ -51,22 +51,22 @@ pub(super) use view_rows::MarkedRow;
 #[cfg(test)]
 pub(super) use view_rows::ViewRows;
 
-/// How long a question may stay without an answer before it is asked again.
+/// Timeout after which an unanswered request is repeated.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// Columns of the operation at least, where others are scrolled to.
+/// Minimum width of the operation column when other columns are scrolled.
 const OPERATION: usize = 12;
 
-/// Bytes of a row with its text, about.
+/// Approximate size of a row with its text, in bytes.
 const ROW: usize = 160;
 
-/// The views, by which rooms are named.
+/// The views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TuiView {
     /// The list of Transactions, with tree, bytes and waterfall.
     #[default]
     Transactions,
-    /// Operations, like top.
+    /// Operation statistics.
     Operations,
     /// Connections with their credits.
     Connections,
@@ -74,16 +74,16 @@ pub enum TuiView {
     Files,
     /// The packet list, with tree and bytes.
     Frames,
-    /// Throughput and latencies.
+    /// Charts of throughput and latencies.
     Charts,
 }
 
 impl TuiView {
-    /// All of them, in the order of their keys.
+    /// All views, in the order of their keys.
     pub const ALL: [Self; 6] =
         [Self::Transactions, Self::Operations, Self::Connections, Self::Files, Self::Frames, Self::Charts];
 
-    /// Its name.
+    /// Returns the title.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Transactions => "Transactions",
@@ -95,7 +95,7 @@ impl TuiView {
         }
     }
 
-    /// Its name on a narrow screen.
+    /// Returns the title for a narrow screen.
     pub const fn short_title(self) -> &'static str {
         match self {
             Self::Transactions => "Trans",
@@ -108,7 +108,7 @@ impl TuiView {
     }
 }
 
-/// The part of the screen where keys act.
+/// The part of the screen that has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FocusPane {
     #[default]
@@ -118,24 +118,24 @@ pub(super) enum FocusPane {
     Bytes,
 }
 
-/// What the program was asked for.
+/// Options of the terminal interface.
 #[derive(Clone, Debug)]
 pub struct TuiOptions {
-    /// The memory of the whole interface.
+    /// Memory of the whole interface.
     pub memory: Memory,
-    /// The colours.
+    /// Colours.
     pub theme: ThemeName,
-    /// The characters.
+    /// Character set.
     pub glyphs: Glyphs,
-    /// The bounds of the decoder.
+    /// Limits of the decoder.
     pub limits: FlowLimits,
-    /// How files are told.
+    /// Display of filehandles.
     pub filehandles: Filehandles,
-    /// How times are written.
+    /// Time format.
     pub time: TimeFormat,
-    /// A display filter.
+    /// Display filter.
     pub filter: Option<String>,
-    /// Nanoseconds from which on a Transaction is slow.
+    /// Latency in nanoseconds from which a Transaction is slow.
     pub slow: Option<u64>,
 }
 
@@ -154,35 +154,35 @@ impl Default for TuiOptions {
     }
 }
 
-/// What is told at the bottom of the screen.
+/// The message at the bottom of the screen.
 #[derive(Clone, Debug)]
 pub(super) struct StatusMessage {
     pub(super) text: String,
     pub(super) is_error: bool,
 }
 
-/// Where a table stands: its cursor, its top line, the column that it is sorted by, and whether the other way round.
+/// The state of a table: its cursor, top line, sort column and direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TableViewState {
     pub(super) at: usize,
     pub(super) top: usize,
     pub(super) sort: usize,
     pub(super) is_reversed: bool,
-    /// Columns that are scrolled past.
+    /// Number of columns scrolled past.
     pub(super) scroll: usize,
 }
 
-/// Where a filter came from that was made of a row: there one goes back to.
+/// The view in which a filter was made from a row; closing the list returns to it.
 #[derive(Clone, Debug)]
 pub(super) struct FilterOrigin {
     view: TuiView,
-    /// The filter before.
+    /// The previous filter.
     filter: Option<String>,
-    /// Where the tables stood.
+    /// The previous states of the tables.
     tables: [TableViewState; view_rows::TABLES],
 }
 
-/// Where things were drawn last, for the mouse and for moving by the page.
+/// The areas drawn last, for the mouse and for paging.
 #[derive(Debug, Default)]
 pub(super) struct ScreenAreas {
     pub(super) list: Rect,
@@ -193,13 +193,13 @@ pub(super) struct ScreenAreas {
     pub(super) headings: Vec<(Rect, usize)>,
 }
 
-/// A menu with one letter for each thing to do.
+/// A menu with one letter for each action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyMenu {
     Follow,
 }
 
-/// The terminal interface, without a terminal.
+/// The terminal interface, independent of a terminal.
 pub struct App {
     pub(super) options: TuiOptions,
     pub(super) theme: Theme,
@@ -217,9 +217,9 @@ pub struct App {
     is_searching_forward: bool,
     around: ChosenRowRates,
     origins: Vec<FilterOrigin>,
-    /// Columns that the table of the view has no room for.
+    /// Number of columns of the current view that do not fit.
     pub(super) hidden_columns: usize,
-    /// Operations, connections, files, charts.
+    /// States of the tables: operations, connections, files, charts.
     pub(super) tables: [TableViewState; view_rows::TABLES],
     pub(super) tree: TreePane,
     pub(super) has_waterfall: bool,
@@ -232,19 +232,19 @@ pub struct App {
     pub(super) help: Option<usize>,
     pub(super) message: Option<StatusMessage>,
     pub(super) is_paused: bool,
-    /// Errors of the input that somebody has taken note of.
+    /// Number of input errors that the user has dismissed.
     errors_seen: usize,
     hunt: Option<RunningSearch>,
-    /// What was searched for last.
+    /// Text of the last search.
     pub(super) searched: Option<String>,
     asked_page: Option<(usize, Instant)>,
     pub(super) areas: ScreenAreas,
-    /// What the terminal shall get that is no text.
+    /// Control sequences to send to the terminal.
     sequences: Vec<Vec<u8>>,
     wants: Vec<TerminalRequest>,
 }
 
-/// What only who has the terminal can do.
+/// Requests that only the owner of the terminal can fulfil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TerminalRequest {
     Quit,
@@ -256,7 +256,7 @@ impl App {
     /// Starts to read a capture.
     ///
     /// # Errors
-    /// What is wrong with the filter.
+    /// Returns an error if the filter is invalid.
     pub fn new(capture: CaptureHandle, options: TuiOptions) -> Result<Self, crate::filter::FilterError> {
         let filter = match &options.filter {
             Some(text) => Some((Filter::parse(text)?, text.clone())),
@@ -264,7 +264,7 @@ impl App {
         };
         let (is_live, capture_is_live) = (capture.is_once(), capture.is_live());
         let theme = Theme::new(options.theme);
-        // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
+        // For frames received once, a Transaction is shown as soon as it is acknowledged, and not seconds later.
         let limits = FlowLimits { emit_on_acknowledgment: capture.is_once(), ..options.limits.clone() };
         let memory = options.memory.clone();
         let shares = ViewShares::new(memory.view_bytes(), capture.is_once());
@@ -300,7 +300,7 @@ impl App {
             around: ChosenRowRates::default(),
             origins: Vec::new(),
             hidden_columns: 0,
-            // By Calls, by bytes, by bytes; of what comes now, by what goes on.
+            // Sort by Calls, bytes and bytes; for frames received once, by current rates.
             tables: (if is_live { [4, 5, 5, 0] } else { [2, 7, 1, 0] })
                 .map(|sort| TableViewState { sort, ..TableViewState::default() }),
             tree: TreePane::default(),
@@ -325,7 +325,7 @@ impl App {
         })
     }
 
-    /// The side that is shown.
+    /// Returns the displayed pass.
     pub(super) fn side(&self) -> &PassView {
         self.chosen.as_ref().unwrap_or(&self.all)
     }
@@ -334,12 +334,12 @@ impl App {
         &self.side().rows
     }
 
-    /// The row of the cursor; `None` where it is forgotten, and where there is none.
+    /// Returns the row of the cursor; `None` if it is evicted, or if there is none.
     pub(super) fn entry(&self) -> Option<super::model::RowEntry<'_>> {
         self.list.entry(self.rows(), self.list.at)
     }
 
-    /// Takes an event of the terminal.
+    /// Handles a terminal event.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
@@ -366,11 +366,11 @@ impl App {
         }
     }
 
-    /// Takes up what the other threads have found; whether the screen may look different.
+    /// Processes the results of the other threads. Returns `true` if the screen may have changed.
     pub fn tick(&mut self) -> bool {
         let mut is_new = false;
         let near = self.list.number(self.list.at).unwrap_or(0);
-        // What comes once does not wait: a pause lasts as long as there is room for what comes meanwhile.
+        // Frames received once do not wait: a pause ends when the memory for pending rows is used up.
         if self.is_paused && self.capture.is_once() {
             let waiting =
                 self.all.pass.waiting() + self.chosen.as_ref().map_or(0, |side| side.pass.waiting());
@@ -408,7 +408,7 @@ impl App {
                 if self.subject() != Some(detail.subject) {
                     return;
                 }
-                // The file has the name that it had then; those that the tree looks up may have been learnt later.
+                // Use the file name of that time; names that the tree looks up may have been inferred later.
                 if let (DetailSubject::Transaction(wanted), Some(entry)) = (detail.subject, self.entry())
                     && let Some((_, title)) =
                         detail.lines.first_mut().and_then(|line| line.pieces.first_mut())
@@ -434,7 +434,7 @@ impl App {
         }
     }
 
-    /// Asks for what the screen shows and is not there.
+    /// Requests data that the screen shows and that is not loaded.
     fn ask(&mut self) {
         if self.view.has_tree()
             && let Some(subject) = self.subject()
@@ -493,22 +493,22 @@ impl App {
         self.reader.ask(ReloadRequest::Frames { first, count, screen, left, time: self.options.time, start });
     }
 
-    /// Draws everything.
+    /// Draws the screen.
     pub fn draw(&mut self, frame: &mut ratatui::Frame<'_>) {
         views::draw(self, frame);
     }
 
-    /// How many Transactions are shown, those beyond the edge of the screen included.
+    /// Returns the number of Transactions in the list, visible or not.
     pub fn transactions(&self) -> usize {
         self.rows().len()
     }
 
-    /// Whether the capture was read to its end.
+    /// Returns `true` if the capture was read to its end.
     pub fn is_read(&self) -> bool {
         self.side().progress.is_over
     }
 
-    /// Whether nothing is under way any more: all was read, and what was asked is answered.
+    /// Returns `true` if no work is pending: everything was read and every request was answered.
     pub fn is_settled(&self) -> bool {
         let is_over = |side: &PassView| side.progress.is_over || self.is_paused;
         let has_tree = !self.view.has_tree()
@@ -524,12 +524,12 @@ impl App {
             && self.asked_page.is_none()
     }
 
-    /// Whether something is under way that will change the screen soon.
+    /// Returns `true` if pending work will change the screen soon.
     pub(super) fn is_busy(&self) -> bool {
         !self.is_settled() && !self.is_paused
     }
 
-    /// What is wrong with the input, until somebody has taken note of it: the last error, and how many there are beside it.
+    /// Returns the last input error not dismissed, with the number of earlier ones, or else the problem of the link.
     pub(super) fn problem(&self) -> Option<String> {
         let errors = self.all.errors.get(self.errors_seen..).unwrap_or_default();
         let Some((last, others)) = errors.split_last() else {
@@ -541,7 +541,7 @@ impl App {
         })
     }
 
-    /// The state of the interface, where it brings nothing at present.
+    /// Returns the state of the interface if it delivers nothing at present.
     pub(super) fn link(&self) -> Option<LinkState> {
         self.all.progress.link.filter(|state| *state != LinkState::Up && !self.all.progress.is_over)
     }
@@ -554,18 +554,18 @@ impl App {
         self.message = Some(StatusMessage { text: text.into(), is_error: true });
     }
 
-    /// What the terminal shall get that is no text.
+    /// Takes the control sequences to send to the terminal.
     pub(super) fn take_sequences(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.sequences)
     }
 
-    /// What only who has the terminal can do.
+    /// Takes the requests to the owner of the terminal.
     pub(super) fn take_wishes(&mut self) -> Vec<TerminalRequest> {
         std::mem::take(&mut self.wants)
     }
 
-    /// The columns of the list on a screen of this width: those that matter most, and after Right the operation and the columns
-    /// from some one on.
+    /// Returns the columns of the list for this width: the most important ones, or after scrolling the operation and
+    /// the columns from the scroll position on.
     pub(super) fn layout(&self, width: usize) -> TransactionListLayout {
         let layout = TransactionListLayout::of(Some(width), self.options.time);
         let Some(skipped) = self.list.scroll.checked_sub(1) else { return layout };
@@ -589,7 +589,7 @@ impl App {
         TransactionListLayout { columns, gap: layout.gap }
     }
 
-    /// Opens the line at the bottom.
+    /// Opens the prompt.
     fn open_prompt(&mut self, purpose: PromptPurpose, text: &str) {
         let history = self.history.get(purpose as usize).map_or(&[][..], Vec::as_slice);
         self.prompt = Some(Prompt::new(purpose, text, history));

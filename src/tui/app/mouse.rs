@@ -1,11 +1,11 @@
-//! The mouse: it chooses lines and parts, turns the wheel, and sorts by the column that it clicks.
+//! Mouse events: a click selects a line and pane or sorts by a column, the wheel scrolls.
 
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
 use super::{App, FocusPane};
 
-/// Lines of a turn of the wheel.
+/// Number of lines per step of the wheel.
 const WHEEL: isize = 3;
 
 impl App {
@@ -33,7 +33,7 @@ impl App {
 
     fn wheel(&mut self, place: Position, by: isize) {
         let Some((part, _)) = self.part_at(place) else { return };
-        // The wheel acts where the mouse is, and keys go on acting where they did.
+        // The wheel scrolls the pane under the mouse, and the focus stays.
         let before = std::mem::replace(&mut self.part, part);
         self.move_by(by);
         self.part = before;

@@ -1,4 +1,4 @@
-//! Moving about, and looking for rows.
+//! Cursor movement, and search for rows.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use crate::tui::search::{self, RunningSearch, SearchTarget};
 use super::view_rows::ViewRows;
 use super::{App, FocusPane, TableViewState, TuiView};
 
-/// How long rows are looked at before keys are heard again.
+/// Maximum duration of a search step between two key events.
 const STRETCH: Duration = Duration::from_millis(8);
-/// How many times the median of its operation makes a Transaction slow.
+/// A Transaction is slow if it takes more than this many times the median of its operation.
 const SLOW: u64 = 4;
 
-/// What is told while what is looked for may still come.
+/// Message while a match may still arrive.
 const LOOKING_ON: &str = "looking on in what is being read; Esc stops";
 
 impl App {
-    /// Where the table of the view stands.
+    /// Returns the state of the current view's table.
     pub(in crate::tui) fn table(&self) -> TableViewState {
         self.table_number().and_then(|number| self.tables.get(number)).copied().unwrap_or_default()
     }
@@ -34,12 +34,12 @@ impl App {
         }
     }
 
-    /// Whether the waterfall stands in the place of the tree.
+    /// Returns `true` if the waterfall is shown in place of the tree.
     pub(in crate::tui) fn shows_waterfall(&self) -> bool {
         self.has_waterfall && self.view == TuiView::Transactions
     }
 
-    /// Moves by some lines, in the part of the screen where keys act.
+    /// Moves by `by` lines in the focused pane.
     pub(super) fn move_by(&mut self, by: isize) {
         match self.part {
             FocusPane::List => self.move_rows(by),
@@ -52,7 +52,7 @@ impl App {
         }
     }
 
-    /// Moves by pages of the part of the screen where keys act.
+    /// Moves by `by` pages of the focused pane.
     pub(super) fn move_pages(&mut self, by: isize) {
         let area = match self.part {
             FocusPane::List => self.areas.list,
@@ -63,7 +63,7 @@ impl App {
         self.move_by(by * lines);
     }
 
-    /// To the left or to the right.
+    /// Moves to the left or to the right.
     pub(super) fn sideways(&mut self, is_right: bool) {
         match self.part {
             FocusPane::Tree if self.view.has_tree() => self.tree.turn(is_right),
@@ -72,7 +72,7 @@ impl App {
         }
     }
 
-    /// To the next part of the screen that there is.
+    /// Moves the focus by `steps` panes.
     pub(super) fn next_part(&mut self, steps: usize) {
         if !self.view.has_tree() {
             return;
@@ -82,12 +82,12 @@ impl App {
             parts.push(FocusPane::Bytes);
         }
         let at = parts.iter().position(|part| *part == self.part).unwrap_or(0);
-        // Two steps forward are one back where there are three, and as good as one where there are two.
+        // Two steps forward are one step back among three panes; among two panes a single step suffices.
         let steps = if parts.len() == 2 { 1 } else { steps };
         self.part = parts.get((at + steps) % parts.len()).copied().unwrap_or_default();
     }
 
-    /// Begins to look for text: in the tree if keys act there, else in the rows.
+    /// Searches for text: in the tree if it has the focus, else in the rows.
     pub(super) fn search_for(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl App {
         }
     }
 
-    /// Goes where the text says.
+    /// Goes to the location that the text denotes.
     pub(super) fn go_to(&mut self, text: &str) {
         let start = self.all.tables.times.map(|(start, _)| start);
         match search::place(text, start) {
@@ -120,23 +120,23 @@ impl App {
         }
     }
 
-    /// Begins to look for the next row of a kind.
+    /// Starts a search for the next matching row.
     pub(super) fn hunt(&mut self, target: SearchTarget, is_forward: bool) {
         self.view = TuiView::Transactions;
         let count = self.list.len(self.rows());
         self.hunt = Some(RunningSearch::new(target, is_forward, self.list.at, count));
         self.list.has_tail = false;
-        // What is near is found before the next key.
+        // Nearby rows are found before the next key.
         self.go_on_hunting();
     }
 
-    /// Looks at some more rows; whether the search ended.
+    /// Continues the search with some more rows. Returns `true` if the screen has changed.
     pub(super) fn go_on_hunting(&mut self) -> bool {
         let Some(mut hunt) = self.hunt.take() else { return false };
         let start = Instant::now();
         let count = self.list.len(self.rows());
         let is_sorted = self.list.sort.is_some();
-        // The last rows come together with the news that there are no more.
+        // The last rows arrive together with the end of the pass.
         if hunt.left == 0 && hunt.is_forward {
             match is_sorted {
                 false => hunt.extend(count),
@@ -145,7 +145,7 @@ impl App {
                 true => {}
             }
         }
-        // What is still being read may have it, and what is not sorted in yet.
+        // A match may be in frames not read yet, or in rows not sorted in yet.
         let may_come = hunt.is_forward && (!self.side().progress.is_over || self.list.is_stale(self.rows()));
         while hunt.left > 0 {
             let is_it = self
@@ -154,9 +154,9 @@ impl App {
                 .is_some_and(|entry| self.is_target(&hunt.target, &entry));
             if is_it {
                 self.list.at = hunt.next;
-                // Something else may have been told since.
+                // Another message may have replaced this one.
                 self.message.take_if(|message| message.text == LOOKING_ON);
-                // What was far away is shown with what is around it.
+                // Centre a row that is not visible.
                 let height = usize::from(self.areas.list.height);
                 if !(self.list.top..self.list.top + height).contains(&hunt.next) {
                     self.list.top = hunt.next.saturating_sub(height / 2);
@@ -205,7 +205,7 @@ impl App {
         }
     }
 
-    /// Whether a Transaction took long: by what was asked for, or several times the median of its operation.
+    /// Returns `true` if a Transaction is slow: by the configured latency or the median of its operation.
     pub(in crate::tui) fn is_slow(&self, entry: &RowEntry<'_>) -> bool {
         let Some(latency) = entry.row.latency else { return false };
         match self.options.slow {

@@ -1,4 +1,4 @@
-//! A pass with what it has brought: all Transactions, or those that a filter selects.
+//! A pass and its results: all Transactions, or those that a filter selects.
 
 use crate::filter::Filter;
 use crate::source::ResumePoint;
@@ -9,7 +9,7 @@ use crate::tui::model::tables::ViewTables;
 use crate::tui::pass_channel::PassProgress;
 use crate::tui::read_pass::{PassSettings, ReadPass};
 
-/// A pass and its rows and tables.
+/// A pass with its rows and tables.
 #[derive(Debug)]
 pub(in crate::tui) struct PassView {
     pub(in crate::tui) pass: ReadPass,
@@ -23,7 +23,7 @@ pub(in crate::tui) struct PassView {
 }
 
 impl PassView {
-    /// Starts a pass; `first` is the one over everything, where there is one already.
+    /// Starts a pass. `first` is the pass over all Transactions, if it was started before.
     pub(super) fn start(
         capture: &CaptureHandle,
         filter: Option<(Filter, String)>,
@@ -43,8 +43,8 @@ impl PassView {
         }
     }
 
-    /// Takes what the pass has found; `near` is the row that is looked at. Gives new places to read from, and tells whether
-    /// there was anything.
+    /// Takes the results of the pass; `near` is the row in view. Returns new resume points, and `true` if there were
+    /// results.
     pub(super) fn take(&mut self, near: usize) -> (Vec<ResumePoint>, bool) {
         let mail = self.pass.take();
         let before = self.progress;

@@ -1,4 +1,4 @@
-//! Rates of files that are read, around the chosen Transaction; of what comes now, those of this moment.
+//! Rates: for files around the chosen Transaction, for live captures at the current time.
 
 use nfsrdma_dissectors::frame::Timestamp;
 
@@ -6,42 +6,42 @@ use crate::analysis::rates::{RateTable, RatesAround};
 
 use super::App;
 
-/// Rows that are counted before and behind the chosen one at most.
+/// Maximum number of rows counted before and after the chosen one.
 const ROWS: usize = 1 << 20;
-/// Nanoseconds that a row may stand beside its place: Transactions close later than they end.
+/// Maximum displacement of a row, in nanoseconds: Transactions are listed later than they end.
 const DISPLACED_NS: u64 = 5_000_000_000;
 
-/// The rates that were counted last.
+/// The rates around the chosen row.
 #[derive(Debug, Default)]
 pub(in crate::tui) struct ChosenRowRates {
-    /// The number of the chosen row and how many there were, when this was counted.
+    /// Number of the chosen row, and number of rows, for which the rates were computed.
     of: Option<(usize, usize)>,
     time: Option<Timestamp>,
     table: RateTable,
 }
 
 impl App {
-    /// Whether frames are coming at present.
+    /// Returns `true` while frames are being received.
     pub(in crate::tui) fn is_live(&self) -> bool {
         self.capture.is_once() && !self.side().progress.is_over
     }
 
-    /// The rates that views show.
+    /// Returns the rates to display.
     pub(in crate::tui) fn rates(&self) -> &RateTable {
         if self.is_live() { &self.side().activity.rates } else { &self.around.table }
     }
 
-    /// The moment that the rates of a file lie around.
+    /// Returns the time around which the rates of a file were computed.
     pub(in crate::tui) fn around_time(&self) -> Option<Timestamp> {
         self.around.time
     }
 
-    /// Other rows are shown.
+    /// Discards the rates, because other rows are shown.
     pub(super) fn forget_around(&mut self) {
         self.around = ChosenRowRates::default();
     }
 
-    /// Counts around the chosen Transaction, if that is another one than before.
+    /// Computes the rates around the chosen Transaction, if it has changed.
     pub(in crate::tui) fn count_around(&mut self) {
         let rows = self.rows();
         let (Some(number), Some(times)) = (self.list.number(self.list.at), self.all.tables.times) else {

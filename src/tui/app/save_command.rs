@@ -1,4 +1,4 @@
-//! Saving what is marked, chosen or shown.
+//! Saving of the marked, chosen or displayed Transactions.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ use crate::tui::save::{SaveRequest, SaveSelection};
 use super::App;
 
 impl App {
-    /// Saves to the file that was typed. Behind it, `all` means every Transaction shown, and `control` the control frames of
-    /// their connections as well.
+    /// Saves to the path that was entered. The suffix `all` selects every displayed Transaction, and `control` adds the
+    /// control frames of their connections.
     pub(super) fn save_to(&mut self, text: &str) {
         let (mut path, mut is_all, mut has_control) = (text.trim(), false, false);
         loop {
@@ -29,13 +29,13 @@ impl App {
         self.reader.ask(ReloadRequest::Save(SaveRequest { to: PathBuf::from(path), what, has_control }));
     }
 
-    /// What is saved: what is marked, or the Transaction of the cursor; or all that is shown.
+    /// Returns the selection to save: all displayed Transactions, the marked ones, or the one at the cursor.
     fn chosen_to_save(&self, is_all: bool) -> Option<SaveSelection> {
         let is_once = self.capture.is_once();
         let marked = self.marked_transactions();
         let filter = self.side().filter.as_ref().map(|(filter, _)| filter);
         Some(match is_all {
-            // Frames that came once are looked for by what their rows say.
+            // Frames received once are found by their rows.
             true if is_once && filter.is_some() => SaveSelection::these(self.rows().entries()),
             true => SaveSelection::Selected(filter.cloned()),
             false if marked.is_empty() && is_once => SaveSelection::these(self.entry().into_iter()),

@@ -1,4 +1,4 @@
-//! The tree of what is chosen, and where one stands in it.
+//! The tree of the selected item, with its cursor.
 
 use rustc_hash::FxHashSet;
 
@@ -7,27 +7,27 @@ use crate::tui::reload::{DetailSubject, SubjectDetail};
 
 use super::list::scrolled;
 
-/// A group by its depth and the first word of its line, so that what was closed in one Transaction is closed in the next.
+/// Key of a group: its depth and the first word of its line. Groups stay closed in other Transactions.
 type TreeGroupKey = (usize, String);
 
 /// The tree.
 #[derive(Debug)]
 pub(in crate::tui) struct TreePane {
-    /// What is shown.
+    /// The displayed detail.
     pub(in crate::tui) detail: Option<SubjectDetail>,
-    /// What was asked for last.
+    /// The subject requested last.
     pub(super) asked: Option<DetailSubject>,
-    /// The line of the cursor among the visible ones.
+    /// Index of the cursor among the visible lines.
     pub(in crate::tui) at: usize,
-    /// The visible line at the top.
+    /// Index of the top visible line.
     pub(in crate::tui) top: usize,
-    /// Columns that are scrolled past.
+    /// Number of columns scrolled past.
     pub(in crate::tui) left: usize,
-    /// The first line of the bytes, if somebody scrolled them.
+    /// Top line of the bytes, if the user has scrolled them.
     pub(in crate::tui) bytes_top: Option<usize>,
-    /// The bar of the cursor in the waterfall.
+    /// Bar of the cursor in the waterfall.
     pub(in crate::tui) bar: usize,
-    /// The bar at the top.
+    /// Bar at the top.
     pub(in crate::tui) bar_top: usize,
     closed: FxHashSet<TreeGroupKey>,
     visible: Vec<usize>,
@@ -35,7 +35,7 @@ pub(in crate::tui) struct TreePane {
 
 impl Default for TreePane {
     fn default() -> Self {
-        // The headers of frames are many and alike.
+        // Closed by default: there are many frame headers, which are alike.
         let closed = [(2, "Frame".to_owned())].into_iter().collect();
         Self {
             detail: None,
@@ -59,7 +59,7 @@ fn group(line: &TreeLine) -> TreeGroupKey {
 }
 
 impl TreePane {
-    /// Shows something else.
+    /// Shows another detail.
     pub(super) fn show(&mut self, detail: SubjectDetail) {
         let is_same = self.detail.as_ref().is_some_and(|before| before.subject == detail.subject);
         let before = self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group(line)));
@@ -68,7 +68,7 @@ impl TreePane {
         self.bytes_top = None;
         if !is_same {
             (self.bar, self.bar_top) = (0, 0);
-            // Who compares a field of several Transactions finds the cursor on it.
+            // Keep the cursor on the same field, so that a user can compare it between Transactions.
             let again = |at: &usize| {
                 let line = self.line(*at).map(|(line, _)| line);
                 line.map(|line| (line.depth, line.field.map(|field| field.name), group(line))) == before
@@ -82,7 +82,7 @@ impl TreePane {
         self.detail.as_ref().map_or(&[], |detail| &detail.lines)
     }
 
-    /// Which lines are visible.
+    /// Computes the visible lines.
     fn look(&mut self) {
         let mut visible = Vec::new();
         let mut hidden_below = None;
@@ -99,12 +99,12 @@ impl TreePane {
         self.visible = visible;
     }
 
-    /// How many lines are visible.
+    /// Returns the number of visible lines.
     pub(in crate::tui) fn len(&self) -> usize {
         self.visible.len()
     }
 
-    /// A visible line; whether it is a group, and whether that is open.
+    /// Returns a visible line and, if it is a group, `true` if it is open.
     pub(in crate::tui) fn line(&self, at: usize) -> Option<(&TreeLine, Option<bool>)> {
         let number = *self.visible.get(at)?;
         let line = self.lines().get(number)?;
@@ -112,7 +112,7 @@ impl TreePane {
         Some((line, self.has_more(number).then_some(is_open)))
     }
 
-    /// The line of the cursor.
+    /// Returns the line of the cursor.
     pub(in crate::tui) fn chosen(&self) -> Option<&TreeLine> {
         self.line(self.at).map(|(line, _)| line)
     }
@@ -134,7 +134,7 @@ impl TreePane {
         self.bar = self.bar.saturating_add_signed(by).min(count.saturating_sub(1));
     }
 
-    /// Opens a group, or closes it; on a line that is none, closing goes to the group that it is in.
+    /// Opens or closes the group at the cursor. Elsewhere it scrolls, or closing goes to the parent group.
     pub(super) fn turn(&mut self, open: bool) {
         let Some((line, state)) = self.line(self.at) else { return };
         match (state, open) {
@@ -159,14 +159,14 @@ impl TreePane {
         self.look();
     }
 
-    /// Opens or closes the group under the cursor; `false` where there is none.
+    /// Opens or closes the group at the cursor. Returns `false` if there is none.
     pub(super) fn toggle(&mut self) -> bool {
         let Some((_, Some(is_open))) = self.line(self.at) else { return false };
         self.turn(!is_open);
         true
     }
 
-    /// Goes to the next line that has a text, from the cursor on and around; `false` if none has.
+    /// Moves to the next line that contains a text, wrapping around. Returns `false` if there is none.
     pub(super) fn find(&mut self, small: &str, is_forward: bool) -> bool {
         let count = self.len();
         let found = (1..=count).find_map(|step| {
@@ -178,19 +178,19 @@ impl TreePane {
         });
         if let Some(at) = found {
             self.at = at;
-            // With some lines before it, which say where it is.
+            // Show some lines before it as context.
             self.top = at.saturating_sub(4);
             self.bytes_top = None;
         }
         found.is_some()
     }
 
-    /// Keeps the cursor in a window of so many lines.
+    /// Scrolls so that a window of `height` lines contains the cursor.
     pub(in crate::tui) fn scroll(&mut self, height: usize) {
         self.top = scrolled(self.top, self.at, height, self.len());
     }
 
-    /// The value of the first field of this name.
+    /// Returns the filter literal of the first field with this name.
     pub(super) fn literal(&self, name: &str) -> Option<&str> {
         let is_it = |line: &&TreeLine| line.field.is_some_and(|field| field.name == name);
         self.lines().iter().filter(is_it).find_map(|line| line.literal.as_deref())

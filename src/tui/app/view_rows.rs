@@ -1,5 +1,5 @@
-//! The rows of each view, and what keys do with them. This is the one place that tells views apart for keys: a view has the
-//! Transactions, the frames, or the rows of a table for rows, and every key that acts on rows acts on those.
+//! The rows of each view, and their keys. This is the only module that distinguishes views for keys: the rows of a view
+//! are Transactions, frames or the rows of a table, and every key for rows acts on them.
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
@@ -18,37 +18,37 @@ use super::{App, FilterOrigin, FocusPane, FrameColumn, FrameSort, TuiView};
 
 const NOTHING: &str = "nothing is chosen";
 
-/// Tables that keep their cursor and order.
+/// Number of tables, which keep their cursor and order.
 pub(super) const TABLES: usize = 4;
 
-/// What the rows of a view are.
+/// The kind of a view's rows.
 #[derive(Clone, Copy)]
 pub(in crate::tui) enum ViewRows {
     /// Transactions.
     Transactions,
     /// Frames.
     Frames,
-    /// The rows of a table, and which of the tables it is.
+    /// Rows of a table, with the index of the table.
     Table(&'static dyn TableView, usize),
 }
 
-/// A row that was marked, by what stays when the rows change their order.
+/// A marked row, identified independently of the order of rows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::tui) enum MarkedRow {
-    /// A Transaction by its number.
+    /// Transaction number.
     Transaction(u64),
-    /// A frame by its number.
+    /// Frame number.
     Frame(u64),
     /// An operation.
     Operation(OperationKey),
-    /// A connection by its number.
+    /// Connection number.
     Connection(u64),
-    /// A file by its path.
+    /// File path.
     File(Vec<u8>),
 }
 
 impl TuiView {
-    /// What its rows are.
+    /// Returns the kind of its rows.
     pub(in crate::tui) fn rows(self) -> ViewRows {
         match self {
             Self::Transactions => ViewRows::Transactions,
@@ -60,12 +60,12 @@ impl TuiView {
         }
     }
 
-    /// Whether it has a tree below its list.
+    /// Returns `true` if it has a tree below its list.
     pub(in crate::tui) fn has_tree(self) -> bool {
         !matches!(self.rows(), ViewRows::Table(..))
     }
 
-    /// The keys that matter most in its list, for the last line.
+    /// Returns the most important keys, for the last line of the screen.
     pub(in crate::tui) fn hints(self) -> &'static [(&'static str, &'static str)] {
         match self.rows() {
             ViewRows::Transactions => &[
@@ -118,7 +118,7 @@ impl TuiView {
 }
 
 impl App {
-    /// The frames that are held, in the view of frames.
+    /// Returns the loaded frames, if the view shows frames.
     pub(in crate::tui) fn held_packets(&self) -> Option<&FrameLineList> {
         match self.view.rows() {
             ViewRows::Frames => self.packets.held.as_ref(),
@@ -126,7 +126,7 @@ impl App {
         }
     }
 
-    /// What tree and bytes are about.
+    /// Returns the subject of tree and bytes.
     pub(in crate::tui) fn subject(&self) -> Option<DetailSubject> {
         match self.view.rows() {
             ViewRows::Frames => {
@@ -138,7 +138,7 @@ impl App {
         }
     }
 
-    /// Goes to a place: in the packet list to a frame, and everything else is looked for among the Transactions.
+    /// Goes to a location: in the packet list to a frame; everything else is searched for among the Transactions.
     pub(super) fn go_to_place(&mut self, target: SearchTarget) {
         match (self.view.rows(), target) {
             (ViewRows::Frames, SearchTarget::Frame(FrameNumber(frame))) => {
@@ -158,12 +158,12 @@ impl App {
         }
     }
 
-    /// The row of the cursor in a table.
+    /// Returns the table row of the cursor.
     fn table_row(&self, view: &dyn TableView) -> Option<usize> {
         view.order(self).get(self.table().at).copied()
     }
 
-    /// Moves the cursor by some rows.
+    /// Moves the cursor by `by` rows.
     pub(super) fn move_rows(&mut self, by: isize) {
         match self.view.rows() {
             ViewRows::Transactions => {
@@ -180,7 +180,7 @@ impl App {
         }
     }
 
-    /// Puts the cursor on a row that was clicked, so many lines below the top.
+    /// Moves the cursor to the clicked row, counted from the top.
     pub(super) fn click_row(&mut self, line: usize) {
         match self.view.rows() {
             ViewRows::Transactions => {
@@ -221,7 +221,7 @@ impl App {
         }
     }
 
-    /// Looks closer at the row of the cursor: into its tree, or at its Transactions.
+    /// Opens the row of the cursor: its tree, or its Transactions.
     pub(super) fn open_row(&mut self) {
         match self.view.rows() {
             ViewRows::Transactions | ViewRows::Frames => self.part = FocusPane::Tree,
@@ -238,7 +238,7 @@ impl App {
         }
     }
 
-    /// Looks for the next row that has a text.
+    /// Searches for the next row that contains a text.
     pub(super) fn search_rows(&mut self, text: String, is_forward: bool) {
         match self.view.rows() {
             ViewRows::Transactions => self.hunt(SearchTarget::Text(text), is_forward),
@@ -250,7 +250,7 @@ impl App {
         }
     }
 
-    /// Goes to the next row that is marked.
+    /// Goes to the next marked row.
     pub(super) fn next_mark(&mut self) {
         const NONE: &str = "nothing is marked here; m marks";
         match self.view.rows() {
@@ -299,7 +299,7 @@ impl App {
         self.complain(missing);
     }
 
-    /// The filter for the row of the cursor.
+    /// Returns the filter for the row of the cursor.
     pub(super) fn row_filter(&self) -> Result<String, &'static str> {
         match self.view.rows() {
             ViewRows::Transactions => {
@@ -313,7 +313,7 @@ impl App {
         }
     }
 
-    /// The text of the row of the cursor, as it is copied.
+    /// Returns the text of the row of the cursor, for copying.
     pub(super) fn row_value(&self) -> Option<String> {
         match self.view.rows() {
             ViewRows::Transactions => self.entry().map(|entry| entry.label().to_owned()),
@@ -322,7 +322,7 @@ impl App {
         }
     }
 
-    /// Marks the row of the cursor, or takes the mark away, and goes to the next.
+    /// Marks or unmarks the row of the cursor, and moves to the next row.
     pub(super) fn mark_row(&mut self) {
         let mark = match self.view.rows() {
             ViewRows::Transactions => self.entry().map(|entry| MarkedRow::Transaction(entry.row.index)),
@@ -336,19 +336,19 @@ impl App {
         self.move_rows(1);
     }
 
-    /// The Transactions that are marked.
+    /// Returns the numbers of the marked Transactions.
     pub(super) fn marked_transactions(&self) -> std::collections::BTreeSet<u64> {
         let number =
             |mark: &MarkedRow| if let MarkedRow::Transaction(index) = mark { Some(*index) } else { None };
         self.marks.iter().filter_map(number).collect()
     }
 
-    /// Whether a Transaction is marked.
+    /// Returns `true` if a Transaction is marked.
     pub(in crate::tui) fn is_marked(&self, entry: &RowEntry<'_>) -> bool {
         self.marks.contains(&MarkedRow::Transaction(entry.row.index))
     }
 
-    /// Sorts by a column some steps beside the present one.
+    /// Sorts by the column `step` positions from the current one.
     pub(super) fn sort_rows(&mut self, step: isize) {
         match self.view.rows() {
             ViewRows::Transactions => {
@@ -370,7 +370,7 @@ impl App {
         }
     }
 
-    /// Sorts by the heading that was clicked, and the other way round where it is sorted by that already.
+    /// Sorts by the clicked heading, or reverses the order if it is sorted by it already.
     pub(super) fn sort_by_heading(&mut self, number: usize) {
         match self.view.rows() {
             ViewRows::Transactions => {}
@@ -390,7 +390,7 @@ impl App {
         }
     }
 
-    /// Sorts the other way round.
+    /// Reverses the order.
     pub(super) fn reverse_rows(&mut self) {
         match self.view.rows() {
             ViewRows::Transactions => {

@@ -1,4 +1,4 @@
-//! What goes on at this moment, of a capture whose frames come once: Calls in flight and rates.
+//! Current activity of a capture whose frames are received once: pending Calls and rates.
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
@@ -8,67 +8,67 @@ use nfsrdma_dissectors::rpc::Xid;
 use crate::analysis::rates::RateTable;
 use crate::analysis::sequence::SlotUse;
 
-/// Calls in flight that are listed, the oldest first.
+/// Maximum number of pending Calls listed, oldest first.
 pub const LISTED: usize = 200;
-/// Nanoseconds from which on a Call in flight is old: no server that works takes so long.
+/// Age in nanoseconds from which a pending Call is old: a working server replies earlier.
 pub const OLD_NS: u64 = 1_000_000_000;
 
-/// A Call in flight.
+/// A pending Call.
 #[derive(Clone, Debug)]
 pub struct PendingCallRow {
-    /// When the first frame of the Call was seen.
+    /// Time of the Call's first frame.
     pub since: Timestamp,
-    /// That frame.
+    /// First frame.
     pub first: FrameNumber,
-    /// The operation and what it is about.
+    /// Operation and its arguments, as displayed.
     pub label: String,
-    /// Where the path of the file stands in it.
+    /// Range of the file path in the label.
     pub path: std::ops::Range<usize>,
-    /// Bytes of the name of the operation, with which the label begins.
+    /// Length in bytes of the operation name at the start of the label.
     pub name_length: usize,
-    /// Number of its connection.
+    /// Connection number.
     pub connection: u64,
-    /// The client.
+    /// Client address.
     pub client: Address,
-    /// Its transaction id.
+    /// Transaction ID.
     pub xid: Xid,
-    /// Its slot, from NFSv4.1 on.
+    /// Session slot, since NFSv4.1.
     pub slot: Option<SlotUse>,
-    /// The step that it has reached.
+    /// Phase that the Call has reached.
     pub phase: PendingPhase,
-    /// How often the Call was sent.
+    /// Number of times the Call was sent.
     pub copies: u32,
-    /// Whether the server called.
+    /// `true` if the server sent the Call.
     pub is_reverse: bool,
 }
 
-/// What goes on.
+/// The activity at a point in time.
 #[derive(Clone, Debug, Default)]
 pub struct LiveActivity {
-    /// The moment, by the clock that stamps frames.
+    /// Current time of the clock that stamps frames.
     pub now: Timestamp,
-    /// How many Calls are in flight.
+    /// Number of pending Calls.
     pub in_flight: usize,
-    /// How many of them are older than [`OLD_NS`].
+    /// Number of pending Calls with an age of at least [`OLD_NS`].
     pub old: usize,
-    /// The oldest of them, the oldest first.
+    /// The oldest pending Calls, oldest first.
     pub pending: Vec<PendingCallRow>,
-    /// Rates over the last second, the last ten, and the last minute.
+    /// Rates over the last second, ten seconds and minute.
     pub rates: RateTable,
 }
 
 impl LiveActivity {
-    /// Nanoseconds that a Call has been in flight.
+    /// Returns the age of a pending Call in nanoseconds.
     pub fn age_ns(&self, row: &PendingCallRow) -> u64 {
         self.now.nanoseconds_since(row.since).unwrap_or(0)
     }
 
-    /// The old Calls that are listed.
+    /// Returns the listed Calls that are old.
     pub fn old_calls(&self) -> impl Iterator<Item = &PendingCallRow> {
         self.pending.iter().take_while(|row| self.age_ns(row) >= OLD_NS)
     }
 
-    /// Whether it will be the same until another frame comes.
+    /// Returns `true` if it stays the same until another frame arrives.
     pub fn is_at_rest(&self) -> bool {
         self.in_flight == 0 && self.rates.is_idle()
     }

@@ -1,4 +1,4 @@
-//! What is known of a pass: its rows by the page, in bounded memory, and its tables.
+//! Results of a pass: its rows in pages, in bounded memory, and its tables.
 
 pub mod activity;
 pub mod order;
@@ -11,14 +11,14 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 pub use row::{PAGE, RowEntry, RowPage, TransactionListRow};
 
-/// A page, or where it was.
+/// A page, or the description of an evicted one.
 #[derive(Clone, Debug)]
 enum RowPageSlot {
     Here(Arc<RowPage>),
     Forgotten { rows: usize, first: FrameNumber },
 }
 
-/// The rows of a pass, in the order in which Transactions closed.
+/// The rows of a pass, in the order in which Transactions were completed.
 #[derive(Debug)]
 pub struct TransactionRows {
     slots: Vec<RowPageSlot>,
@@ -29,37 +29,37 @@ pub struct TransactionRows {
 }
 
 impl TransactionRows {
-    /// No rows, which may take `limit` bytes.
+    /// Returns an empty list with a limit in bytes.
     pub fn new(limit: usize) -> Self {
         Self { slots: Vec::new(), len: 0, bytes: 0, limit, forgotten: 0 }
     }
 
-    /// Changes how many bytes they may take. Rows that have no room any more are forgotten when the next are added.
+    /// Sets the limit in bytes. Rows above it are evicted when the next ones are added.
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }
 
-    /// How many there are, forgotten ones included.
+    /// Returns the number of rows, including evicted ones.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many are forgotten at present.
+    /// Returns the number of evicted rows.
     pub fn forgotten(&self) -> usize {
         self.forgotten
     }
 
-    /// Bytes of memory that they take.
+    /// Returns the memory used, in bytes.
     pub fn weight(&self) -> usize {
         self.bytes + self.slots.capacity() * size_of::<RowPageSlot>()
     }
 
-    /// Adds rows; `near` is one that is looked at, whose neighbours stay.
+    /// Adds rows. `near` is the row in view, whose page and neighbouring pages are not evicted.
     pub fn push(&mut self, page: RowPage, near: usize) {
         self.len += page.len();
         let mut left = Some(page);
@@ -79,8 +79,7 @@ impl TransactionRows {
         self.forget(near / PAGE);
     }
 
-    /// Forgets pages until there is room: those that are farthest from one that is looked at. The last page stays, because
-    /// it grows.
+    /// Evicts pages until the limit is met, the farthest from `near` first. The last page stays, because it grows.
     fn forget(&mut self, near: usize) {
         while self.bytes > self.limit {
             let last = self.slots.len().saturating_sub(1);
@@ -101,7 +100,7 @@ impl TransactionRows {
         }
     }
 
-    /// A row; `None` where it is forgotten, and beyond the end.
+    /// Returns a row; `None` if it is evicted, and beyond the end.
     pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
         match self.slots.get(at / PAGE)? {
             RowPageSlot::Here(page) => page.get(at % PAGE),
@@ -109,12 +108,12 @@ impl TransactionRows {
         }
     }
 
-    /// Whether a row is there that was forgotten.
+    /// Returns `true` if a row was evicted.
     pub fn is_forgotten(&self, at: usize) -> bool {
         matches!(self.slots.get(at / PAGE), Some(RowPageSlot::Forgotten { .. }))
     }
 
-    /// Puts a page back that was forgotten and has been read again.
+    /// Restores an evicted page that was read again, if it matches.
     pub fn remember(&mut self, number: usize, page: RowPage, near: usize) {
         let Some(slot @ RowPageSlot::Forgotten { .. }) = self.slots.get_mut(number) else { return };
         let RowPageSlot::Forgotten { rows, first } = *slot else { return };
@@ -127,12 +126,12 @@ impl TransactionRows {
         }
     }
 
-    /// The rows that are there.
+    /// Returns the rows in memory.
     pub fn entries(&self) -> impl Iterator<Item = RowEntry<'_>> {
         self.pages().flat_map(|(_, page)| (0..page.len()).filter_map(|at| page.get(at)))
     }
 
-    /// The pages that are there, each with the number of its first row.
+    /// Returns the pages in memory, each with the number of its first row.
     pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<RowPage>)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
             RowPageSlot::Here(page) => Some((number * PAGE, page)),

@@ -1,5 +1,4 @@
-//! Rows in another order than that in which Transactions closed. Sorting is done on a thread of its own, over pages that it
-//! shares with the model.
+//! Sorting of rows. It runs on a thread of its own, over pages shared with the model.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -10,25 +9,25 @@ use crate::output::transaction_list::TransactionListColumn;
 
 use super::{PAGE, RowEntry, RowPage, TransactionRows};
 
-/// What rows are sorted by.
+/// Sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowSort {
-    /// The column.
+    /// Column.
     pub by: TransactionListColumn,
-    /// Whether the largest comes first.
+    /// `true` if the largest comes first.
     pub is_descending: bool,
 }
 
-/// The numbers of rows in their order.
+/// The result of sorting.
 #[derive(Debug, Default)]
 pub struct RowOrder {
-    /// Numbers of rows.
+    /// Row numbers in sorted order.
     pub rows: Vec<u32>,
-    /// How many rows there were when it was made.
+    /// Number of rows when sorting began.
     pub of: usize,
 }
 
-/// Compares two rows by a column; equal ones keep their order.
+/// Compares two rows by a column.
 fn compare(by: TransactionListColumn, a: &RowEntry<'_>, b: &RowEntry<'_>) -> Ordering {
     let (one, other) = (a.row, b.row);
     match by {
@@ -43,7 +42,7 @@ fn compare(by: TransactionListColumn, a: &RowEntry<'_>, b: &RowEntry<'_>) -> Ord
         TransactionListColumn::Bytes => one.bytes.cmp(&other.bytes),
         TransactionListColumn::Latency => one.latency.cmp(&other.latency),
         TransactionListColumn::Status => {
-            // What needs attention is what one sorts for.
+            // Rows that need attention come first.
             let weight =
                 |row: &super::TransactionListRow| (!row.has_failed, !row.is_incomplete, !row.has_copies);
             weight(one).cmp(&weight(other)).then_with(|| a.status().0.cmp(b.status().0))
@@ -51,13 +50,13 @@ fn compare(by: TransactionListColumn, a: &RowEntry<'_>, b: &RowEntry<'_>) -> Ord
     }
 }
 
-/// Sorts the rows that are there, on a thread of its own.
+/// Sorts the rows in memory, on a thread of its own.
 pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<RowOrder> {
     let pages: Vec<(usize, Arc<RowPage>)> = rows.pages().map(|(at, page)| (at, Arc::clone(page))).collect();
     let of = rows.len();
     let (sender, receiver) = channel();
     thread::spawn(move || {
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let _ = sender.send(RowOrder { rows: sorted(&pages, sort), of });
     });
     receiver

@@ -1,4 +1,4 @@
-//! A Transaction as the list knows it: what is shown, sorted by and looked for, in about 150 bytes.
+//! A row of the list: the displayed, sorted and searched data of a Transaction, in about 150 bytes.
 
 use std::fmt::Write as _;
 
@@ -16,41 +16,41 @@ use crate::output::info_column::OperationLabels;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
-/// Rows of a page.
+/// Number of rows per page.
 pub const PAGE: usize = 1024;
-/// Bytes of the text of one column that are kept.
+/// Maximum length of a column's text, in bytes.
 const TEXT: usize = 255;
 /// Columns that a status may take: too few for the ranges of missing bytes, which are in the tree.
 const STATUS_WIDTH: usize = 23;
 
-/// What a Transaction is beside its text.
+/// The data of a Transaction apart from its text.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionListRow {
-    /// Number of the Transaction.
+    /// Transaction number.
     pub index: u64,
-    /// When the Call was first seen; without a Call the Reply.
+    /// Time of the Call's first frame; without a Call, of the Reply's.
     pub time: Timestamp,
-    /// The first of its frames.
+    /// First frame.
     pub first: FrameNumber,
-    /// The last of its frames.
+    /// Last frame.
     pub last: FrameNumber,
-    /// Nanoseconds from Call to Reply.
+    /// Time from Call to Reply, in nanoseconds.
     pub latency: Option<u64>,
-    /// Bytes of its messages and of what moved through its chunks.
+    /// Number of bytes in its messages and chunks.
     pub bytes: u64,
-    /// Bytes that moved through its chunks.
+    /// Number of bytes transferred through its chunks.
     pub chunk_bytes: u64,
-    /// Number of its connection.
+    /// Connection number.
     pub connection: u64,
-    /// Its transaction id.
+    /// Transaction ID.
     pub xid: Xid,
-    /// Whether the server called.
+    /// `true` if the server sent the Call.
     pub is_reverse: bool,
-    /// Whether its status needs attention.
+    /// `true` if its status needs attention.
     pub has_failed: bool,
-    /// Whether something of it is not in the capture.
+    /// `true` if a part of it was not captured.
     pub is_incomplete: bool,
-    /// Whether a message of it was sent more than once.
+    /// `true` if one of its messages was sent more than once.
     pub has_copies: bool,
     client: u16,
     operation: u16,
@@ -58,19 +58,19 @@ pub struct TransactionListRow {
     lengths: RowTextLengths,
 }
 
-/// How long the pieces of text of a row are, in their order.
+/// Lengths of the pieces of a row's text, in order.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowTextLengths {
     version: u8,
-    /// The operation alone, with which the label begins.
+    /// Length of the operation name at the start of the label.
     name: u8,
     label: u8,
-    /// The path within the label.
+    /// Start and end of the path within the label.
     path: (u8, u8),
     chunks: u8,
     short_chunks: u8,
     status: u8,
-    /// The status alone, without marks.
+    /// Length of the status without marks.
     split: u8,
 }
 
@@ -92,17 +92,17 @@ pub struct RowEntry<'p> {
 }
 
 impl RowPage {
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory used, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>()
             + self.rows.capacity() * size_of::<TransactionListRow>()
@@ -111,17 +111,17 @@ impl RowPage {
             + self.operations.capacity() * size_of::<OperationKey>()
     }
 
-    /// A row, counted from 0.
+    /// Returns the row at an index.
     pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
         Some(RowEntry { row: self.rows.get(at)?, page: self })
     }
 
-    /// The rows.
+    /// Returns all rows.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = RowEntry<'_>> {
         self.rows.iter().map(|row| RowEntry { row, page: self })
     }
 
-    /// Moves rows from the start of another page to the end of this one, as many as there is room for; gives what is left.
+    /// Moves rows from the start of `other` to the end of this page until it is full, and returns the rest.
     pub fn append(&mut self, other: Self) -> Option<Self> {
         let room = PAGE.saturating_sub(self.rows.len());
         if self.rows.is_empty() && other.rows.len() <= PAGE {
@@ -144,7 +144,7 @@ impl RowPage {
         self.rows.push(TransactionListRow { text, client, operation, ..*entry.row });
     }
 
-    /// The place of an operation among those of the page.
+    /// Returns the index of an operation in the page's table of operations, adding it if necessary.
     fn operation(&mut self, key: OperationKey) -> u16 {
         let at = self.operations.iter().rposition(|known| *known == key);
         let at = at.unwrap_or_else(|| {
@@ -155,7 +155,7 @@ impl RowPage {
         at as u16
     }
 
-    /// The place of an address among the clients of the page.
+    /// Returns the index of an address in the page's table of clients, adding it if necessary.
     fn client(&mut self, address: Address) -> u16 {
         let at = self.clients.iter().rposition(|client| *client == address);
         let at = at.unwrap_or_else(|| {
@@ -180,17 +180,17 @@ impl<'p> RowEntry<'p> {
         self.all_text().get(start..start + usize::from(length)).unwrap_or_default()
     }
 
-    /// Address of the client.
+    /// Returns the address of the client.
     pub fn client(&self) -> Address {
         self.page.clients.get(usize::from(self.row.client)).copied().unwrap_or(Address::Unknown)
     }
 
-    /// What its operation is counted under.
+    /// Returns the key under which its operation is counted.
     pub fn operation(&self) -> OperationKey {
         self.page.operations.get(usize::from(self.row.operation)).copied().unwrap_or_default()
     }
 
-    /// The Transaction as rates count it, by the end of its Reply, or by its Call where it has none.
+    /// Returns the Transaction as counted for rates, at the end of its Reply, or at its Call if there is no Reply.
     pub fn ended(&self) -> EndedTransaction<'p> {
         let latency_ns = i64::try_from(self.row.latency.unwrap_or(0)).unwrap_or(i64::MAX);
         EndedTransaction {
@@ -202,47 +202,47 @@ impl<'p> RowEntry<'p> {
         }
     }
 
-    /// `4.2`.
+    /// Returns the NFS version: `4.2`.
     pub fn version(&self) -> &'p str {
         self.piece(&[], self.row.lengths.version)
     }
 
-    /// The operation and what it is about.
+    /// Returns the operation and its arguments, as displayed.
     pub fn label(&self) -> &'p str {
         self.piece(&[self.row.lengths.version], self.row.lengths.label)
     }
 
-    /// The operation alone.
+    /// Returns the operation name.
     pub fn name(&self) -> &'p str {
         self.label().get(..usize::from(self.row.lengths.name)).unwrap_or_default()
     }
 
-    /// Where the path of the file stands in the label.
+    /// Returns the range of the file path in the label.
     pub fn path(&self) -> std::ops::Range<usize> {
         let (start, end) = self.row.lengths.path;
         usize::from(start)..usize::from(end)
     }
 
-    /// What moved through chunks.
+    /// Returns the summary of transfers through chunks.
     pub fn chunks(&self) -> &'p str {
         let RowTextLengths { version, label, chunks, .. } = self.row.lengths;
         self.piece(&[version, label], chunks)
     }
 
-    /// The same in fewer columns.
+    /// Returns the summary of transfers through chunks for a narrow column.
     pub fn short_chunks(&self) -> &'p str {
         let RowTextLengths { version, label, chunks, short_chunks, .. } = self.row.lengths;
         self.piece(&[version, label, chunks], short_chunks)
     }
 
-    /// The status, and what is wrong with the Transaction; the second begins at the place that comes with it.
+    /// Returns the status followed by the problems of the Transaction, and the length of the status.
     pub fn status(&self) -> (&'p str, usize) {
         let RowTextLengths { version, label, chunks, short_chunks, status, split, .. } = self.row.lengths;
         (self.piece(&[version, label, chunks, short_chunks], status), usize::from(split))
     }
 }
 
-/// Makes rows of Transactions.
+/// Creates rows from Transactions.
 #[derive(Debug)]
 pub struct RowWriter {
     glyphs: Glyphs,
@@ -251,12 +251,12 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// A writer for terminals that have these characters.
+    /// Returns a writer for a terminal's character set.
     pub fn new(glyphs: Glyphs) -> Self {
         Self { glyphs, labels: OperationLabels::default(), cell: String::new() }
     }
 
-    /// Adds the row of a Transaction to a page that has not as many as a page has.
+    /// Adds the row of a Transaction to a page, which must have space for it.
     pub fn add(
         &mut self,
         page: &mut RowPage,
@@ -322,7 +322,7 @@ impl RowWriter {
         page.rows.push(row);
     }
 
-    /// The label of a Call that is in flight, where the path stands in it, and the length of the operation's name.
+    /// Returns the label of a pending Call, the range of the path in it, and the length of the operation name.
     pub fn label(
         &mut self,
         reading: &TransactionMessages<'_>,
@@ -338,7 +338,7 @@ impl RowWriter {
         (text, self.labels.path(), name_length)
     }
 
-    /// Moves what stands in the cell to the text of the page, cut to what is kept; tells its length.
+    /// Moves the cell to the text of the page, truncated to the maximum length, and returns its length.
     fn put(&mut self, page: &mut RowPage) -> u8 {
         if self.cell.len() > TEXT {
             let room = TEXT - self.glyphs.cut.len();
@@ -353,7 +353,7 @@ impl RowWriter {
     }
 }
 
-/// The first and the last frame of a Transaction, those that moved bytes of its chunks included.
+/// Returns the first and the last frame of a Transaction, including those that transferred its chunks.
 pub fn frames(transaction: &Transaction) -> (FrameNumber, FrameNumber) {
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     let messages = messages.flat_map(|message| message.frames.iter().copied());

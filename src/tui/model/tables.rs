@@ -1,4 +1,4 @@
-//! What many Transactions say together, as the views show it: made anew from time to time by a pass, and light to give.
+//! Statistics of many Transactions for the views: a cheap snapshot that a pass makes at intervals.
 
 use std::collections::BTreeMap;
 
@@ -18,46 +18,46 @@ use crate::analysis::series::Series;
 use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
 use crate::filter;
 
-/// Files that are listed, by bytes and by time.
+/// Maximum number of files listed by bytes, and of files listed by time.
 const FILES: usize = 500;
-/// Operations whose latencies are drawn.
+/// Maximum number of operations with a latency histogram.
 const OPERATIONS: usize = 256;
 
-/// A file with all that is counted of it.
+/// A file with its statistics.
 #[derive(Clone, Debug)]
 pub struct FileRow {
-    /// Its path, or the hash of its filehandle.
+    /// Path, or the hash of its filehandle.
     pub path: Vec<u8>,
-    /// What was done with it.
+    /// Statistics of the file.
     pub tally: FileTally,
 }
 
-/// Everything.
+/// The statistics.
 #[derive(Clone, Debug)]
 pub struct ViewTables {
-    /// Frames and their bytes on the wire; of a filter, of what it selects.
+    /// Number of frames and of their bytes on the wire; with a filter, of the selected frames.
     pub frames: (u64, u64),
-    /// The first and the last time of a frame.
+    /// First and last frame time.
     pub times: Option<(Timestamp, Timestamp)>,
-    /// Transactions, and those that are not complete.
+    /// Number of Transactions, and of incomplete ones.
     pub transactions: (u64, u64),
     /// Operations, most Calls first.
     pub operations: Vec<OperationStats>,
-    /// How the latencies of each are spread.
+    /// Latency histogram of each operation.
     pub histograms: BTreeMap<OperationKey, Histogram>,
-    /// How many connections there are.
+    /// Number of connections.
     pub connections_count: u64,
-    /// Those with the most bytes.
+    /// The connections with the most bytes.
     pub connections: Vec<ConnectionStats>,
-    /// How many files are known, and how many were forgotten.
+    /// Number of known files, and of evicted ones.
     pub files_count: (usize, u64),
-    /// Those with the most bytes or the most time.
+    /// The files with the most bytes or the most time.
     pub files: Vec<FileRow>,
-    /// How all latencies are spread.
+    /// Histogram of all latencies.
     pub histogram: Histogram,
-    /// What went on when.
+    /// Load over time.
     pub load: Series<Load>,
-    /// What the decoder gave up because of its bounds.
+    /// Number of states that the decoder evicted because of its limits.
     pub given_up: u64,
 }
 
@@ -81,17 +81,17 @@ impl Default for ViewTables {
 }
 
 impl ViewTables {
-    /// The median of the latencies of an operation, whatever its version.
+    /// Returns the median latency of an operation in nanoseconds, in the first listed version.
     pub fn median(&self, name: &str) -> Option<u64> {
         self.operations.iter().find(|row| row.name() == name).and_then(|row| Some(row.latency?.p50))
     }
 
-    /// Seconds from the first to the last frame.
+    /// Returns the number of seconds from the first to the last frame.
     pub fn seconds(&self) -> f64 {
         operations::seconds(self.times)
     }
 
-    /// What the operations are compared with.
+    /// Returns the totals to which the operations are compared.
     pub fn whole(&self) -> CaptureTotals {
         CaptureTotals::new(&self.operations, self.times)
     }
@@ -110,7 +110,7 @@ pub struct ViewTablesBuilder {
 }
 
 impl ViewTablesBuilder {
-    /// Nothing is counted yet. What is counted, and the tables that are made of it, may take so many bytes.
+    /// Returns empty statistics. They and the tables made from them use up to `room_bytes`.
     pub fn new(room_bytes: usize) -> Self {
         let eighth = room_bytes / 8;
         Self {
@@ -119,13 +119,13 @@ impl ViewTablesBuilder {
             all: Histogram::default(),
             files: FileTallies::new(2 * eighth),
             load: load::load(),
-            // They are copied for the tables, which may be made again before the last ones are gone.
+            // They are cloned for the tables, and old tables may still exist when new ones are made.
             lives: ConnectionLifetimes::new(eighth),
             is_new: true,
         }
     }
 
-    /// Whether no tables were made of it.
+    /// Returns `true` if no tables were made yet.
     pub fn is_new(&self) -> bool {
         self.is_new
     }

@@ -1,5 +1,5 @@
-//! Which frame acknowledged what a Transaction sent, and which ones refused it: ACKs and NAKs of reliable connections (InfiniBand
-//! Architecture Specification volume 1, section 9.7.5).
+//! ACKs and NAKs of a Transaction's packets on reliable connections (InfiniBand Architecture Specification volume 1,
+//! section 9.7.5).
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint};
@@ -10,18 +10,18 @@ use rustc_hash::FxHashMap;
 
 use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPacket};
 
-/// A packet of a reliable connection, as far as its acknowledgement needs it.
+/// A packet of a reliable connection, with the fields needed for acknowledgements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReliablePacket {
     destination: Address,
     destination_qp: u32,
     psn: Psn,
-    /// Of an acknowledgement, and of an RDMA Read response, which is one too.
+    /// Syndrome of an acknowledgement, or of an RDMA Read response, which is one too.
     syndrome: Option<Syndrome>,
 }
 
 impl ReliablePacket {
-    /// The packet of a datagram; `None` where it carries none of InfiniBand or RoCE.
+    /// Returns the packet of a datagram; `None` if the datagram is not InfiniBand or RoCE.
     pub(super) fn of(datagram: &Datagram<'_>) -> Option<Self> {
         let DatagramPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
             return None;
@@ -38,7 +38,7 @@ impl ReliablePacket {
         end.address == self.destination && end.port == Some(self.destination_qp)
     }
 
-    /// The other end of the connection; `None` if the packet goes to neither of them.
+    /// Returns the sending end of the connection; `None` if the packet goes to neither end.
     fn sender<'c>(&self, connection: &'c ConnectionName) -> Option<&'c Endpoint> {
         match (self.goes_to(&connection.client), self.goes_to(&connection.server)) {
             (true, false) => Some(&connection.server),
@@ -48,7 +48,7 @@ impl ReliablePacket {
     }
 }
 
-/// An acknowledgement, or a refusal.
+/// An ACK or NAK.
 struct RdmaAckPacket<'p> {
     frame: FrameNumber,
     time: Timestamp,
@@ -56,7 +56,7 @@ struct RdmaAckPacket<'p> {
     syndrome: Syndrome,
 }
 
-/// Notes at each bar when what it sent was acknowledged, and adds the NAKs that refused `frames`, those of the Transaction.
+/// Sets the acknowledgement of each bar, and adds bars for the NAKs of the Transaction's `frames`.
 pub(super) fn mark(
     bars: &mut Vec<WaterfallBar>,
     connection: &ConnectionName,
@@ -81,7 +81,7 @@ pub(super) fn mark(
         let Some(sent) = reliable(&bar.frames.1) else { continue };
         let Some(sender) = sent.sender(connection) else { continue };
         let behind = answers.partition_point(|answer| answer.frame <= bar.frames.1);
-        // An ACK acknowledges everything up to its PSN.
+        // An ACK acknowledges all packets up to its PSN.
         let covers = |answer: &&RdmaAckPacket<'_>| {
             matches!(answer.syndrome, Syndrome::Ack { .. })
                 && answer.packet.goes_to(sender)
@@ -97,7 +97,7 @@ pub(super) fn mark(
         if !matches!(answer.syndrome, Syndrome::Nak(_) | Syndrome::RnrNak { .. }) {
             continue;
         }
-        // A NAK refuses the packet of its PSN and all that were sent behind it.
+        // A NAK rejects the packet with its PSN and all packets sent after it.
         let refuses = |frame: &FrameNumber| {
             let Some(sent) = reliable(frame).filter(|_| *frame < answer.frame) else { return false };
             let is_from = sent.sender(connection).is_some_and(|sender| answer.packet.goes_to(sender));

@@ -1,4 +1,4 @@
-//! A stretch of the packet list.
+//! A part of the packet list.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
@@ -8,11 +8,11 @@ use crate::output::frames::FrameList;
 
 use super::{FRAMES, FrameListSlice, ReloadRequest, ReloadWorker};
 
-/// Frames before the first one that are read with them, so that what they mean is known.
+/// Number of preceding frames read as context.
 const BEFORE: u64 = 1 << 16;
 
 impl ReloadWorker {
-    /// Reads the frames; `None` if something else is wanted by now.
+    /// Reads the frames; `None` if another request has priority.
     pub(super) fn frames(&mut self, question: ReloadRequest) -> Option<FrameListSlice> {
         let ReloadRequest::Frames { first, count, screen, left, time, start } = question else { return None };
         let mut again = self.capture.again(self.place(first, BEFORE)).ok()?;
@@ -22,7 +22,7 @@ impl ReloadWorker {
             ..self.limits.clone()
         });
         let mut list = FrameList::new(screen, time).scrolled(left);
-        // What is shown before the names were learnt is shown without them, as in the packet list of a file.
+        // As in the packet list of a file, names inferred from later frames are not used.
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
         let mut stretch = FrameListSlice {
             wanted: first,
@@ -55,7 +55,7 @@ impl ReloadWorker {
             }
             read += 1;
             if read % FRAMES == 0 && self.is_stale() {
-                // Asked for again when what is wanted now is there.
+                // Requested again when the current request is done.
                 return None;
             }
         }

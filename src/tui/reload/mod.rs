@@ -1,7 +1,7 @@
-//! The thread that reads frames again: for what is chosen, what was forgotten, and what is saved.
+//! The thread that reads frames again: for the chosen item, evicted pages, and frames to save.
 //!
-//! What was asked for last comes first; what was asked for before it and is not needed any more is left out. A reading that
-//! takes long looks from time to time whether it is still wanted.
+//! Details come first, then the packet list, pages (latest first) and saves. Obsolete requests are dropped, and a long
+//! read regularly checks for new ones.
 
 mod acknowledgements;
 mod list;
@@ -33,32 +33,32 @@ use super::save::{self, SaveRequest};
 
 pub use waterfall::{Waterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
 
-/// Frames between two looks at what is asked.
+/// Number of frames between two checks for requests.
 const FRAMES: u64 = 1024;
 
-/// A Transaction that is to be read again, by what its row says.
+/// Key of a Transaction to read again, taken from its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionReloadKey {
-    /// Number of the Transaction.
+    /// Transaction number.
     pub index: u64,
-    /// Number of its connection.
+    /// Connection number.
     pub connection: u64,
-    /// Its transaction id.
+    /// Transaction ID.
     pub xid: Xid,
-    /// The first of its frames.
+    /// First frame.
     pub first: FrameNumber,
-    /// The last of its frames.
+    /// Last frame.
     pub last: FrameNumber,
-    /// From Call to Reply.
+    /// Time from Call to Reply, in nanoseconds.
     pub latency: Option<u64>,
-    /// Bytes of its messages and of what moved through its chunks.
+    /// Number of bytes in its messages and chunks.
     pub bytes: u64,
-    /// Whether the server called.
+    /// `true` if the server sent the Call.
     pub is_reverse: bool,
 }
 
 impl TransactionReloadKey {
-    /// Whether a Transaction that was read again is this one, whatever number it has now.
+    /// Returns `true` if `transaction` is this one. Its numbers are not compared, because they may differ.
     pub(super) fn is(&self, transaction: &Transaction) -> bool {
         transaction.xid == self.xid
             && row::frames(transaction) == (self.first, self.last)
@@ -75,7 +75,7 @@ impl From<&TransactionListRow> for TransactionReloadKey {
     }
 }
 
-/// What tree and hex pane show.
+/// The subject of tree and hex pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DetailSubject {
     /// A Transaction.
@@ -84,20 +84,20 @@ pub enum DetailSubject {
     Frame(FrameNumber),
 }
 
-/// A subject with all that is known of it.
+/// The details of a subject.
 #[derive(Debug)]
 pub struct SubjectDetail {
-    /// Of what.
+    /// The subject.
     pub subject: DetailSubject,
-    /// Its tree.
+    /// Lines of the tree.
     pub lines: Vec<TreeLine>,
-    /// The bytes that the lines were read from.
+    /// The bytes that the lines were decoded from.
     pub bytes: FxHashMap<ByteRangeOrigin, Vec<u8>>,
-    /// What happened when; of a Transaction.
+    /// Timeline of a Transaction.
     pub waterfall: Waterfall,
-    /// Every frame that has a part in it.
+    /// Frames of the subject.
     pub frames: Vec<FrameNumber>,
-    /// Why there is nothing.
+    /// Reason why there are no details.
     pub problem: Option<String>,
 }
 
@@ -114,28 +114,28 @@ impl SubjectDetail {
     }
 }
 
-/// A stretch of the packet list.
+/// A part of the packet list.
 #[derive(Clone, Debug, Default)]
 pub struct FrameListSlice {
-    /// The frame from which on it was asked for; those between this and the first are gone.
+    /// First requested frame. The frames from it to `first` are gone.
     pub wanted: FrameNumber,
-    /// The first frame of it.
+    /// First frame of the part.
     pub first: FrameNumber,
-    /// A line for each frame, with escapes for styles.
+    /// One line per frame, with escape sequences for styles.
     pub lines: Vec<String>,
-    /// The line above them.
+    /// Header line.
     pub header: String,
-    /// Columns that the lines are made for.
+    /// Width of the lines in columns.
     pub width: usize,
-    /// Columns that are scrolled past.
+    /// Number of columns scrolled past.
     pub left: usize,
 }
 
-/// What can be asked.
+/// A request to the reload thread.
 #[derive(Debug)]
 pub(super) enum ReloadRequest {
     Detail(DetailSubject),
-    /// Frames from this one on, for so many columns.
+    /// The packet list of `count` frames from `first` on.
     Frames {
         first: FrameNumber,
         count: usize,
@@ -150,11 +150,11 @@ pub(super) enum ReloadRequest {
         filter: Option<(Filter, String)>,
     },
     Save(SaveRequest),
-    /// More places from which frames can be read.
+    /// More resume points.
     Places(Vec<ResumePoint>),
 }
 
-/// What is answered.
+/// A response of the reload thread.
 #[derive(Debug)]
 pub(super) enum ReloadResponse {
     Detail(Box<SubjectDetail>),
@@ -164,11 +164,11 @@ pub(super) enum ReloadResponse {
         filter: Option<String>,
         page: RowPage,
     },
-    /// What is said of a file that was saved, or why it was not.
+    /// The message about a saved file, or the error.
     Saved(Result<String, String>),
 }
 
-/// The side of who asks.
+/// The client end of the reload thread.
 #[derive(Debug)]
 pub(super) struct ReloadClient {
     questions: Sender<ReloadRequest>,
@@ -205,7 +205,7 @@ impl ReloadClient {
     }
 
     pub(super) fn ask(&self, question: ReloadRequest) {
-        // The thread ends when nobody can ask any more.
+        // The thread ends when the client is dropped.
         let _ = self.questions.send(question);
     }
 
@@ -214,7 +214,7 @@ impl ReloadClient {
     }
 }
 
-/// What was asked and is not answered yet.
+/// Requests that are not answered yet.
 #[derive(Debug, Default)]
 struct PendingReloads {
     detail: Option<DetailSubject>,
@@ -229,7 +229,7 @@ impl PendingReloads {
     }
 }
 
-/// The side of who answers.
+/// The worker on the reload thread.
 struct ReloadWorker {
     capture: CaptureHandle,
     manner: PassSettings,
@@ -243,7 +243,7 @@ struct ReloadWorker {
 }
 
 impl ReloadWorker {
-    /// Answers one question; `false` when nobody asks any more.
+    /// Answers one request. Returns `false` when the client is gone.
     fn serve(&mut self) -> bool {
         if self.waiting.is_empty() {
             match self.asked.recv() {
@@ -269,7 +269,7 @@ impl ReloadWorker {
         answer.is_none_or(|answer| self.answers.send(answer).is_ok())
     }
 
-    /// Hears what is asked meanwhile; `false` when nobody asks any more.
+    /// Receives pending requests. Returns `false` when the client is gone.
     fn listen(&mut self) -> bool {
         loop {
             match self.asked.try_recv() {
@@ -286,7 +286,7 @@ impl ReloadWorker {
             question @ ReloadRequest::Frames { .. } => self.waiting.frames = Some(question),
             question @ ReloadRequest::Page { .. } => {
                 self.waiting.pages.push(question);
-                // What was asked for long ago is not looked at any more.
+                // Drop old requests, whose pages are no longer visible.
                 if self.waiting.pages.len() > 4 {
                     self.waiting.pages.remove(0);
                 }
@@ -296,12 +296,12 @@ impl ReloadWorker {
         }
     }
 
-    /// Whether something else is wanted than what is being read, or nothing any more.
+    /// Returns `true` if another request has priority, or if the client is gone.
     fn is_stale(&mut self) -> bool {
         !self.listen() || self.waiting.detail.is_some()
     }
 
-    /// The last place that is at least so many frames before one.
+    /// Returns the last resume point that is at least `margin` frames before `frame`.
     fn place(&self, frame: FrameNumber, margin: u64) -> Option<ResumePoint> {
         let at = self.places.partition_point(|place| place.frame.0.saturating_add(margin) <= frame.0);
         at.checked_sub(1).and_then(|at| self.places.get(at)).copied()

@@ -1,5 +1,5 @@
-//! A page of rows that was forgotten. It is made as it was made first: by reading from the start, because numbers, names and
-//! connections follow from all that was before.
+//! Evicted pages of rows. They are made as the first time, by reading from the start, because numbers, names and
+//! connections depend on all earlier frames.
 
 use nfsrdma_dissectors::flow::Flow;
 
@@ -10,7 +10,7 @@ use crate::tui::model::row::{PAGE, RowPage, RowWriter};
 use super::{FRAMES, ReloadRequest, ReloadResponse, ReloadWorker};
 
 impl ReloadWorker {
-    /// Reads until the page is there; `None` if something else is wanted by now.
+    /// Reads until the page is complete; `None` if another request has priority.
     pub(super) fn page(&mut self, question: ReloadRequest) -> Option<ReloadResponse> {
         let ReloadRequest::Page { number, filter } = question else { return None };
         let (filter, text) = match filter {

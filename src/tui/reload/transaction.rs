@@ -1,4 +1,4 @@
-//! A Transaction, or a frame, read again with all its bytes.
+//! A Transaction or a frame, read again with all its bytes.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, RpcMessageKind, Transaction};
@@ -15,17 +15,17 @@ use super::acknowledgements::ReliablePacket;
 use super::waterfall::{Waterfall, WaterfallPacket};
 use super::{DetailSubject, FRAMES, ReloadWorker, SubjectDetail, TransactionReloadKey};
 
-/// Frames before the first one of a Transaction that are read with it: they tell which queue pairs belong together, and where
-/// messages begin.
+/// Number of preceding frames read as context: they associate queue pairs with connections, and contain the beginnings
+/// of messages.
 const BEFORE: u64 = 4096;
-/// Frames behind the last one in which its acknowledgement is looked for.
+/// Number of frames after the last one in which its acknowledgement is searched for.
 const BEHIND: u64 = 64;
-/// Bytes of frames that are held at most.
+/// Maximum size of the frames kept, in bytes.
 const HELD: usize = 64 << 20;
-/// Packets of which the times are held at most.
+/// Maximum number of packets kept for the waterfall.
 const PACKETS: usize = 1 << 20;
 
-/// Frames that were held, by number.
+/// Kept frames, by number.
 #[derive(Debug, Default)]
 struct ReloadedFrames {
     frames: FxHashMap<FrameNumber, FrameCopy>,
@@ -47,12 +47,12 @@ impl FrameStore for ReloadedFrames {
     }
 }
 
-/// How a reading ended.
+/// The result of a search for a Transaction.
 enum ReloadOutcome {
     Found(Box<ReloadedTransaction>),
-    /// What came out is not what the row says, or nothing came.
+    /// No Transaction matches the row.
     Different,
-    /// Something else is wanted.
+    /// Another request has priority.
     Stale,
 }
 
@@ -64,7 +64,7 @@ struct ReloadedTransaction {
 }
 
 impl ReloadWorker {
-    /// Reads a subject; `None` if something else is wanted by now.
+    /// Reads a subject; `None` if another request has priority.
     pub(super) fn detail(&mut self, subject: DetailSubject) -> Option<SubjectDetail> {
         let wanted = match subject {
             DetailSubject::Transaction(wanted) => wanted,
@@ -91,8 +91,8 @@ impl ReloadWorker {
         }
     }
 
-    /// Reads from a place until the Transaction is there; from the start of the capture until it is given out under its
-    /// number.
+    /// Reads from `place` until the Transaction is found. The search ends shortly after its last frame, except when a
+    /// file is read from the start.
     fn look_for(&mut self, wanted: TransactionReloadKey, place: Option<ResumePoint>) -> ReloadOutcome {
         let Ok(mut again) = self.capture.again(place) else { return ReloadOutcome::Different };
         let from_start = place.is_none() && !self.capture.is_once();
@@ -147,7 +147,7 @@ impl ReloadWorker {
         }
     }
 
-    /// Puts everything into lines.
+    /// Builds the details.
     fn told(&mut self, wanted: TransactionReloadKey, found: ReloadedTransaction) -> SubjectDetail {
         let ReloadedTransaction { mut transaction, steps, packets, held } = found;
         transaction.index = wanted.index;
@@ -236,7 +236,7 @@ impl ReloadWorker {
     }
 }
 
-/// What a waterfall needs to know of a frame.
+/// Returns the data of a frame for the waterfall.
 fn packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> WaterfallPacket {
     let (begins, bytes) = match &datagram.payload {
         DatagramPayload::Infiniband(packet) => {

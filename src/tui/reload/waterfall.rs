@@ -1,4 +1,4 @@
-//! What happened when in a Transaction: its Call, each RDMA Read and Write for each of its chunks, its Reply.
+//! Timeline of a Transaction: its Call, the RDMA Reads and Writes of its chunks, and its Reply.
 
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind, Transaction};
@@ -9,19 +9,19 @@ use rustc_hash::FxHashMap;
 
 use super::acknowledgements::{self, ReliablePacket};
 
-/// A packet, as far as it matters here.
+/// A packet, with the fields needed here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaterfallPacket {
     pub(super) time: Timestamp,
-    /// Whether it begins its RDMA operation, where its headers tell.
+    /// `true` if it begins its RDMA operation; `None` if its headers do not show that.
     pub(super) begins: Option<bool>,
-    /// Bytes of its payload, where its headers tell.
+    /// Payload length in bytes; 0 if its headers do not show it.
     pub(super) bytes: u64,
-    /// What acknowledgements need to know of it, over InfiniBand and RoCE.
+    /// Fields for acknowledgements, over InfiniBand and RoCE.
     pub(super) reliable: Option<ReliablePacket>,
 }
 
-/// What a bar stands for.
+/// The kind of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaterfallBarKind {
     /// A message.
@@ -34,35 +34,35 @@ pub enum WaterfallBarKind {
     ReplyWrite,
     /// RDMA_DONE.
     Done,
-    /// A NAK, which refused what a side had sent.
+    /// A NAK for packets of the Transaction.
     Nak(Syndrome),
 }
 
-/// Something that took time.
+/// A bar of the waterfall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaterfallBar {
-    /// What it was.
+    /// Kind.
     pub kind: WaterfallBarKind,
-    /// When it began.
+    /// Start time.
     pub from: Timestamp,
-    /// When it was over.
+    /// End time.
     pub to: Timestamp,
-    /// Its first and its last frame.
+    /// First and last frame.
     pub frames: (FrameNumber, FrameNumber),
-    /// Bytes of the message, or those that moved; 0 where that is not known.
+    /// Number of bytes in the message or transferred; 0 if unknown.
     pub bytes: u64,
-    /// Whether it is a request that nothing answered.
+    /// `true` if it is a request without a response.
     pub is_open: bool,
-    /// The ACK for what was sent, where it was seen.
+    /// The ACK, if captured.
     pub acknowledged: Option<WaterfallAck>,
 }
 
-/// An ACK that covers what was sent.
+/// An ACK that covers the packets of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaterfallAck {
-    /// When it was captured.
+    /// Capture time.
     pub time: Timestamp,
-    /// Its frame.
+    /// Frame number.
     pub frame: FrameNumber,
 }
 
@@ -75,7 +75,7 @@ impl WaterfallBar {
     }
 }
 
-/// The bars of a Transaction, in the order in which they began.
+/// The bars of a Transaction, ordered by start time.
 #[derive(Clone, Debug, Default)]
 pub struct Waterfall {
     /// The bars.
@@ -83,7 +83,7 @@ pub struct Waterfall {
 }
 
 impl Waterfall {
-    /// The bars of a Transaction, of which the frames did `steps`.
+    /// Builds the bars of a Transaction from the events of its frames.
     pub(super) fn of(
         transaction: &Transaction,
         steps: &[FrameEvent],
@@ -110,8 +110,8 @@ impl Waterfall {
         Self { bars }
     }
 
-    /// From the first moment to the end of the Reply: what was sent again after it is no part of the Transaction's time. Without a
-    /// Reply to the last moment.
+    /// Returns the time from the first bar to the end of the Reply, because later retransmissions are not part of the
+    /// Transaction's time. Without a Reply it ends with the last bar.
     pub fn times(&self) -> Option<(Timestamp, Timestamp)> {
         let first = self.bars.iter().map(|bar| bar.from).min()?;
         let reply = self.bars.iter().find(|bar| bar.kind == WaterfallBarKind::Message(RpcMessageKind::Reply));
@@ -121,7 +121,7 @@ impl Waterfall {
     }
 }
 
-/// Where the frames do not tell what they moved, as in a stream of TCP, the only bar of a chunk moved all of it.
+/// Sets the size of bars whose frames do not show it, as in a TCP stream, if a chunk has a single bar.
 fn count_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
     let moved = |kind| match kind {
         WaterfallBarKind::Read(chunk) => transaction.read_chunks.get(chunk),
@@ -163,7 +163,7 @@ fn place(bars: &mut Vec<WaterfallBar>, step: &FrameEvent, packet: &WaterfallPack
         FrameAction::Done => (WaterfallBarKind::Done, false),
     };
     if !is_open {
-        // The responses come in the order of their requests: one that begins answers the first that is open.
+        // Responses arrive in the order of their requests: one that begins an operation answers the first open request.
         let waits = bars.iter().position(|bar| bar.kind == kind && bar.is_open);
         let goes_on = bars.iter().rposition(|bar| bar.kind == kind && !bar.is_open);
         let of = match packet.begins {

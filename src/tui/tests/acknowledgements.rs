@@ -1,5 +1,5 @@
-//! ACKs and NAKs of the waterfall, held to the bytes of the frames: offsets of Ethernet, IPv4, UDP and the Base Transport Header
-//! (InfiniBand Architecture Specification volume 1, sections 5.2.1, 9.2 and 9.7.5; annex A17).
+//! ACKs and NAKs of the waterfall, compared with the bytes of the frames: offsets of Ethernet, IPv4, UDP and the Base
+//! Transport Header (InfiniBand Architecture Specification volume 1, sections 5.2.1, 9.2 and 9.7.5; annex A17).
 
 use ratatui::crossterm::event::KeyCode;
 
@@ -9,7 +9,7 @@ use crate::tui::reload::WaterfallBarKind;
 
 use super::{Screen, path};
 
-/// A RoCEv2 packet of a capture from Ethernet and IPv4 without options.
+/// A RoCEv2 packet of a capture with Ethernet and IPv4 without options.
 #[derive(Clone, Copy, Debug)]
 struct Raw {
     frame: u64,
@@ -19,12 +19,12 @@ struct Raw {
     to: [u8; 4],
     opcode: u8,
     psn: u32,
-    /// The first byte of an ACK Extended Transport Header, behind the 12 bytes of the Base Transport Header.
+    /// First byte of the ACK Extended Transport Header, after the 12 bytes of the Base Transport Header.
     syndrome: Option<u8>,
 }
 
 const ACKNOWLEDGE: u8 = 17;
-/// Opcodes of the reliable connection that have an ACK Extended Transport Header right behind the Base Transport Header.
+/// Opcodes of reliable connections with an ACK Extended Transport Header directly after the Base Transport Header.
 const WITH_AETH: [u8; 4] = [13, 15, 16, ACKNOWLEDGE];
 
 fn packets(name: &str) -> Vec<Raw> {
@@ -50,7 +50,7 @@ fn packets(name: &str) -> Vec<Raw> {
     packets
 }
 
-/// Whether `a` does not stand before `b`, among 2^24 numbers in a ring.
+/// Returns `true` if `a` is at or after `b` in the sequence space of 24 bits.
 fn is_at_or_behind(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) & 0xff_ffff < 0x80_0000
 }
@@ -71,7 +71,7 @@ fn each_bar_has_the_first_ack_that_covers_its_last_packet() {
             let last = packets.iter().find(|packet| packet.frame == bar.frames.1.0).unwrap();
             let ack = packets.iter().find(|packet| {
                 let is_answer = packet.frame > last.frame && packet.to == last.from;
-                // Syndromes 0 to 31 acknowledge.
+                // Syndromes 0 to 31 are ACKs.
                 is_answer
                     && packet.syndrome.is_some_and(|syndrome| syndrome < 32)
                     && is_at_or_behind(packet.psn, last.psn)
@@ -109,9 +109,9 @@ fn every_nak_stands_in_the_waterfall_of_what_it_refused_and_leads_to_its_frame()
             seen.insert(bar.frames.0.0);
         }
     }
-    // Those between two Transactions refuse what no Transaction has sent.
+    // NAKs between two Transactions reject packets of neither.
     assert!(seen.len() * 4 >= naks.len() * 3, "{} of {}", seen.len(), naks.len());
-    // The last one that was looked at: its row says what it is, and Enter goes to its frame.
+    // The row of the last NAK shows its kind, and Enter goes to its frame.
     let bars = screen.app.tree.detail.as_ref().unwrap().waterfall.bars.clone();
     let at = bars.iter().position(|bar| matches!(bar.kind, WaterfallBarKind::Nak(_))).unwrap();
     screen.keys("w").press(KeyCode::Enter);

@@ -1,4 +1,4 @@
-//! What keys do.
+//! Effects of keys.
 
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -44,7 +44,7 @@ fn what_is_looked_for_is_found_among_the_last_rows_too() {
     for letter in "g0x318ef27d".chars() {
         screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
     }
-    // Nothing was taken up yet, and then everything is, together with the news that it is all.
+    // The first update and the end of the pass arrive together.
     screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)));
     screen.wait_until_read();
     screen.settle();
@@ -241,9 +241,9 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
     screen.ask('g', "0xb38df27d");
     let (said, frames) = saved(&mut screen, "one.pcapng", "");
     assert!(said.starts_with("saved 1 Transaction to "), "{said}");
-    // Its four, and the five that set the connection up and take it down.
+    // Its four frames, and the five of connection setup and teardown.
     assert_eq!(frames, 9);
-    // The opcode of the BTH stands behind the headers of Ethernet, IPv4 and UDP: 17 is an acknowledgement, or a NAK.
+    // The opcode of the BTH is after the headers of Ethernet, IPv4 and UDP: 17 is an ACK or a NAK.
     let mut source = crate::source::CaptureSource::open([crate::testing::path(CAPTURE)]).unwrap();
     let mut control = 0;
     while let Some(frame) = source.next().unwrap() {
@@ -260,7 +260,7 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
     screen.ask('f', "nfs.opcode == READ");
     let (said, _) = saved(&mut screen, "all.pcapng", " all");
     assert!(said.starts_with("saved 9 Transactions to "), "{said}");
-    // What is there stays as it is.
+    // An existing file is not changed.
     screen.ask('W', &folder.join("one.pcapng").display().to_string());
     let start = std::time::Instant::now();
     while !screen.last_line().contains("cannot write") {
@@ -312,7 +312,7 @@ fn frames_go_to_where_the_transaction_is() {
 fn a_pause_loses_nothing() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("p").ask('f', "nfs.opcode == READ");
-    // The new pass is paused as well.
+    // The new pass is paused too.
     assert!(screen.text().contains("PAUSED"), "{}", screen.text());
     screen.keys("p");
     assert_eq!(screen.app.rows().len(), 9);
@@ -361,7 +361,7 @@ fn a_screen_where_nothing_changes_is_not_drawn_again() {
     for keys in ["", "w", "2", "3", "4", "5", "6", "?", "p"] {
         let mut screen = Screen::open(CAPTURE, 120, 40);
         screen.keys(keys);
-        // The first tick may take up what came with the last screen.
+        // The first tick may process results that arrived with the last screen.
         screen.app.tick();
         let draws = (0..200).filter(|_| screen.app.tick()).count();
         assert_eq!(draws, 0, "{keys}");
@@ -399,7 +399,7 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
 #[test]
 fn frames_are_searched_from_the_cursor_on_and_back() {
     let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
-    // Frames with a NAK, as the packet list shows them.
+    // Frames with a NAK, as shown in the packet list.
     let mut source = crate::source::CaptureSource::open([path("rxe-v42-loss.pcap")]).unwrap();
     let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::FlowLimits::default());
     let mut naks = Vec::new();
@@ -428,7 +428,7 @@ fn a_filter_selects_frames_in_the_packet_list() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("5").ask('f', "infiniband.bth.opcode == 17 && frame.number > 1000");
     let held = screen.app.packets.held.as_ref().unwrap();
-    // What `--view frames -Y` selects.
+    // The selection of `--view frames -Y`.
     let count = held.len();
     assert!(count > 10 && held.from(0).all(|line| line.number.0 > 1000), "{count}");
     let first = held.get(0).unwrap().number.0;
@@ -473,7 +473,7 @@ fn escape_goes_back_to_where_enter_came_from() {
     screen.press(KeyCode::Esc);
     assert_eq!((screen.app.view, screen.app.table().at), (TuiView::Files, at));
     assert!(screen.app.chosen.is_none());
-    // A filter that was set before comes back.
+    // The previous filter is restored.
     screen.ask('f', "nfs.opcode == READ").keys("2").press(KeyCode::Enter).press(KeyCode::Esc);
     let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.as_str());
     assert_eq!((screen.app.view, filter), (TuiView::Operations, Some("nfs.opcode == READ")));
@@ -509,7 +509,7 @@ fn numbers_of_tables_are_whole_at_every_width() {
     }
 }
 
-/// Between two names one could not see which column it belongs to.
+/// Between two names, the column of the sign would be ambiguous.
 #[test]
 fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
     let mut seen = std::collections::BTreeSet::new();
@@ -587,7 +587,7 @@ fn a_transaction_is_found_by_its_number_while_the_list_is_sorted_and_read() {
         TuiOptions::default(),
     );
     screen.draw();
-    // By the last column, before anything was taken up.
+    // Sort by the last column before the first update.
     for letter in "<g#200".chars() {
         screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
     }

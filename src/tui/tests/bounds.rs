@@ -1,4 +1,4 @@
-//! Memory is bounded, and what it made forget comes back.
+//! Memory is bounded, and evicted rows are reloaded.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use super::{Screen, path};
 #[allow(dead_code, reason = "the benchmark needs more of it")]
 mod repeat;
 
-/// A capture several times, one after the other.
+/// A capture repeated several times.
 struct Long(std::path::PathBuf);
 
 impl Long {
@@ -29,7 +29,7 @@ impl Long {
     }
 
     fn open(&self, memory: usize) -> Screen {
-        // Of files, rows have so much of the budget (`ViewShares`).
+        // Size of the budget that gives the rows of files this share (`ViewShares`).
         let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
         let options = TuiOptions { memory: Memory::of_interface(budget_bytes, []), ..TuiOptions::default() };
         Screen::of(CaptureHandle::files(vec![self.0.clone()], Windows::default()), 80, 24, options)
@@ -50,7 +50,7 @@ fn pages_that_were_forgotten_are_read_again_as_they_were() {
     assert!(count > 3 * PAGE, "{count}");
     assert_eq!(whole.app.rows().forgotten(), 0);
     let memory = whole.app.rows().weight() / 2;
-    // A page that grows takes room for as many rows again.
+    // A growing page reserves space for as many rows again.
     let most = memory + (256 << 10);
     let mut bounded = long.open(memory);
     assert!(bounded.app.rows().weight() <= most);

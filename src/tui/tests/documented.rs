@@ -1,7 +1,7 @@
-//! The screens in the documentation are real ones: a comment before each says how it comes about, and `UPDATE=1` writes it
-//! anew.
+//! Verifies the screens in the documentation. A comment before each screen describes how to produce it, and `UPDATE=1`
+//! rewrites them.
 //!
-//! `<!-- screen 100x30 rxe-v42.pcap: g 0xb38df27d Enter -->`: the size, the capture, and what is typed: names of keys, and
+//! `<!-- screen 100x30 rxe-v42.pcap: g 0xb38df27d Enter -->`: the size, the capture, and the input as names of keys and
 //! letters.
 
 use std::fs;
@@ -30,7 +30,7 @@ fn screen(told: &str) -> String {
     screen.text()
 }
 
-/// The text with every screen in it made anew: what stands between the fences after its comment.
+/// Returns the text with every screen regenerated between the fences after its comment.
 fn renewed(text: &str) -> String {
     let mut made = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The packet list in another order than that of the capture, held to what the file says frame by frame.
+//! The sorted packet list, compared with the frames of the file.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use super::{Screen, path};
 
 const CAPTURE: &str = "rxe-v42.pcap";
 
-/// Number and length of every frame, as the file has them.
+/// Returns the number and length of every frame of the file.
 fn lengths() -> Vec<(u64, u32)> {
     let mut source = CaptureSource::open([path(CAPTURE)]).unwrap();
     let mut lengths = Vec::new();
@@ -45,12 +45,12 @@ fn frames_are_sorted_by_length_and_the_other_way_round() {
     assert_eq!(screen.app.packets.at, expected[0]);
     screen.keys("j");
     assert_eq!(screen.app.packets.at, expected[1]);
-    // The cursor stays on its frame, and the order goes the other way.
+    // The cursor stays on its frame when the order is reversed.
     screen.keys("r");
     assert_eq!(screen.app.packets.at, expected[1]);
     let lengths: std::collections::HashMap<u64, u32> = lengths().into_iter().collect();
     assert!(shown(&screen).is_sorted_by_key(|number| lengths[number]));
-    // Back to the order of the capture, in which nothing needs to be held.
+    // In capture order no frames need to be loaded.
     screen.keys("<<<<<");
     assert!(screen.app.packets.sort.is_of_capture() && screen.app.packets.held.is_none());
     assert_eq!(screen.app.packets.at, expected[1]);
@@ -70,7 +70,7 @@ fn what_a_filter_selects_is_sorted_and_searched_in_that_order() {
         held.get(held.place(*number)).unwrap().text.to_ascii_lowercase().contains("ack")
     };
     assert_eq!(expected.iter().skip(1).position(has_ack).map(|at| at + 1), Some(place));
-    // Without the filter all frames stand in this order.
+    // Without the filter all frames have this order.
     screen.keys("u");
     assert_eq!(shown(&screen).len(), 1978);
 }

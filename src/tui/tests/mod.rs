@@ -21,14 +21,14 @@ use super::capture::CaptureHandle;
 use super::{App, TuiOptions};
 use crate::memory::Windows;
 
-/// How long something may take that is waited for; the machine may have much else to do.
+/// Timeout of waits, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("captures").join(name)
 }
 
-/// A screen with the program on it.
+/// A screen that shows the program.
 struct Screen {
     app: App,
     terminal: Terminal<TestBackend>,
@@ -50,13 +50,13 @@ impl Screen {
         screen
     }
 
-    /// A capture that is being read, of which nothing was taken up yet.
+    /// Opens a capture without processing any results.
     fn begun(capture: CaptureHandle, width: u16, height: u16, options: TuiOptions) -> Self {
         let app = App::new(capture, options).unwrap();
         Self { app, terminal: Terminal::new(TestBackend::new(width, height)).unwrap() }
     }
 
-    /// Waits until all is read, without taking it up.
+    /// Waits until everything is read, without processing the results.
     fn wait_until_read(&self) {
         let start = Instant::now();
         while !self.app.all.pass.is_over() {
@@ -65,7 +65,7 @@ impl Screen {
         }
     }
 
-    /// Waits until nothing is under way, and draws.
+    /// Waits until no work is pending, and draws.
     fn settle(&mut self) {
         let start = Instant::now();
         loop {
@@ -91,7 +91,7 @@ impl Screen {
         self
     }
 
-    /// Types letters, one after the other.
+    /// Types letters.
     fn keys(&mut self, letters: &str) -> &mut Self {
         for letter in letters.chars() {
             self.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
@@ -100,18 +100,18 @@ impl Screen {
         self
     }
 
-    /// Types a line into a prompt that a key opens.
+    /// Types a line into the prompt that a key opens.
     fn ask(&mut self, key: char, line: &str) -> &mut Self {
         self.keys(&key.to_string()).keys(line).press(KeyCode::Enter)
     }
 
-    /// What is on the screen.
+    /// Returns the text of the screen.
     fn text(&self) -> String {
         let buffer = self.terminal.backend().buffer();
         let width = usize::from(buffer.area.width);
         let mut text = String::new();
         for line in buffer.content().chunks(width) {
-            // What a wide character covers is part of it.
+            // Cells covered by a wide character belong to it.
             let mut covered = 0;
             let mut told = String::new();
             for cell in line {
@@ -128,14 +128,14 @@ impl Screen {
         text
     }
 
-    /// The last line, or the message above the keys.
+    /// Returns the last line, or the message above the hints.
     fn last_line(&self) -> String {
         let is_said = self.app.message.is_some() || self.app.problem().is_some();
         let has_message = is_said && self.app.prompt.is_none();
         self.text().lines().rev().nth(usize::from(has_message)).unwrap_or_default().to_owned()
     }
 
-    /// The operation of the cursor, and what it is about.
+    /// Returns the label of the chosen Transaction.
     fn chosen(&self) -> String {
         self.app.entry().map(|entry| entry.label().to_owned()).unwrap_or_default()
     }

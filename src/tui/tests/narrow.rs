@@ -1,4 +1,4 @@
-//! Narrow and wide terminals: every number that is shown is whole, and keys stay where they are.
+//! Narrow and wide terminals: every displayed number is complete, and hints stay in place.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -9,13 +9,13 @@ use crate::tui::TuiOptions;
 
 use super::Screen;
 
-/// The words of a text that have a digit, without what surrounds them.
+/// Returns the words that contain a digit, without surrounding punctuation.
 fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', ':', '▼', '▲']));
     words.filter(|word| word.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
-/// Lists, packet lists and trees of 30 to 200 columns have no number that the widest does not have. Paths may be cut.
+/// Lists and trees of 30 to 200 columns show no number that the widest lacks. Paths may be cut.
 #[test]
 fn no_number_is_cut_at_any_width() {
     for keys in ["", "5", "w"] {
@@ -30,7 +30,7 @@ fn no_number_is_cut_at_any_width() {
             screen.terminal = Terminal::new(TestBackend::new(width, 40)).unwrap();
             screen.settle();
             let text = screen.text();
-            // Below the names of the views, above the bytes and the keys; positions in bytes are counted otherwise there.
+            // Compare the part below the view names and above bytes and hints, which format positions differently.
             let bytes =
                 text.lines().position(|line| line.starts_with("── Call") || line.starts_with("── Frame "));
             let lines = text.lines().skip(2).take(bytes.map_or(usize::MAX, |at| at - 2)).take(37);
@@ -38,7 +38,7 @@ fn no_number_is_cut_at_any_width() {
                 for number in numbers(line) {
                     let is_name = number.contains(['/', '…', '"']) || keys == "w" && !line.contains("READ");
                     assert!(is_name || whole.contains(number), "{keys:?} at {width}: {number}\n{text}");
-                    // A sign right behind a number that is whole cuts nothing.
+                    // A sign directly after a complete number cuts nothing.
                     let kept = number.trim_end_matches('…').trim_end_matches(',');
                     let is_cut = number.ends_with('…')
                         && number.starts_with(|first: char| first.is_ascii_digit())
@@ -59,7 +59,7 @@ fn the_narrow_list_has_the_latency() {
         assert!(heading.contains(name), "{text}");
     }
     assert!(text.lines().nth(2).unwrap().contains("7.53 ms ok"), "{text}");
-    // Right brings the others.
+    // Right shows the other columns.
     let mut screen = screen;
     screen.press(KeyCode::Right);
     assert!(screen.text().lines().nth(1).unwrap().contains("TIME"), "{}", screen.text());
@@ -71,7 +71,7 @@ fn an_error_of_the_input_stands_above_the_keys_until_it_was_read() {
     let text = screen.text();
     assert!(text.lines().last().unwrap().starts_with(" ? help"), "{text}");
     assert!(screen.last_line().contains("expected pcap or pcapng"), "{text}");
-    // Another message may stand there, and then the error again.
+    // Another message may replace the error, which then returns.
     screen.keys("n");
     assert!(screen.last_line().contains("nothing was searched for"), "{}", screen.text());
     screen.keys("j");
@@ -85,7 +85,7 @@ fn sentences_have_the_units_of_the_other_views() {
     let mut screen = Screen::open("rxe-v42.pcap", 120, 40);
     screen.keys("2");
     let text = screen.text();
-    // As the summary of the command line has it.
+    // As in the summary of the command line.
     assert!(text.contains("1,978 frames, 1.06 MiB in 11.2 s"), "{text}");
     assert!(text.contains(" KiB/s") && !text.contains("KB/s"), "{text}");
 }

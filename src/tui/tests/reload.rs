@@ -1,4 +1,4 @@
-//! What is read again is what was read first.
+//! Reloaded data equals the data read first.
 
 use std::time::Instant;
 
@@ -12,8 +12,7 @@ use crate::tui::reload::DetailSubject;
 
 use super::{PATIENCE, Screen, TuiOptions, path};
 
-/// Goes to Transactions all over the capture, and looks at their trees: a dozen of them, because a debugging build takes
-/// its time.
+/// Visits about a dozen Transactions across the capture with their trees; more would be slow in a debug build.
 fn several(screen: &mut Screen, mut look: impl FnMut(&Screen, u64)) {
     let count = screen.app.rows().len();
     for number in (1..=count).step_by(count / 12 + 1) {
@@ -43,7 +42,7 @@ fn transactions_of_every_transport_are_found_again_with_their_bytes() {
     }
 }
 
-/// The highlighted bytes are those of the field: its number is in them.
+/// The highlighted bytes belong to the field: they contain its number.
 #[test]
 fn the_bytes_of_a_field_hold_its_value() {
     let mut screen = Screen::open("rxe-v42.pcap", 80, 24);
@@ -82,7 +81,7 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
     let mut screen =
         Screen::of(CaptureHandle::once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
     assert_eq!(screen.app.rows().len(), 237);
-    // The first Transaction may have been read again before its frames went.
+    // The first Transaction may have been reloaded before its frames were evicted.
     screen.press(KeyCode::End).press(KeyCode::Home);
     assert!(screen.text().contains("its frames are gone"), "{}", screen.text());
     screen.press(KeyCode::End);
@@ -91,13 +90,13 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
     assert!(detail.lines.len() > 20);
 }
 
-/// A capture that comes once, all of it taken up, of which only so many bytes of frames are kept.
+/// Opens a capture whose frames are received once, keeping `room` bytes of them, and processes all results.
 fn once(name: &str, room: usize, width: u16) -> Screen {
     let source = CaptureSource::open([path(name)]).unwrap();
     Screen::of(CaptureHandle::once("a pipe", source, room / 2 * 3), width, 40, TuiOptions::default())
 }
 
-/// Saves, and waits until that is done; gives what is said.
+/// Saves, waits until it is done, and returns the message.
 fn save(screen: &mut Screen, to: &str) -> String {
     screen.ask('W', to);
     let start = Instant::now();
@@ -136,7 +135,7 @@ fn what_came_once_is_saved_as_from_a_file() {
     }
     let frames = saved_frames(&kept);
     assert!(frames.len() > 20 && frames == saved_frames(&read));
-    // All that a filter shows.
+    // All displayed Transactions.
     from_pipe.ask('f', "nfs.opcode == READ");
     let told = save(&mut from_pipe, &format!("{} all", kept.display()));
     assert!(told.starts_with("saved 9 Transactions to "), "{told}");
@@ -177,7 +176,7 @@ fn a_filter_of_what_came_once_numbers_and_names_as_before_and_says_since_when_it
     assert!(screen.app.rows().len() < 29);
     screen.press(KeyCode::Home);
     assert!(!screen.text().contains("not in the capture"), "{}", screen.text());
-    // Names that were learnt from frames which are gone.
+    // Names inferred from frames that are gone.
     screen.keys("u").ask('f', "nfsrdma.path == \"/data/w/s100\" && nfs.opcode == LOCK");
     assert!(!screen.app.rows().is_empty(), "{}", screen.text());
 }

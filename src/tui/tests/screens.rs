@@ -1,4 +1,4 @@
-//! What each view looks like, at four sizes of the terminal.
+//! Snapshots of each view at four terminal sizes.
 
 use ratatui::crossterm::event::KeyCode;
 
@@ -10,7 +10,7 @@ use super::Screen;
 
 const SIZES: [(u16, u16); 4] = [(40, 20), (80, 24), (120, 40), (200, 50)];
 
-/// Snapshots of what a capture looks like after some keys.
+/// Takes snapshots of a capture after some keys.
 fn looks(view: &str, capture: &str, act: impl Fn(&mut Screen)) {
     for (width, height) in SIZES {
         let mut screen = Screen::open(capture, width, height);
@@ -120,7 +120,7 @@ fn a_filter_that_is_set_stands_below_the_view() {
 #[test]
 fn what_is_lost_is_marked() {
     let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
-    // Sorted by what needs attention.
+    // Sorted by status.
     screen.keys("z").keys("<");
     insta::assert_snapshot!("loss", screen.text());
 }

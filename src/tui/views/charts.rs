@@ -1,4 +1,4 @@
-//! Charts: Transactions and bytes over time, and how latencies are spread, of all operations or of one.
+//! Charts: Transactions and bytes over time, and the distribution of latencies of all operations or of one.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,7 +15,7 @@ use super::operations::OperationsView;
 use super::table::{TableCell, TableView, TableViewColumn};
 use super::{cut_bottom, cut_left, cut_top, grouped, operations, put, rule};
 
-/// The rows of the charts: all operations together, and then each of them.
+/// The rows of the charts: all operations together, followed by each operation.
 #[derive(Debug)]
 pub(in crate::tui) struct ChartsView;
 
@@ -89,7 +89,7 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     columns(app, buffer, chart, (&of(|load| load.bytes), axis), app.theme.data_in, bytes);
 }
 
-/// The time that a chart goes over, in nanoseconds since the first frame.
+/// The time span of a chart, in nanoseconds since the first frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChartTimeAxis {
     from: u64,
@@ -97,7 +97,7 @@ pub(super) struct ChartTimeAxis {
 }
 
 impl ChartTimeAxis {
-    /// That of a series.
+    /// Returns the time span of a series.
     pub(super) fn of<S: SeriesStep>(app: &App, series: &Series<S>) -> Self {
         let first = app.side().tables.times.map(|(first, _)| first);
         let from =
@@ -105,7 +105,7 @@ impl ChartTimeAxis {
         Self { from, to: from.saturating_add(series.width().saturating_mul(series.steps().len() as u64)) }
     }
 
-    /// Writes its begin, its end, and where there is room its middle.
+    /// Draws the start, the end and, if there is space, the middle.
     fn draw(self, app: &App, buffer: &mut Buffer, area: Rect) {
         let text = |ns: u64| match ns {
             0 => "0 s".to_owned(),
@@ -132,7 +132,7 @@ impl ChartTimeAxis {
     }
 }
 
-/// Draws values as columns side by side, as wide as the area, with the largest one at its left and the time below.
+/// Draws values as columns across the area, with the maximum at the left and the time axis below.
 pub(super) fn columns(
     app: &App,
     buffer: &mut Buffer,
@@ -157,7 +157,7 @@ pub(super) fn columns(
     }
     let (width, height) = (usize::from(chart.width), usize::from(chart.height));
     let levels = app.signs.levels;
-    // A column shows the largest of the steps that fall on it, so that a peak is seen on a narrow screen too.
+    // Each column shows the maximum of its steps, so that peaks are visible on a narrow screen too.
     let column = |at: usize| {
         let start = at * values.len() / width.max(1);
         let end = ((at + 1) * values.len()).div_ceil(width.max(1)).max(start + 1);
@@ -178,7 +178,7 @@ pub(super) fn columns(
     }
 }
 
-/// What was in use step by step, and as much of it as was granted.
+/// The used and granted amounts of a resource over time.
 pub(super) struct LimitSeries {
     pub(super) used: Vec<f64>,
     pub(super) granted: Vec<f64>,
@@ -186,7 +186,7 @@ pub(super) struct LimitSeries {
 }
 
 impl LimitSeries {
-    /// Draws both in one chart, whose top is the larger one of them.
+    /// Draws both in one chart, scaled to the larger maximum.
     pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: ChartTimeAxis) {
         let most = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);
         if most <= 0.0 || area.height == 0 {
@@ -213,7 +213,7 @@ impl LimitSeries {
             let filled = (largest(&self.used) / most * (height * levels.len()) as f64).ceil() as usize;
             let is_at_limit = self.is_at_limit.get(start..end).unwrap_or_default().contains(&true);
             let granted = largest(&self.granted);
-            // The line of the grant lies on the upper edge of what may be in use.
+            // The line of the grant is at the upper edge of the usable amount.
             let line_of_grant = height - ((granted / most * height as f64).ceil() as usize).clamp(1, height);
             for line in 0..height {
                 let part = filled.saturating_sub((height - 1 - line) * levels.len());
@@ -247,7 +247,7 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
     bars(app, buffer, area, histogram);
 }
 
-/// Draws a histogram as bars, one a step.
+/// Draws a histogram with one bar per step.
 fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &Histogram) {
     let glyphs = app.signs.glyphs;
     let steps: Vec<(Option<u64>, u64)> = histogram.steps().collect();
@@ -255,7 +255,7 @@ fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &Histogram) {
     if all == 0 {
         return put(buffer, area, 0, &Line::styled("no latencies", app.theme.dim));
     }
-    // Where there are more steps than lines, neighbours share a line.
+    // If there are more steps than lines, neighbouring steps share a line.
     let share = steps.len().div_ceil(usize::from(area.height).max(1));
     let lines: Vec<(Option<u64>, u64)> = steps
         .chunks(share)

@@ -1,4 +1,4 @@
-//! Connections: their ends, what went over them, and the credits of the chosen one over time.
+//! Connections: their endpoints and statistics, and the credits of the chosen one over time.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -17,7 +17,7 @@ use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{charts, cut_bottom, cut_left, cut_top, grouped, put, rule};
 
-/// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
+/// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("CONNECTION"),
     number("CONN", 4, 1),
@@ -148,7 +148,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// What was granted, step by step: what was said last holds until something else is.
+/// Returns the granted amounts per step; a grant applies until the next one.
 fn held(granted: impl Iterator<Item = u32>) -> Vec<f64> {
     let mut last = 0;
     let held = granted.map(|granted| {
@@ -160,7 +160,7 @@ fn held(granted: impl Iterator<Item = u32>) -> Vec<f64> {
     held.collect()
 }
 
-/// The credits of the connection of the cursor, and the slots of its session.
+/// Draws the credits of the chosen connection and the slots of its session.
 fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let row = row(app);
@@ -196,7 +196,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
             at_limit_ns: &|step| step.slots_at_limit_ns,
         });
     }
-    // Side by side, or one above the other; where there is room for one only, the credits.
+    // Side by side or stacked; if there is space for only one chart, the credits.
     let places = match (charts.len(), area.width >= 100, area.height >= 8) {
         (2, true, _) => {
             let (left, right) = cut_left(area, area.width / 2);
@@ -213,7 +213,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Something of which as much may be in use as was granted.
+/// A limited resource: used up to a granted amount.
 struct CreditLimit<'f> {
     name: &'static str,
     used: &'f dyn Fn(&CreditSample) -> u32,
@@ -222,7 +222,7 @@ struct CreditLimit<'f> {
 }
 
 impl CreditLimit<'_> {
-    /// Draws what was in use as columns, with the grant as a line above them; columns are red where the limit was reached.
+    /// Draws the used amount as columns and the grant as a line. Columns are red where the limit was reached.
     fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, credits: &CreditSeries) {
         let steps = credits.0.steps();
         let (most, granted) = (credits.max_of(self.used), credits.max_of(self.granted));

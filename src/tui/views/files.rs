@@ -1,4 +1,4 @@
-//! Files: the busiest by bytes, by time, by Transactions.
+//! Files: the busiest by bytes, time or Transactions.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,7 +15,7 @@ use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order};
 use super::{cut_top, grouped, put};
 
-/// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
+/// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("FILE"),
     number("BYTES", 8, 1),
@@ -40,7 +40,7 @@ impl FilesView {
         Some(text)
     }
 
-    /// Rates go by the path as it was captured, or as the list shows it.
+    /// Returns the rates, which are keyed by the path as captured or as displayed.
     fn rates(app: &App, row: usize) -> Rates {
         let files = &app.rates().files;
         let shown = || files.get(Self::path(app, row)?.as_bytes());

@@ -1,4 +1,4 @@
-//! The packet list, read from the capture where one looks; below it the tree and the bytes of the chosen frame.
+//! The packet list, of which only the visible part is read, with tree and bytes of the chosen frame below.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -74,7 +74,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     headings(app, buffer, head, &header);
 }
 
-/// The frames that are held: those that the filter selects, or all in another order.
+/// Draws the loaded frames: those that the filter selects, or all in another order.
 fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks: Rect) {
     let packets = &mut app.packets;
     let Some(held) = &packets.held else { return };
@@ -101,7 +101,7 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
     }
 }
 
-/// Notes where the columns are for the mouse, and shows by which one the list is sorted.
+/// Records the column positions for the mouse, and highlights the sort column.
 fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
     let text = styled_lines::plain(header);
     let FrameSort { by, is_descending } = app.packets.sort;
@@ -114,7 +114,7 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
         let start = from + found;
         let end = text.get(start..).and_then(|rest| rest.find(' ')).map_or(text.len(), |blank| start + blank);
         let columns = |to: usize| width_of(text.get(..to).unwrap_or_default()) as u16;
-        // A column of numbers begins behind the one before it, and its name stands at its end.
+        // A right-aligned column begins after the previous one, and its name is at its end.
         let (x, to) = (head.x + columns(from), head.x + columns(end));
         if to >= head.x + head.width {
             break;
@@ -124,7 +124,7 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
             let name =
                 Rect { x: head.x + columns(start), width: columns(end) - columns(start), height: 1, ..head };
             buffer.set_style(name, app.theme.key);
-            // The sign stands at the name, on the side where the column has a blank; before the first one is that of marks.
+            // The sign is next to the name, on the side of the blank. The mark column provides the first one's.
             let x = if column.is_at_right() { name.x.saturating_sub(1) } else { to };
             put(buffer, Rect { x, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
         }

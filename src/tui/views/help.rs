@@ -1,4 +1,4 @@
-//! The help: every key, made from the table that the keys are looked up in.
+//! The help, generated from the table of key bindings.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,10 +11,10 @@ use crate::tui::theme::of;
 use super::line_wrap::wrapped;
 use super::{cut_left, put, rule};
 
-/// Columns of the keys.
+/// Width of the column of keys.
 const KEYS: usize = 14;
 
-/// Draws the help, from the line on that one scrolled to.
+/// Draws the help from the scroll position on.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = super::cut_top(area, 1);
     rule(app, buffer, head, "Keys", "", true);

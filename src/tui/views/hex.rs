@@ -1,4 +1,4 @@
-//! The bytes that the chosen line of the tree was read from, in hexadecimal and as text, with its own ones highlighted.
+//! Hex dump of the bytes that the chosen line of the tree was decoded from, with the line's own bytes highlighted.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,16 +12,16 @@ use crate::tui::app::{App, FocusPane};
 
 use super::{cut_top, put, rule};
 
-/// Columns of 16 bytes with their text.
+/// Width of a hex dump with 16 bytes per line.
 pub(super) const WIDTH: u16 = 6 + 16 * 3 + 1 + 1 + 16;
 
-/// Draws the bytes under a rule.
+/// Draws the bytes below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
     app.areas.bytes = lines;
     let detail = app.tree.detail.as_ref();
     let chosen = app.tree.chosen();
-    // A line about no bytes leaves the Call in sight, or what there is.
+    // For a line without bytes, show the first message, or the first frame.
     let origin = chosen.map(|line| line.origin).filter(|origin| *origin != ByteRangeOrigin::Nothing);
     let first = || {
         let mut origins = detail?.lines.iter().map(|line| line.origin);
@@ -61,7 +61,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let height = usize::from(lines.height);
     let count = bytes.len().div_ceil(per_line);
     let most = count.saturating_sub(height);
-    // Where nobody scrolled, the first of the marked bytes is a little below the top.
+    // If the user has not scrolled, the first highlighted byte is a little below the top.
     let top =
         app.tree.bytes_top.unwrap_or_else(|| (marked.start / per_line).saturating_sub(height / 4)).min(most);
     for line in 0..height.min(count) {
@@ -78,7 +78,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
             match part.get(at) {
                 Some(byte) => {
                     text.push(Span::styled(format!("{byte:02x}"), style(position, Some(*byte))));
-                    // The gap between two marked bytes is marked as well.
+                    // The gap between two highlighted bytes is highlighted too.
                     let is_inner =
                         marked.contains(&position) && marked.contains(&(position + 1)) && at + 1 < per_line;
                     text.push(Span::styled(" ", if is_inner { app.theme.bytes } else { Style::new() }));
@@ -101,7 +101,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.tree.bytes_top = app.tree.bytes_top.map(|top| top.min(most));
 }
 
-/// Bytes that a line of so many columns has room for.
+/// Returns the number of bytes per line for a width in columns.
 fn per_line(width: usize) -> usize {
     [16, 8, 4].into_iter().find(|count| 6 + count * 4 + 2 <= width).unwrap_or(2)
 }

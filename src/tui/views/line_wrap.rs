@@ -1,9 +1,8 @@
-//! Text that is longer than its line.
+//! Wrapping of text.
 
 use crate::output::style::columns as width_of;
 
-/// Breaks text into lines of at most so many columns: at its ends of line, between words, and within a word that is longer
-/// than a line.
+/// Wraps text to lines of at most `width` columns: at line breaks, between words, and within words longer than a line.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! The views, each a room; and what is around them: the names of views above, messages and input below.
+//! The views, one module each, and the surrounding lines: view names above, messages and input below.
 
 pub(super) mod charts;
 pub(super) mod connections;
@@ -28,7 +28,7 @@ use crate::source::LinkState;
 
 use super::app::{App, TuiView};
 
-/// Columns that the name of the capture and its numbers have at least.
+/// Minimum width of the capture's name and progress, in columns.
 const TOLD: usize = 14;
 
 /// Draws the whole screen.
@@ -67,26 +67,26 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     }
 }
 
-/// The first lines of an area, and the rest.
+/// Splits an area into its first lines and the rest.
 fn cut_top(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
 }
 
-/// An area without its last lines, and these.
+/// Splits an area into the rest and its last lines.
 fn cut_bottom(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     let rest = area.height - height;
     (Rect { height: rest, ..area }, Rect { y: area.y + rest, height, ..area })
 }
 
-/// The left columns of an area, and the rest.
+/// Splits an area into its left columns and the rest.
 fn cut_left(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
     (Rect { width, ..area }, Rect { x: area.x + width, width: area.width - width, ..area })
 }
 
-/// Writes a line in an area, so many lines below its top; what is beyond the area is left out.
+/// Writes text to a line of an area, counted from its top. Text outside the area is omitted.
 fn put(buffer: &mut Buffer, area: Rect, line: usize, text: &Line<'_>) {
     if let Ok(line) = u16::try_from(line)
         && line < area.height
@@ -95,7 +95,7 @@ fn put(buffer: &mut Buffer, area: Rect, line: usize, text: &Line<'_>) {
     }
 }
 
-/// Gives a line of an area a style.
+/// Sets the style of a line of an area.
 fn paint(buffer: &mut Buffer, area: Rect, line: usize, style: Style) {
     if let Ok(line) = u16::try_from(line)
         && line < area.height
@@ -104,7 +104,7 @@ fn paint(buffer: &mut Buffer, area: Rect, line: usize, style: Style) {
     }
 }
 
-/// A rule with a title at its left and a word at its right.
+/// Draws a rule with a title at its left and a text at its right.
 fn rule(app: &App, buffer: &mut Buffer, area: Rect, title: &str, right: &str, is_active: bool) {
     let style = if is_active { app.theme.heading } else { app.theme.dim };
     let line = app.signs.rule.repeat(usize::from(area.width));
@@ -120,11 +120,11 @@ fn rule(app: &App, buffer: &mut Buffer, area: Rect, title: &str, right: &str, is
     }
 }
 
-/// The names of the views, and how far the reading has come.
+/// Draws the view names and the progress.
 fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let told = progress(app);
     let mut tabs = Vec::new();
-    // Names of views give way to what is read.
+    // View names are shortened to leave space for the progress.
     let room = usize::from(area.width);
     let names: [fn(TuiView) -> &'static str; 3] = [TuiView::title, TuiView::short_title, |_| ""];
     let width = |name: fn(TuiView) -> &'static str| -> usize {
@@ -133,7 +133,7 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
             .map(|view| if *view == app.view { view.title() } else { name(*view) }.len() + 5)
             .sum()
     };
-    // The name of the capture is cut before the views lose theirs.
+    // The name of the capture is truncated before view names are dropped.
     let least = width_of(&told).min(TOLD);
     let fits = |name: &fn(TuiView) -> &'static str| width(*name) + least <= room;
     let name = names.into_iter().find(fits).unwrap_or(|_| "");
@@ -160,7 +160,7 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Text that fits a width: its end stays, where the numbers are.
+/// Truncates text at its start, so that the numbers at its end stay.
 fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
     if width_of(text) <= width {
         return text.to_owned();
@@ -173,7 +173,7 @@ fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
     format!("{}{}", glyphs.cut, start.and_then(|start| text.get(start..)).unwrap_or_default())
 }
 
-/// The name of the capture, and how far it was read.
+/// Returns the name of the capture and its progress.
 fn progress(app: &App) -> String {
     let progress = app.side().progress;
     let name = app.capture.name();
@@ -187,7 +187,7 @@ fn progress(app: &App) -> String {
                 let part = progress.bytes.read.min(total) as f64 / total as f64;
                 text = format!("{text} {dot} {:.0}%", part * 100.0);
             }
-            // What comes once is read by one, whoever is looked at.
+            // Frames received once are read only by the first pass.
             None => text = format!("{text} {dot} {}", HumanSize(app.all.progress.bytes.read)),
         }
     }
@@ -210,7 +210,7 @@ fn progress(app: &App) -> String {
         let age = HumanDuration(activity.age_ns(oldest), app.signs.glyphs);
         text = format!("{text} {dot} {} waiting, {age}", grouped(activity.old as u64));
     }
-    // Of an interface it is told that nothing was lost, too.
+    // For an interface, zero drops are displayed too.
     let is_told = |dropped: &u64| *dropped > 0 || app.all.progress.counters.is_some();
     if let Some(dropped) = app.all.progress.dropped.filter(is_told) {
         text = format!("{text} {dot} {} dropped", grouped(dropped));
@@ -218,12 +218,12 @@ fn progress(app: &App) -> String {
     text
 }
 
-/// A number with commas.
+/// Formats a number with thousands separators.
 fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// Pieces of text with a style each.
+/// Makes a line from styled pieces of text.
 fn spans<const N: usize>(pieces: [(Style, String); N]) -> Line<'static> {
     Line::from(pieces.into_iter().map(|(style, text)| Span::styled(text, style)).collect::<Vec<_>>())
 }

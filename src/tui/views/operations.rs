@@ -1,4 +1,4 @@
-//! Operations, like top: how many, how fast, how long, how many failed.
+//! Operations, like top: counts, rates, latencies and errors.
 
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use ratatui::buffer::Buffer;
@@ -17,7 +17,7 @@ use super::line_wrap::wrapped;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{cut_top, grouped, put};
 
-/// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
+/// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("OPERATION"),
     text("PROGRAM", 10, 8),
@@ -126,7 +126,7 @@ impl TableView for OperationsView {
     }
 }
 
-/// The filter for the Transactions of an operation: other programs and versions have operations of the same name.
+/// Returns the filter for an operation, including program and version: others have operations of the same name.
 pub(super) fn filter_for(row: &OperationStats) -> String {
     let mut filter = match row.key.operation {
         Some(CallOperation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
@@ -142,12 +142,12 @@ pub(super) fn filter_for(row: &OperationStats) -> String {
     filter
 }
 
-/// A rate to sort by.
+/// Converts a rate to a sort key.
 pub(super) fn rate_key(rate: f64) -> u64 {
     (rate * 1e6) as u64
 }
 
-/// What the whole capture is, in a line.
+/// Returns a one-line summary of the capture.
 pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
     let (frames, bytes) = tables.frames;
     let (transactions, incomplete) = tables.transactions;
@@ -184,7 +184,7 @@ pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
     )
 }
 
-/// Draws what the whole capture is, and live, by whom packets were dropped; gives what is left of the area.
+/// Draws the summary of the capture and, if live, the packet drops. Returns the rest of the area.
 pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let mut lines: Vec<_> = wrapped(&summary(&app.side().tables, app), usize::from(area.width))
         .into_iter()
@@ -210,7 +210,7 @@ pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     rest
 }
 
-/// The rates of all that is shown, in each window: of this moment while frames come, and else around the cursor. On a narrow
+/// Returns the total rates per window: current ones while frames arrive, otherwise around the cursor. On a narrow
 /// screen each window has a line.
 fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
     let rates = app.rates().all;

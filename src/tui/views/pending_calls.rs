@@ -1,4 +1,4 @@
-//! Calls that have been in flight for long, above the list: what a server that hangs is asked for.
+//! Old pending Calls, shown above the list: the requests of a hanging server.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,10 +15,10 @@ use crate::tui::theme;
 
 use super::{cut_top, grouped, put, rule};
 
-/// Lines that the view below needs.
+/// Minimum height of the view below, in lines.
 const LEAST_BELOW: u16 = 10;
 
-/// Draws the oldest Calls in flight, as many as have room; gives what is left of the area.
+/// Draws the oldest pending Calls, as far as there is space. Returns the rest of the area.
 pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let activity = &app.side().activity;
     let old = activity.old_calls().count();
@@ -47,7 +47,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     rest
 }
 
-/// A line: how old, on which connection, the operation with its file, and what it waits for.
+/// Returns the line of a Call: age, operation with its file, state and connection.
 fn call(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) -> Line<'static> {
     let glyphs = &app.signs.glyphs;
     let age_ns = activity.age_ns(row);
@@ -57,7 +57,7 @@ fn call(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) 
         waits = format!("{waits}, sent {}{}", glyphs.times, row.copies);
     }
     let connection = format!("conn {}", row.connection);
-    // A narrow screen has no room for the XID.
+    // The XID is omitted on a narrow screen.
     let xid = if width >= 100 { format!("  {}", row.xid) } else { String::new() };
     let fixed = width_of(&age) + width_of(&connection) + width_of(&xid) + width_of(&waits) + 6;
     let room = width.saturating_sub(fixed).max(8);

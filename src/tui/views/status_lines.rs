@@ -1,4 +1,4 @@
-//! What is below the views: the filter that is set, what could be typed, messages, the line of input, and hints.
+//! The lines below the views: current filter, completions, messages, input and hints.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -13,10 +13,10 @@ use crate::tui::prompt::PromptPurpose;
 use super::line_wrap::wrapped;
 use super::{cut_bottom, grouped, paint, put, spans};
 
-/// Candidates that are shown.
+/// Maximum number of visible candidates.
 const CANDIDATES: u16 = 8;
 
-/// Draws what stands above the last line, if anything; gives what is left for the view.
+/// Draws the lines above the last line. Returns the rest of the area for the view.
 pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     if let Some(prompt) = app.prompt.as_ref().filter(|prompt| prompt.purpose == PromptPurpose::Filter) {
         let count = (prompt.candidates.len() as u16).min(CANDIDATES).min(area.height / 2);
@@ -26,7 +26,7 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         if let Some(problem) = &prompt.error {
             let column = prompt.purpose.title().len() + problem.column - 1;
             let text = fit(&problem.message, usize::from(area.width), &app.signs.glyphs).into_owned();
-            // The message stands above its place where it fits there, and begins at the left where not.
+            // The message is above the position of the error if it fits there, else at the left edge.
             let indent = if column + width_of(&text) + 2 <= usize::from(area.width) { column } else { 0 };
             put(buffer, error, 0, &Line::styled(format!("{:indent$}{text}", ""), app.theme.error));
         }
@@ -72,7 +72,7 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     rest
 }
 
-/// What selects the rows, with its title: the filter, or that frames are held in another order.
+/// Returns the selection of the rows with its title: the filter, or the sort order of frames.
 fn selection(app: &App) -> Option<(&'static str, String)> {
     match (&app.side().filter, app.held_packets()) {
         (Some((_, text)), _) => Some(("filter", text.clone())),
@@ -81,32 +81,32 @@ fn selection(app: &App) -> Option<(&'static str, String)> {
     }
 }
 
-/// Lines at the bottom that a message needs; one where there is none.
+/// Returns the number of lines at the bottom: those of the message and the hints, or one.
 pub(super) fn height(app: &App, area: Rect) -> u16 {
     match said(app) {
         Some((_, text)) if app.prompt.is_none() && app.menu.is_none() => {
             let lines = wrapped(&text, usize::from(area.width)).len();
-            // The keys stay below it.
+            // The hints stay below the message.
             u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, area.height / 2) + 1
         }
         _ => 1,
     }
 }
 
-/// The message, or else what is wrong with the input, and how it is drawn.
+/// Returns the message, or else the input error, with its style.
 fn said(app: &App) -> Option<(Style, String)> {
     let style = |is_error| if is_error { app.theme.error } else { app.theme.notice };
     let message = app.message.as_ref().map(|message| (style(message.is_error), message.text.clone()));
     message.or_else(|| app.problem().map(|text| (style(true), text)))
 }
 
-/// Draws what is typed, told or possible; gives the place of the cursor if something is typed.
+/// Draws the prompt, the message or the hints. Returns the cursor position of the prompt.
 pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Position> {
     if let Some(prompt) = &app.prompt {
         let title = prompt.purpose.title();
         let text = prompt.text();
         let room = usize::from(area.width).saturating_sub(title.len() + 1).max(1);
-        // What is before the cursor moves out at the left where the line is longer than the screen.
+        // If the line is longer than the screen, the text before the cursor scrolls out at the left.
         let before: String = text.chars().take(prompt.cursor()).collect();
         let past = width_of(&before).saturating_sub(room - 1);
         let mut skipped = 0;
@@ -152,7 +152,7 @@ pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Positio
     None
 }
 
-/// Keys that matter most where one is.
+/// Returns the most important keys of the focused pane.
 fn known(app: &App) -> &'static [(&'static str, &'static str)] {
     if app.help.is_some() {
         return &[("Up Down PgUp PgDn", "scroll"), ("Esc", "back")];
@@ -177,7 +177,7 @@ fn known(app: &App) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Keys with what they do, as many as have room: half a word helps nobody.
+/// Returns the line of key hints that fit completely.
 fn hints(app: &App, keys: &[(&str, &str)], title: &str, mut room: usize) -> Line<'static> {
     let mut line = Vec::new();
     if !title.is_empty() {
@@ -185,7 +185,7 @@ fn hints(app: &App, keys: &[(&str, &str)], title: &str, mut room: usize) -> Line
         room = room.saturating_sub(width_of(title));
     }
     for (key, what) in keys {
-        // The blank behind the last one may be beyond the edge.
+        // The blank after the last hint may be outside.
         let width = width_of(key) + width_of(what) + 2;
         if width > room {
             break;

@@ -1,4 +1,4 @@
-//! Lines that other views of the program wrote with escapes for their styles.
+//! Lines with escape sequences for styles, written by other views of the program.
 
 use anstyle::{AnsiColor, Style};
 use ratatui::text::{Line, Span};
@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use crate::output::style::{Glyphs, fit_words};
 use crate::tui::theme;
 
-/// The line with its styles. What is written by [`Styled`](crate::output::style::StyledText) has no other escapes.
+/// Parses a styled line. [`StyledText`](crate::output::style::StyledText) writes no other escape sequences.
 pub(super) fn parsed(text: &str) -> Line<'static> {
     let mut spans = Vec::new();
     let mut style = Style::new();
@@ -35,7 +35,7 @@ pub(super) fn parsed(text: &str) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The line in so many columns: where it is longer it ends with a sign, and no number of it is cut in the middle.
+/// Truncates a line to `width` columns. A truncated line ends with a sign, and no number in it is cut.
 pub(super) fn fitted(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line<'static> {
     let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
     let cut = fit_words(&text, width, glyphs);
@@ -57,7 +57,7 @@ pub(super) fn fitted(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line
     Line::from(spans)
 }
 
-/// The text of the line without its styles.
+/// Returns the text of a line without its styles.
 pub(in crate::tui) fn plain(text: &str) -> String {
     parsed(text).spans.iter().map(|span| span.content.as_ref()).collect()
 }

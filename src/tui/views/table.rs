@@ -1,4 +1,4 @@
-//! A table that is sorted by the column that one chooses, with a cursor.
+//! A sortable table with a cursor.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -13,8 +13,7 @@ use super::{cut_left, cut_top, paint, put};
 /// A cell with its style.
 pub(in crate::tui) type TableCell = (String, Style);
 
-/// The order of the lines of a table: by the keys of the column that it is sorted by, the largest first, or the other way
-/// round.
+/// Returns the order of a table's lines: by the keys of the sort column, largest first, or reversed.
 pub(super) fn order<K: Ord>(count: usize, table: TableViewState, key: impl Fn(usize) -> K) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_cached_key(|at| std::cmp::Reverse(key(*at)));
@@ -27,65 +26,65 @@ pub(super) fn order<K: Ord>(count: usize, table: TableViewState, key: impl Fn(us
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tui) struct TableViewColumn {
-    /// Its name.
+    /// Heading.
     pub(in crate::tui) name: &'static str,
-    /// Its width at least; numbers that are wider widen it.
+    /// Minimum width. Wider numbers widen the column.
     width: usize,
     pub(in crate::tui) is_number: bool,
-    /// A narrow screen leaves out the columns with the largest numbers.
+    /// On a narrow screen, the columns with the highest values are omitted first.
     priority: u8,
 }
 
-/// The column of names, which comes first, is always there, and gives way to the numbers.
+/// Returns the name column, which is the first, always visible, and shrinks in favour of numbers.
 pub(super) const fn name(name: &'static str) -> TableViewColumn {
     TableViewColumn { name, width: NAME, is_number: false, priority: 0 }
 }
 
-/// A column of text.
+/// Returns a text column.
 pub(super) const fn text(name: &'static str, width: usize, priority: u8) -> TableViewColumn {
     TableViewColumn { name, width, is_number: false, priority }
 }
 
-/// A column of numbers.
+/// Returns a number column.
 pub(super) const fn number(name: &'static str, width: usize, priority: u8) -> TableViewColumn {
     TableViewColumn { name, width, is_number: true, priority }
 }
 
-/// Columns of a name at least.
+/// Minimum width of the name column.
 const NAME: usize = 12;
 
-/// A view that is a table.
+/// A view that consists of a table.
 pub(in crate::tui) trait TableView: Sync {
-    /// Its columns.
+    /// Returns the columns.
     fn columns(&self) -> &'static [TableViewColumn];
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     fn len(&self, app: &App) -> usize;
 
-    /// The rows in the order in which they are shown.
+    /// Returns the rows in display order.
     fn order(&self, app: &App) -> Vec<usize>;
 
-    /// The cells of a row, one for each column.
+    /// Returns the cells of a row, one per column.
     fn cells(&self, app: &App, row: usize) -> Vec<TableCell>;
 
-    /// The name of a row, as it is copied.
+    /// Returns the name of a row, for copying.
     fn value(&self, app: &App, row: usize) -> Option<String>;
 
-    /// The display filter for the Transactions of a row.
+    /// Returns the display filter for the Transactions of a row.
     fn filter(&self, app: &App, row: usize) -> Option<String>;
 
-    /// What is remembered of a row that is marked.
+    /// Returns the key for marking a row.
     fn mark(&self, app: &App, row: usize) -> Option<MarkedRow>;
 
-    /// All text of a row, in which is searched.
+    /// Returns the searchable text of a row.
     fn text(&self, app: &App, row: usize) -> String {
         let cells = self.cells(app, row).into_iter().map(|(text, _)| text);
         self.value(app, row).into_iter().chain(cells).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Which columns are shown, and how wide: the name, and those that matter most; after Right those from some column on. Numbers
-/// are never cut.
+/// Returns the visible columns with their widths: the name and the most important ones, or after scrolling those from
+/// the scroll position on. Numbers are never cut.
 fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: usize) -> Vec<(usize, usize)> {
     let mut shown: Vec<usize> = (0..columns.len()).filter(|at| *at == 0 || *at >= scroll).collect();
     let least = |shown: &[usize]| -> usize {
@@ -94,7 +93,7 @@ fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: u
     };
     while shown.len() > 1 && least(&shown) > width {
         let priority = |at: usize| columns.get(at).map_or(0, |column| column.priority);
-        // Of two that matter alike the right one goes, and of those that were scrolled to the last.
+        // Of equal priorities the rightmost column is omitted; after scrolling always the last one.
         let key = |at: &usize| (if scroll > 0 { 0 } else { priority(shown[*at]) }, *at);
         let Some(at) = (1..shown.len()).max_by_key(key) else { break };
         shown.remove(at);
@@ -104,8 +103,8 @@ fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: u
     shown.into_iter().map(place).collect()
 }
 
-/// The name of a column in its width; the sign of the order, if there is one, stands at the name: before that of numbers, whose
-/// end is the edge of the column, and behind that of text.
+/// Returns a heading of the given width. The sign of the sort order precedes the name of a right-aligned number column,
+/// and follows the name of a text column.
 pub(super) fn heading(name: &str, is_number: bool, sign: Option<&str>, width: usize, app: &App) -> String {
     let sign = sign.unwrap_or_default();
     let name = fit(name, width.saturating_sub(width_of(sign)), &app.signs.glyphs);
@@ -139,7 +138,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
     }
     let (up, down) = app.signs.sorted;
     let sign = if table.is_reversed { up } else { down };
-    // The sign of the order stands at the name of its column, within it.
+    // The sign of the sort order needs space in its column.
     if let Some((width, column)) = widths.get_mut(table.sort).zip(columns.get(table.sort)) {
         *width = (*width).max(width_of(column.name) + width_of(sign));
     }

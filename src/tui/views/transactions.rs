@@ -1,4 +1,4 @@
-//! The list of Transactions; below it the tree of the chosen one and its bytes, or its waterfall.
+//! The list of Transactions, with the tree and the bytes of the chosen one, or its waterfall, below.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -17,11 +17,11 @@ use super::{
     cut_bottom, cut_left, cut_top, grouped, hex, paint, pending_calls, put, rule, table, tree, waterfall,
 };
 
-/// Columns that there are.
+/// Total number of columns.
 const COLUMNS: usize = 11;
-/// Lines of the list that stay when the tree wants room.
+/// Minimum height of the list above the tree, in lines.
 const LEAST: u16 = 4;
-/// Columns from which on tree and bytes stand side by side: lines of the tree are long.
+/// Minimum width for tree and bytes side by side, because lines of the tree are long.
 const SIDE_BY_SIDE: u16 = hex::WIDTH + 80;
 
 /// Draws the view.
@@ -32,7 +32,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (list, below) = match (has_list, has_tree) {
         (true, true) => {
             let height = (area.height * 2 / 5).max(LEAST);
-            // A list that is done gives away what it does not need.
+            // A completed list takes only the lines it needs.
             let needed = app.list.len(app.rows()).saturating_add(1);
             let needed =
                 if app.side().progress.is_over { needed.try_into().unwrap_or(height) } else { height };
@@ -49,7 +49,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Tree and bytes side by side, or one above the other; or the waterfall.
+/// Draws the tree and the bytes, side by side or stacked, or the waterfall.
 pub(super) fn draw_below(app: &mut App, buffer: &mut Buffer, area: Rect) {
     if app.shows_waterfall() {
         return waterfall::draw(app, buffer, area);
@@ -82,7 +82,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.list.top = scrolled(app.list.top, app.list.at, height, count);
     let mut layout = app.layout(usize::from(area.width));
     widen(app, &mut layout, height);
-    // Where it was scrolled, those on the left are no reason to scroll on.
+    // Columns scrolled past do not count as hidden.
     let gone = app.list.scroll.saturating_sub(1);
     app.hidden_columns = COLUMNS.saturating_sub(layout.columns.len() + gone);
     heading(app, buffer, head, &layout);
@@ -128,7 +128,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Makes room for numbers that are wider than their columns, and for the sign of the order at a name: the operation gives way.
+/// Widens columns for wide numbers and for the sign of the sort order, at the expense of the operation.
 fn widen(app: &App, layout: &mut TransactionListLayout, height: usize) {
     let top = app.list.top;
     let (mut connection, mut frame) = (0, 0);
@@ -175,7 +175,7 @@ fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &TransactionL
     app.areas.columns = places;
 }
 
-/// A line of the list.
+/// Returns a line of the list.
 fn row(
     app: &App,
     layout: &TransactionListLayout,
@@ -206,7 +206,7 @@ fn row(
     Line::from(line)
 }
 
-/// What stands in a column: the text, the style of its first bytes, how many these are, and the style of the rest.
+/// Returns the text of a cell, the style and the length in bytes of its first part, and the style of the rest.
 fn cell(
     app: &App,
     column: TransactionListColumn,
@@ -258,7 +258,7 @@ fn cell(
     }
 }
 
-/// The title above tree, bytes or waterfall: what is chosen.
+/// Draws the title of tree, bytes or waterfall, with the position of the chosen Transaction.
 pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, part: FocusPane) {
     let right = match app.entry() {
         Some(_) => {

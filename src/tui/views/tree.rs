@@ -1,4 +1,4 @@
-//! The tree of what is chosen: every field that a decoder tells.
+//! The tree of the chosen item, with every decoded field.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +11,7 @@ use crate::tui::theme;
 use super::styled_lines::fitted;
 use super::{cut_top, paint, put, rule, transactions};
 
-/// Draws the tree under a rule.
+/// Draws the tree below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
     app.areas.tree = lines;
@@ -49,13 +49,13 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
             paint(buffer, lines, line, style);
         }
     }
-    // What is shown is still that of the row before: it is told apart by being dim.
+    // Details of the previous row are dimmed.
     if !is_there {
         buffer.set_style(lines, app.theme.dim);
     }
 }
 
-/// The line without its first columns.
+/// Returns the line without its first columns.
 fn scrolled_right(spans: Vec<Span<'static>>, mut past: usize) -> Line<'static> {
     let mut left = Vec::new();
     for span in spans {

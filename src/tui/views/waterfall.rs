@@ -1,4 +1,4 @@
-//! The waterfall of the chosen Transaction: its Call, each RDMA Read and Write of each chunk, and its Reply, on one axis.
+//! The waterfall of the chosen Transaction: Call, RDMA Reads and Writes of its chunks, and Reply on a time axis.
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::Timestamp;
@@ -15,12 +15,12 @@ use crate::tui::reload::{WaterfallBar, WaterfallBarKind};
 
 use super::{cut_bottom, cut_top, paint, put, transactions};
 
-/// Lines from which on the signs are explained below.
+/// Minimum number of lines for the legend.
 const LEGEND: u16 = 6;
-/// Columns of the axis at least.
+/// Minimum width of the axis, in columns.
 const AXIS: usize = 12;
 
-/// Draws the waterfall under a rule.
+/// Draws the waterfall below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
     transactions::title(app, buffer, head, "Waterfall", FocusPane::Tree);
@@ -97,7 +97,7 @@ fn bar_line(
     let at = bar.from.nanoseconds_since(start).unwrap_or(0);
     let took = bar.to.nanoseconds_since(bar.from).unwrap_or(0);
     let column = |ns: u64| (u128::from(ns) * (axis as u128 - 1) / u128::from(total.max(1))) as usize;
-    // What was sent after the Reply had ended is a copy that comes late: it lies beyond the axis.
+    // Frames after the end of the Reply are late copies, beyond the axis.
     let is_late = at > total;
     let (first, last) = (column(at.min(total)), column((at + took).min(total)));
     let sign = match (bar.kind, is_late, took) {
@@ -108,7 +108,7 @@ fn bar_line(
     };
     let is_nak = matches!(bar.kind, WaterfallBarKind::Nak(_));
     let mut end = if is_nak { first + 1 } else { last + 1 };
-    // Why a NAK refused stands behind its sign, or before it where there is no room.
+    // The reason of a NAK is after its sign, or before it if there is no space.
     let why = refusal(bar.kind, glyphs).unwrap_or_default();
     let wide = width_of(&why) + 1;
     let (before, behind) = match () {
@@ -122,7 +122,7 @@ fn bar_line(
     line.push(Span::styled(sign.repeat(if is_nak { 1 } else { last - first + 1 }), style));
     end += width_of(&behind);
     line.push(Span::styled(behind, app.theme.dim));
-    // An ACK has a place of its own, or none: right at the bar it is seen in its column.
+    // An ACK is drawn if its position is free. Otherwise only its column shows it.
     let acknowledged = bar.acknowledged.and_then(|acknowledged| acknowledged.time.nanoseconds_since(start));
     if let Some(at) = acknowledged.filter(|at| *at <= total).map(column).filter(|at| *at >= end && *at < axis)
     {
@@ -147,7 +147,7 @@ fn bar_line(
     Line::from(line)
 }
 
-/// Which columns have room, and how wide the axis is.
+/// The visible columns and the width of the axis.
 #[derive(Clone, Copy, Debug)]
 struct WaterfallColumns {
     axis: usize,
@@ -163,7 +163,7 @@ impl WaterfallColumns {
     }
 }
 
-/// Why a NAK refused what was sent.
+/// Returns the reason of a NAK.
 fn refusal(kind: WaterfallBarKind, glyphs: Glyphs) -> Option<String> {
     match kind {
         WaterfallBarKind::Nak(Syndrome::Nak(code)) => {
@@ -177,7 +177,7 @@ fn refusal(kind: WaterfallBarKind, glyphs: Glyphs) -> Option<String> {
     }
 }
 
-/// The signs on the axis with their meanings, as many as have room.
+/// Returns the legend of the signs, as far as it fits.
 fn legend(app: &App, mut room: usize) -> Line<'static> {
     let (signs, theme) = (&app.signs, &app.theme);
     let entries = [
