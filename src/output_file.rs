@@ -29,7 +29,7 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::{Builder, TempPath};
 
 use crate::escape;
-use crate::source::reason;
+use crate::source::os_error_text;
 
 /// Bytes that are gathered before they are written.
 const GATHERED_BYTES: usize = 256 << 10;
@@ -180,7 +180,7 @@ impl fmt::Display for OutputError {
                         "cannot write: there is no directory {directory}; make it, or name another file"
                     );
                 }
-                write!(f, "cannot write: {}; ", reason(error))?;
+                write!(f, "cannot write: {}; ", os_error_text(error))?;
                 f.write_str(match error.kind() {
                     io::ErrorKind::PermissionDenied => {
                         "check the permissions of the file and its directory, in which it is written before it is renamed"
@@ -189,10 +189,10 @@ impl fmt::Display for OutputError {
                     _ => "check the path",
                 })
             }
-            OutputErrorKind::Write(error) => write!(f, "cannot write: {}; {MAKE_ROOM}", reason(error)),
+            OutputErrorKind::Write(error) => write!(f, "cannot write: {}; {MAKE_ROOM}", os_error_text(error)),
             OutputErrorKind::Rename(temporary, error) => {
                 let file = escape::told(temporary.display());
-                write!(f, "cannot be replaced: {}; the new file is {file}", reason(error))
+                write!(f, "cannot be replaced: {}; the new file is {file}", os_error_text(error))
             }
         }
     }

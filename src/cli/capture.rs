@@ -232,7 +232,7 @@ fn record(
     let mut counters = session.counters();
     if is_over {
         // What came behind the last packet that was wanted was never asked for.
-        counters = counters.settled();
+        counters = counters.without_pending();
     }
     recording.finish(last, counters)?;
     Ok(CaptureOutcome { counters, is_good })

@@ -318,8 +318,8 @@ fn in_list(current: &str, all: impl FnOnce() -> CompletionList) -> CompletionLis
 
 fn interfaces() -> CompletionList {
     #[cfg(feature = "live")]
-    if let Ok(devices) = devices::list() {
-        let devices = devices.into_iter().filter(|device| device.sees != DeviceVisibility::Nothing);
+    if let Ok(devices) = devices::list_interfaces() {
+        let devices = devices.into_iter().filter(|device| device.visibility != DeviceVisibility::NoNetwork);
         return CompletionList::of(devices.map(|device| {
             let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
             (device.name, addresses.join(", "))

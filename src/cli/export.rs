@@ -17,7 +17,7 @@ use crate::export::Export;
 use crate::interrupt;
 use crate::memory::Memory;
 use crate::output_file::{InputFiles, OutputError};
-use crate::source::{CaptureSource, SourceError, reason};
+use crate::source::{CaptureSource, SourceError, os_error_text};
 
 /// Write Parquet tables of captures, for DuckDB, Spark and others
 ///
@@ -99,7 +99,7 @@ fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
     anyhow::anyhow!(
         "{}: cannot write: {}; make room or write elsewhere with --to",
         args.to.display(),
-        reason(error)
+        os_error_text(error)
     )
 }
 

@@ -460,7 +460,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     ending.begin()?;
     let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadControl)?;
     if ending.is_asked() {
-        errors.retain(|error| !error.kind().is_torn());
+        errors.retain(|error| !error.kind().is_truncated());
     }
     Ok(told(&errors))
 }
@@ -599,7 +599,7 @@ fn show(
     if is_capture {
         let counters = source.counters();
         // What came behind the last packet or line that was wanted was never asked for.
-        let counters = if is_at_end { counters } else { counters.map(|counters| counters.settled()) };
+        let counters = if is_at_end { counters } else { counters.map(|counters| counters.without_pending()) };
         output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
     }
     if let Some(written) = written.filter(|_| is_capture) {

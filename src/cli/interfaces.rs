@@ -10,7 +10,7 @@ use crate::source::live::devices::{self, CaptureDevice, DeviceVisibility};
 
 /// Lists the interfaces.
 pub(super) fn run() -> Result<ExitStatus> {
-    let devices = devices::list()?;
+    let devices = devices::list_interfaces()?;
     let mut text = String::new();
     let widest = |of: fn(&CaptureDevice) -> usize| devices.iter().map(of).max().unwrap_or(0);
     let name = widest(|device| device.name.chars().count());
@@ -18,10 +18,11 @@ pub(super) fn run() -> Result<ExitStatus> {
         let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
         let addresses =
             if addresses.is_empty() { String::new() } else { format!(" ({})", addresses.join(", ")) };
-        let down = if device.is_up || device.sees == DeviceVisibility::Nothing { "" } else { "is down; " };
-        text += &format!("{:<name$}  {down}{}{addresses}\n", device.name, sees(&device.sees));
+        let down =
+            if device.is_up || device.visibility == DeviceVisibility::NoNetwork { "" } else { "is down; " };
+        text += &format!("{:<name$}  {down}{}{addresses}\n", device.name, sees(&device.visibility));
     }
-    if let Some(missing) = capabilities::missing() {
+    if let Some(missing) = capabilities::missing_capability() {
         text += &format!("\nCapturing needs the capability {missing}: {}\n", capabilities::remedy());
     }
     io::stdout().write_all(text.as_bytes()).map_err(unwritten)?;
@@ -40,6 +41,6 @@ fn sees(sees: &DeviceVisibility) -> String {
             format!("Ethernet, but not RDMA of {} (in hardware): docs/capturing.md", devices.join(", "))
         }
         DeviceVisibility::Ethernet => "Ethernet; no RDMA device of this host uses it".to_owned(),
-        DeviceVisibility::Nothing => "no network packets".to_owned(),
+        DeviceVisibility::NoNetwork => "no network packets".to_owned(),
     }
 }

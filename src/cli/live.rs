@@ -12,7 +12,7 @@ use super::bytes::BytesArg;
 use super::{PATIENCE, complain, progress};
 use crate::interrupt::GracefulShutdown;
 use crate::source::live::capabilities::{self, PrivilegeTarget};
-use crate::source::live::open::LONGEST;
+use crate::source::live::open::MAX_SNAP_LENGTH;
 use crate::source::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedCapture};
 use crate::source::{CaptureSource, Counters, LinkState};
 
@@ -34,7 +34,7 @@ pub(super) struct LiveArgs {
 
     /// Keep this many bytes of each packet [default: 262144]
     #[arg(short = 's', long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true,
-        value_parser = clap::value_parser!(u32).range(0..=i64::from(LONGEST)))]
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_SNAP_LENGTH)))]
     snapshot_length: Option<u32>,
 
     /// Memory for packets that the kernel holds until they are fetched, in MiB [default: 64]
@@ -139,15 +139,15 @@ impl LiveArgs {
 
     /// Opens the capture on an interface.
     pub(super) fn open(&self, interface: &str) -> Result<OpenedCapture> {
-        let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(LONGEST);
+        let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(MAX_SNAP_LENGTH);
         let queue = self.max_queue_bytes.unwrap_or(QUEUE);
         let options = CaptureOptions {
             interface: interface.to_owned(),
             // A filter that is empty lets everything through.
             filter: self.capture_filter.clone(),
-            snap_length,
-            buffer: self.buffer_size.unwrap_or(BUFFER_MIB) << 20,
-            queue: usize::try_from(queue.0).unwrap_or(usize::MAX),
+            snap_length_bytes: snap_length,
+            buffer_bytes: self.buffer_size.unwrap_or(BUFFER_MIB) << 20,
+            queue_bytes: usize::try_from(queue.0).unwrap_or(usize::MAX),
             promiscuous: !self.no_promiscuous_mode,
             immediate: self.immediate,
         };
@@ -164,11 +164,11 @@ impl LiveArgs {
                     "the rights of root are kept, because more files are to be made; -Z USER gives them up",
                 );
             }
-            capabilities::give_up(&target).map_err(|error| {
+            capabilities::drop_privileges(&target).map_err(|error| {
                 anyhow!("-Z: the rights of root cannot be given up: {error}; name a user with -Z, or root to keep them")
             })
         };
-        if capabilities::is_chosen(self.user.as_deref()) {
+        if capabilities::is_target_chosen(self.user.as_deref()) {
             give_up()?;
             make()
         } else {
@@ -250,7 +250,7 @@ impl LiveCaptureSession {
     /// Nothing came: what time it is now by the clock that stamps frames.
     pub(super) fn idle(&mut self) -> Timestamp {
         self.check();
-        if let Some(state) = self.link.look()
+        if let Some(state) = self.link.poll()
             && !self.is_quiet
         {
             progress::erase_line();

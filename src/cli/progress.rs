@@ -142,7 +142,7 @@ fn erase(is_drawn: &Cell<bool>) {
 }
 
 fn describe(progress: source::ReadProgress, elapsed: Duration, transactions: u64) -> String {
-    let source::ReadProgress { read, total } = progress;
+    let source::ReadProgress { read_bytes: read, total_bytes: total } = progress;
     let rate = read as f64 / elapsed.as_secs_f64().max(1e-9);
     let mut line = String::new();
     // A file that is still being written grows past the size that it had.
@@ -183,7 +183,11 @@ mod tests {
     use super::*;
 
     fn line(read: u64, total: Option<u64>, seconds: u64) -> String {
-        describe(source::ReadProgress { read, total }, Duration::from_secs(seconds), 1234)
+        describe(
+            source::ReadProgress { read_bytes: read, total_bytes: total },
+            Duration::from_secs(seconds),
+            1234,
+        )
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl ComparedRecordReader {
                 let next = steps.next(recorder, &mut self.trace);
                 if progress.is_due(false) {
                     let read = self.trace.transactions;
-                    let part = source::ReadProgress { read, total: Some(steps.total) };
+                    let part = source::ReadProgress { read_bytes: read, total_bytes: Some(steps.total) };
                     progress.draw(part, self.trace.transactions);
                 }
                 return next.unwrap_or_else(|error| {
@@ -212,7 +212,10 @@ pub(super) fn show_trace(
         }
         read += 1;
         if progress.is_due(false) {
-            progress.draw(source::ReadProgress { read, total: Some(total) }, output.transactions());
+            progress.draw(
+                source::ReadProgress { read_bytes: read, total_bytes: Some(total) },
+                output.transactions(),
+            );
         }
     }
     output.finish(&Flow::new(FlowLimits::default()), None, None).map_err(unwritten)?;

@@ -161,8 +161,8 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
         }
         let opened = File::open(file).with_context(|| file.display().to_string())?;
         let name = file.display().to_string();
-        let source = CaptureSource::reading(&name, GrowingFile(opened), memory.windows());
-        return Ok(CaptureHandle::once(&name, source, kept_bytes));
+        let source = CaptureSource::from_reader_within(&name, GrowingFile(opened), memory.windows());
+        return Ok(CaptureHandle::received_once(&name, source, kept_bytes));
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // What is no capture is told before the screen is taken over, and a pipe is read only once.
@@ -175,7 +175,7 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
         [only] if only.as_os_str() == "-" => "standard input".to_owned(),
         files => files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "),
     };
-    Ok(CaptureHandle::once(&name, source, kept_bytes))
+    Ok(CaptureHandle::received_once(&name, source, kept_bytes))
 }
 
 /// Makes sure that there is a frame to show; a screen that stays empty helps nobody.
@@ -209,7 +209,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     let background = env::var("COLORFGBG").ok();
     let is_colored = style::Color::Auto.on_standard_output();
     let options = TuiOptions {
-        theme: Theme::named(args.theme, is_colored, background.as_deref()),
+        theme: Theme::resolve(args.theme, is_colored, background.as_deref()),
         glyphs,
         limits: FlowLimits {
             call_age_ns: args.max_call_age.map(|age| age.0),
@@ -220,7 +220,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
         filehandles: args.filehandles,
         time: args.time,
         filter: args.display_filter.clone(),
-        slow: args.slow.map(|ms| (ms * 1e6) as u64),
+        slow_ns: args.slow.map(|ms| (ms * 1e6) as u64),
     };
     let app = match App::new(capture, options) {
         Ok(app) => app,

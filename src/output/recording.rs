@@ -127,7 +127,7 @@ impl CaptureRecording {
     /// What making a file and writing give.
     pub fn frame(&mut self, frame: &Frame<'_>, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
         if self.is_over(frame.time) {
-            let mut counters = counters().settled();
+            let mut counters = counters().without_pending();
             // This frame belongs to the next file.
             for count in [&mut counters.received, &mut counters.captured, &mut counters.decoded] {
                 *count = count.saturating_sub(1);
@@ -153,7 +153,7 @@ impl CaptureRecording {
     /// What writing gives.
     pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
         if self.is_over(now) {
-            self.end_one(now, counters().settled())?;
+            self.end_one(now, counters().without_pending())?;
         }
         let flushed = self.open.as_mut().map_or(Ok(()), |open| open.to.flush());
         self.told(flushed)
@@ -168,7 +168,7 @@ impl CaptureRecording {
         if self.files == 0 {
             self.begin(Some(now))?;
         }
-        self.end(now, counters.settled())?.map_or(Ok(()), OutputFile::commit)
+        self.end(now, counters.without_pending())?.map_or(Ok(()), OutputFile::commit)
     }
 
     /// Whether so many files are full at this time, and a frame would need another one.

@@ -9,7 +9,7 @@ use super::error::SourceErrorKind;
 ///
 /// libpcap itself refuses more than 256 KiB for network links. 16 MiB leaves space for offloaded segments and long
 /// options, and a damaged length cannot take all memory.
-pub(super) const LONGEST_RECORD: usize = 16 << 20;
+pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// The window. Ranges into it stay valid until the next [`CaptureBuffer::fill`].
 pub(super) struct CaptureBuffer {
@@ -18,16 +18,24 @@ pub(super) struct CaptureBuffer {
     start: usize,
     end: usize,
     /// Stream offset of `bytes[0]`.
-    base: u64,
-    ended: bool,
+    base_offset: u64,
+    has_ended: bool,
     /// Stream offset at which the unfinished [`CaptureBuffer::skip`] began, if any.
-    skipping: Option<u64>,
+    skip_start: Option<u64>,
 }
 
 impl CaptureBuffer {
     /// Returns a window of `size` bytes (at least 64) over `input`.
     pub(super) fn new(input: Input, size: usize) -> Self {
-        Self { input, bytes: vec![0; size.max(64)], start: 0, end: 0, base: 0, ended: false, skipping: None }
+        Self {
+            input,
+            bytes: vec![0; size.max(64)],
+            start: 0,
+            end: 0,
+            base_offset: 0,
+            has_ended: false,
+            skip_start: None,
+        }
     }
 
     /// Returns the underlying input.
@@ -37,12 +45,12 @@ impl CaptureBuffer {
 
     /// Returns the stream offset of the next byte to take, or of the start of an unfinished skip.
     pub(super) fn offset(&self) -> u64 {
-        self.skipping.unwrap_or(self.base.saturating_add(self.start as u64))
+        self.skip_start.unwrap_or(self.base_offset.saturating_add(self.start as u64))
     }
 
     /// Returns the buffered bytes, without reading.
     #[inline]
-    pub(super) fn at_hand(&self) -> &[u8] {
+    pub(super) fn buffered(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
@@ -71,25 +79,25 @@ impl CaptureBuffer {
 
     #[cold]
     fn refill(&mut self, length: usize) -> Result<bool, SourceErrorKind> {
-        if length > LONGEST_RECORD {
-            return Err(SourceErrorKind::Absurd(length as u64));
+        if length > MAX_RECORD_BYTES {
+            return Err(SourceErrorKind::ImplausibleLength(length as u64));
         }
         self.bytes.copy_within(self.start..self.end, 0);
-        self.base = self.base.saturating_add(self.start as u64);
+        self.base_offset = self.base_offset.saturating_add(self.start as u64);
         self.end -= self.start;
         self.start = 0;
-        while self.end < length && !self.ended {
+        while self.end < length && !self.has_ended {
             // The buffer grows only with the bytes that arrive, so a false length costs nothing.
             if self.end == self.bytes.len() {
-                let grown = self.bytes.len().saturating_mul(2).min(LONGEST_RECORD);
+                let grown = self.bytes.len().saturating_mul(2).min(MAX_RECORD_BYTES);
                 self.bytes.resize(grown, 0);
             }
             let free = self.bytes.get_mut(self.end..).unwrap_or_default();
             match self.input.read(free) {
-                Ok(0) => self.ended = true,
+                Ok(0) => self.has_ended = true,
                 Ok(read) => self.end += read.min(free.len()),
                 Err(error) => {
-                    self.ended = true;
+                    self.has_ended = true;
                     return Err(error);
                 }
             }
@@ -103,12 +111,12 @@ impl CaptureBuffer {
     /// Returns the errors of the stream.
     pub(super) fn skip(&mut self, length: u64) -> Result<u64, SourceErrorKind> {
         let mut left = length;
-        self.skipping = Some(self.offset());
+        self.skip_start = Some(self.offset());
         loop {
             let step = usize::try_from(left).unwrap_or(usize::MAX);
             left -= self.take(step).len() as u64;
             if left == 0 {
-                self.skipping = None;
+                self.skip_start = None;
                 return Ok(length);
             }
             if !self.fill(1)? {
@@ -143,9 +151,9 @@ mod tests {
     #[test]
     fn a_false_length_does_not_take_memory() {
         let mut buffer = over(&[0; 100], 64);
-        assert!(!buffer.fill(LONGEST_RECORD).unwrap());
+        assert!(!buffer.fill(MAX_RECORD_BYTES).unwrap());
         assert!(buffer.bytes.len() <= 256);
-        assert!(matches!(buffer.fill(LONGEST_RECORD + 1), Err(SourceErrorKind::Absurd(_))));
+        assert!(matches!(buffer.fill(MAX_RECORD_BYTES + 1), Err(SourceErrorKind::ImplausibleLength(_))));
     }
 
     #[test]

@@ -38,13 +38,13 @@ impl ByteOrder {
 
     /// Decodes the first `N` words of four bytes. Returns `None` if `bytes` is too short.
     #[inline]
-    pub(super) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
+    pub(super) fn decode_words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let (chunks, _) = bytes.as_chunks::<4>();
         Some(chunks.first_chunk::<N>()?.map(|word| self.u32(word)))
     }
 
     /// Splits a word that holds two 16-bit integers, in file order.
-    pub(super) fn halves(self, word: u32) -> (u16, u16) {
+    pub(super) fn split_halves(self, word: u32) -> (u16, u16) {
         // Lossless: each is one half of the word.
         let (high, low) = ((word >> 16) as u16, word as u16);
         match self {
@@ -62,14 +62,14 @@ mod tests {
     fn halves_come_in_the_order_of_the_file() {
         let bytes = [0x00, 0x02, 0x00, 0x04];
         for order in [ByteOrder::Little, ByteOrder::Big] {
-            let [word] = order.words(&bytes).unwrap();
-            assert_eq!(order.halves(word), (order.u16([0x00, 0x02]), order.u16([0x00, 0x04])));
+            let [word] = order.decode_words(&bytes).unwrap();
+            assert_eq!(order.split_halves(word), (order.u16([0x00, 0x02]), order.u16([0x00, 0x04])));
         }
     }
 
     #[test]
     fn too_few_bytes_are_no_words() {
-        assert_eq!(ByteOrder::Big.words::<2>(&[0, 0, 0, 1, 0, 0, 0]), None);
-        assert_eq!(ByteOrder::Big.words::<1>(&[0, 0, 0, 1, 0]), Some([1]));
+        assert_eq!(ByteOrder::Big.decode_words::<2>(&[0, 0, 0, 1, 0, 0, 0]), None);
+        assert_eq!(ByteOrder::Big.decode_words::<1>(&[0, 0, 0, 1, 0]), Some([1]));
     }
 }

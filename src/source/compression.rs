@@ -22,7 +22,7 @@ pub(super) struct Input {
 
 enum InputStream {
     /// Not read yet. `None` after the first read failed.
-    Fresh(Option<CountedReader>),
+    Unread(Option<CountedReader>),
     Plain(RawInput),
     // Boxed because the states of the decompressors are large.
     Gzip(Box<Gzip>),
@@ -33,7 +33,7 @@ impl Input {
     /// Returns an input of `total` bytes, if known. Nothing is read before the first [`Input::read`].
     pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: Windows) -> Self {
         Self {
-            stream: InputStream::Fresh(Some(CountedReader { reader, read: 0, failed: false })),
+            stream: InputStream::Unread(Some(CountedReader { reader, bytes_read: 0, has_failed: false })),
             total,
             windows,
         }
@@ -57,12 +57,12 @@ impl Input {
     /// Returns the number of bytes read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         let raw = match &self.stream {
-            InputStream::Fresh(_) => return 0,
+            InputStream::Unread(_) => return 0,
             InputStream::Plain(raw) => raw,
             InputStream::Gzip(gzip) => gzip.input().raw.get_ref(),
             InputStream::Zstd(zstd) => zstd.input().raw.get_ref(),
         };
-        raw.get_ref().1.read
+        raw.get_ref().1.bytes_read
     }
 
     /// Returns the length before decompression, if known.
@@ -75,13 +75,13 @@ impl Input {
     /// # Errors
     /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TornCompression`] or [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        if let InputStream::Fresh(reader) = &mut self.stream
+        if let InputStream::Unread(reader) = &mut self.stream
             && let Some(reader) = reader.take()
         {
             self.stream = recognise(reader, &self.windows).map_err(SourceErrorKind::Read)?;
         }
         match &mut self.stream {
-            InputStream::Fresh(_) => Ok(0),
+            InputStream::Unread(_) => Ok(0),
             InputStream::Plain(raw) => raw.read(into).map_err(SourceErrorKind::Read),
             InputStream::Gzip(gzip) => gzip.read(into),
             InputStream::Zstd(zstd) => zstd.read(into),
@@ -93,7 +93,7 @@ fn recognise(mut reader: CountedReader, windows: &Windows) -> io::Result<InputSt
     let mut first = [0; 4];
     let have = read_up_to(&mut reader, &mut first)?;
     let first = first.get(..have).unwrap_or_default().to_vec();
-    let (is_gzip, is_zstd) = (gzip::begins(&first), zstd::begins(&first));
+    let (is_gzip, is_zstd) = (gzip::is_gzip_member(&first), zstd::is_zstd_frame(&first));
     let raw = Cursor::new(first).chain(reader);
     Ok(if is_gzip {
         InputStream::Gzip(Box::new(Gzip::new(CompressedInput::new(raw))))
@@ -110,8 +110,8 @@ pub(super) type RawInput = Chain<Cursor<Vec<u8>>, CountedReader>;
 /// A reader that counts the bytes it delivers and records that it failed: the decompressors wrap its errors in theirs.
 pub(super) struct CountedReader {
     reader: Box<dyn Read + Send>,
-    read: u64,
-    failed: bool,
+    bytes_read: u64,
+    has_failed: bool,
 }
 
 impl Read for CountedReader {
@@ -119,13 +119,13 @@ impl Read for CountedReader {
         loop {
             match self.reader.read(into) {
                 Ok(read) => {
-                    self.read = self.read.saturating_add(read as u64);
+                    self.bytes_read = self.bytes_read.saturating_add(read as u64);
                     return Ok(read);
                 }
                 // Interrupted by a signal.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    self.failed = true;
+                    self.has_failed = true;
                     return Err(error);
                 }
             }
@@ -151,7 +151,7 @@ impl CompressedInput {
     /// Fills `into`.
     pub(super) fn read_all(&mut self, into: &mut [u8], format: &'static str) -> Result<(), SourceErrorKind> {
         let have = self.read_up_to(into)?;
-        if have == into.len() { Ok(()) } else { Err(SourceErrorKind::TornCompression(format)) }
+        if have == into.len() { Ok(()) } else { Err(SourceErrorKind::TruncatedCompression(format)) }
     }
 
     /// Skips `length` bytes.
@@ -159,22 +159,22 @@ impl CompressedInput {
         let skipped = io::copy(&mut (&mut self.raw).take(length), &mut io::sink());
         match skipped.map_err(SourceErrorKind::Read)? {
             skipped if skipped == length => Ok(()),
-            _ => Err(SourceErrorKind::TornCompression(format)),
+            _ => Err(SourceErrorKind::TruncatedCompression(format)),
         }
     }
 
     /// Maps an error of the decompressor that reads this input: the input failed, ended early, or is damaged.
-    pub(super) fn explain(
+    pub(super) fn map_error(
         &mut self,
         format: &'static str,
         error: &(dyn std::error::Error + 'static),
     ) -> SourceErrorKind {
-        let failed = self.raw.get_ref().get_ref().1.failed;
+        let failed = self.raw.get_ref().get_ref().1.has_failed;
         let words = one_line(error);
         if failed {
             SourceErrorKind::Read(io::Error::other(words))
-        } else if matches!(read_up_to(&mut self.raw, &mut [0]), Ok(0)) && ended(error) {
-            SourceErrorKind::TornCompression(format)
+        } else if matches!(read_up_to(&mut self.raw, &mut [0]), Ok(0)) && is_unexpected_eof(error) {
+            SourceErrorKind::TruncatedCompression(format)
         } else {
             SourceErrorKind::Compression(format, words)
         }
@@ -182,7 +182,7 @@ impl CompressedInput {
 }
 
 /// Returns `true` if `error` or one of its sources is an unexpected end of file.
-fn ended(error: &(dyn std::error::Error + 'static)) -> bool {
+fn is_unexpected_eof(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::UnexpectedEof) {

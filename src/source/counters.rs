@@ -32,12 +32,12 @@ impl Counters {
     }
 
     /// Returns the number of captured packets that wait to be decoded.
-    pub fn waiting(&self) -> u64 {
+    pub fn pending(&self) -> u64 {
         self.captured.saturating_sub(self.dropped_by_program).saturating_sub(self.decoded)
     }
 
     /// Returns the counters without the packets that are still pending.
-    pub fn settled(&self) -> Counters {
+    pub fn without_pending(&self) -> Counters {
         let captured = self.decoded.saturating_add(self.dropped_by_program);
         Counters { received: captured.saturating_add(self.dropped_by_kernel), captured, ..*self }
     }

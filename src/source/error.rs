@@ -49,7 +49,7 @@ pub enum SourceErrorKind {
     /// The file cannot be opened.
     Open(io::Error),
     /// The file is a directory.
-    Directory,
+    IsDirectory,
     /// Standard input is named more than once.
     StandardInputTwice,
     /// The operating system reported an error in the middle of the file.
@@ -59,33 +59,33 @@ pub enum SourceErrorKind {
     /// The file is text. Holds its first characters.
     Text(String),
     /// The file has a known format that is not supported: its name and the remedy.
-    Foreign(&'static str, &'static str),
+    UnsupportedFormat(&'static str, &'static str),
     /// The format is unknown. Holds its first bytes.
     Unknown(Vec<u8>),
     /// The format version is not supported: format, major, minor.
     Version(&'static str, u16, u16),
     /// The file ends within its first header.
-    TornHeader {
+    TruncatedHeader {
         /// Number of bytes available.
-        have: u64,
+        available_bytes: u64,
         /// Number of bytes in the header.
-        need: u64,
+        required_bytes: u64,
     },
     /// The file ends within a record or block, as after a crash of the capturing program or on a full disk.
-    Torn {
+    Truncated {
         /// Number of bytes available.
-        have: u64,
+        available_bytes: u64,
         /// Number of bytes in the record or block.
-        need: u64,
+        required_bytes: u64,
     },
     /// A record or block claims an implausible length, in bytes: the file is damaged.
-    Absurd(u64),
+    ImplausibleLength(u64),
     /// A pcapng block violates the format: its type and the violation.
     Block(u32, &'static str),
     /// A pcapng packet refers to an interface that was not described before it.
-    Interface(u32),
+    UnknownInterface(u32),
     /// The link type is unknown. The file continues and may have frames of other link types.
-    LinkType(u32),
+    UnknownLinkType(u32),
     /// An interface cannot be captured on, or no longer.
     Capture {
         /// Description of the problem.
@@ -94,7 +94,7 @@ pub enum SourceErrorKind {
         remedy: String,
     },
     /// The compressed data ends early. Holds the name of the compression.
-    TornCompression(&'static str),
+    TruncatedCompression(&'static str),
     /// The compressed data needs a larger window than the remaining window memory.
     Window {
         /// Size of the window, in bytes.
@@ -110,8 +110,8 @@ pub enum SourceErrorKind {
 
 impl SourceErrorKind {
     /// Returns `true` if the file ends early: it may still be written to, or its end was lost.
-    pub fn is_torn(&self) -> bool {
-        matches!(self, Self::TornHeader { .. } | Self::Torn { .. } | Self::TornCompression(_))
+    pub fn is_truncated(&self) -> bool {
+        matches!(self, Self::TruncatedHeader { .. } | Self::Truncated { .. } | Self::TruncatedCompression(_))
     }
 }
 
@@ -144,7 +144,7 @@ impl fmt::Display for SourceErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open(error) => {
-                write!(f, "cannot open: {}", reason(error))?;
+                write!(f, "cannot open: {}", os_error_text(error))?;
                 match error.kind() {
                     _ if error.raw_os_error() == Some(TOO_MANY_FILES) => {
                         f.write_str("; raise the limit (ulimit -n), or name fewer files")
@@ -156,14 +156,18 @@ impl fmt::Display for SourceErrorKind {
                     _ => Ok(()),
                 }
             }
-            Self::Directory => f.write_str("is a directory; name the capture files in it"),
+            Self::IsDirectory => f.write_str("is a directory; name the capture files in it"),
             Self::StandardInputTwice => f.write_str("can be read only once; name '-' once"),
-            Self::Read(error) => write!(f, "cannot read on: {}; frames before it are valid", reason(error)),
+            Self::Read(error) => {
+                write!(f, "cannot read on: {}; frames before it are valid", os_error_text(error))
+            }
             Self::Empty => f.write_str("the file is empty; expected pcap or pcapng"),
             Self::Text(text) => {
                 write!(f, "not a capture file: begins with {text:?}; expected pcap or pcapng")
             }
-            Self::Foreign(name, advice) => write!(f, "not a pcap or pcapng file but {name}; {advice}"),
+            Self::UnsupportedFormat(name, advice) => {
+                write!(f, "not a pcap or pcapng file but {name}; {advice}")
+            }
             Self::Unknown(bytes) => {
                 f.write_str("not a capture file: begins with bytes")?;
                 for byte in bytes {
@@ -175,13 +179,13 @@ impl fmt::Display for SourceErrorKind {
                 f,
                 "{format} version {major}.{minor} is not supported; convert it with editcap -F pcapng"
             ),
-            Self::TornHeader { have, need } => {
+            Self::TruncatedHeader { available_bytes: have, required_bytes: need } => {
                 write!(
                     f,
                     "the file ends after {have} of the {need} bytes of its header; capture or copy it again"
                 )
             }
-            Self::Torn { have, need } => write!(
+            Self::Truncated { available_bytes: have, required_bytes: need } => write!(
                 f,
                 "the file ends after {have} of the {need} bytes of this record; frames before it are valid, \
                  copy the file again if there should be more"
@@ -196,18 +200,18 @@ impl fmt::Display for SourceErrorKind {
                     mebibytes(*budget_bytes),
                 )
             }
-            Self::Absurd(length) => write!(f, "absurd record length of {length} bytes; {DAMAGED}"),
+            Self::ImplausibleLength(length) => write!(f, "absurd record length of {length} bytes; {DAMAGED}"),
             Self::Block(kind, what) => write!(f, "pcapng block of type {kind:#010x} {what}; {DAMAGED}"),
-            Self::Interface(id) => {
+            Self::UnknownInterface(id) => {
                 write!(f, "packet of interface {id}, which the section does not describe; {DAMAGED}")
             }
-            Self::LinkType(link) => write!(
+            Self::UnknownLinkType(link) => write!(
                 f,
                 "link type {link} is not known, and its frames were left out; if they are Ethernet, \
                  convert the file with editcap -T ether, else capture on an interface of a known type"
             ),
             Self::Capture { what, remedy } => write!(f, "{what}; {remedy}"),
-            Self::TornCompression(format) => write!(
+            Self::TruncatedCompression(format) => write!(
                 f,
                 "the {format} data ends too early; frames before it are valid, \
                  copy the file again if there should be more"
@@ -220,7 +224,7 @@ impl fmt::Display for SourceErrorKind {
 }
 
 /// Returns the operating system's message without the appended `(os error 2)`.
-pub(crate) fn reason(error: &io::Error) -> String {
+pub(crate) fn os_error_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text.get(..end).unwrap_or(&text).to_lowercase(),
@@ -250,7 +254,7 @@ mod tests {
         let torn = SourceError {
             frame: Some(FrameNumber(3)),
             offset: Some(240),
-            ..error(SourceErrorKind::Torn { have: 10, need: 76 })
+            ..error(SourceErrorKind::Truncated { available_bytes: 10, required_bytes: 76 })
         };
         assert_eq!(
             torn.to_string(),
@@ -278,7 +282,7 @@ mod tests {
             frame: Some(FrameNumber(1)),
             offset: Some(24),
             decompressed: true,
-            ..error(SourceErrorKind::Absurd(1 << 30))
+            ..error(SourceErrorKind::ImplausibleLength(1 << 30))
         };
         assert!(
             absurd

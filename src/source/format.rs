@@ -6,13 +6,13 @@ use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
 
 /// Number of bytes inspected to describe a file that is not a capture.
-const LOOK: usize = 64;
+const DETECTION_BYTES: usize = 64;
 
 const EDITCAP: &str = "convert it with editcap -F pcapng";
 const DECOMPRESS: &str = "decompress it first";
 
 /// First bytes of formats that are often found where a capture is expected: magic, name and remedy.
-const FOREIGN: &[(&[u8], &str, &str)] = &[
+const UNSUPPORTED_FORMATS: &[(&[u8], &str, &str)] = &[
     (&[0xa1, 0xb2, 0xcd, 0x34], "modified pcap (magic a1b2cd34)", EDITCAP),
     (&[0x34, 0xcd, 0xb2, 0xa1], "modified pcap (magic a1b2cd34)", EDITCAP),
     (&[0xa1, 0xe2, 0xcb, 0x12], "Nokia pcap", EDITCAP),
@@ -45,38 +45,38 @@ impl CaptureFormat {
     /// Recognises the format from the first bytes and reads its header.
     pub(super) fn open(buffer: &mut CaptureBuffer) -> Result<Self, SourceErrorKind> {
         if buffer.fill(4)?
-            && let Some(first) = buffer.at_hand().first_chunk::<4>()
+            && let Some(first) = buffer.buffered().first_chunk::<4>()
         {
-            if let Some((order, unit)) = pcap::magic(*first) {
+            if let Some((order, unit)) = pcap::parse_magic(*first) {
                 return Pcap::open(buffer, order, unit).map(Self::Pcap);
             }
             if *first == pcapng::MAGIC {
                 return Pcapng::open(buffer).map(Self::Pcapng);
             }
         }
-        buffer.fill(LOOK)?;
-        Err(strange(buffer.at_hand().get(..LOOK).unwrap_or(buffer.at_hand())))
+        buffer.fill(DETECTION_BYTES)?;
+        Err(unrecognized_error(buffer.buffered().get(..DETECTION_BYTES).unwrap_or(buffer.buffered())))
     }
 }
 
-fn strange(first: &[u8]) -> SourceErrorKind {
+fn unrecognized_error(first: &[u8]) -> SourceErrorKind {
     if first.is_empty() {
         return SourceErrorKind::Empty;
     }
-    if let Some((_, name, advice)) = FOREIGN.iter().find(|(magic, ..)| first.starts_with(magic)) {
-        return SourceErrorKind::Foreign(name, advice);
+    if let Some((_, name, advice)) = UNSUPPORTED_FORMATS.iter().find(|(magic, ..)| first.starts_with(magic)) {
+        return SourceErrorKind::UnsupportedFormat(name, advice);
     }
-    if let Some(text) = text(first) {
+    if let Some(text) = text_prefix(first) {
         return SourceErrorKind::Text(text);
     }
     if is_erf(first) {
-        return SourceErrorKind::Foreign("perhaps an Endace ERF file", EDITCAP);
+        return SourceErrorKind::UnsupportedFormat("perhaps an Endace ERF file", EDITCAP);
     }
     SourceErrorKind::Unknown(first.iter().copied().take(8).collect())
 }
 
 /// Returns the first characters if all of `first` is text. The last character may be truncated.
-fn text(first: &[u8]) -> Option<String> {
+fn text_prefix(first: &[u8]) -> Option<String> {
     let valid = match std::str::from_utf8(first) {
         Ok(text) => text,
         Err(error) if error.error_len().is_none() => {
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn text_may_be_cut_within_a_character() {
         let text = "naïve ".repeat(11);
-        assert!(text.as_bytes().get(..LOOK).is_some());
+        assert!(text.as_bytes().get(..DETECTION_BYTES).is_some());
         assert!(told(text.as_bytes()).contains("begins with \"naïve"));
     }
 }

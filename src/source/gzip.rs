@@ -17,7 +17,7 @@ const FCOMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0xe0;
 
 /// Returns `true` if `first` begins a gzip member.
-pub(super) fn begins(first: &[u8]) -> bool {
+pub(super) fn is_gzip_member(first: &[u8]) -> bool {
     first.starts_with(&[0x1f, 0x8b])
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Gzip {
     input: CompressedInput,
     inflate: Decompress,
     crc: Crc,
-    next: GzipState,
+    state: GzipState,
 }
 
 enum GzipState {
@@ -40,7 +40,7 @@ enum GzipState {
 
 impl Gzip {
     pub(super) fn new(input: CompressedInput) -> Self {
-        Self { input, inflate: Decompress::new(false), crc: Crc::new(), next: GzipState::Header }
+        Self { input, inflate: Decompress::new(false), crc: Crc::new(), state: GzipState::Header }
     }
 
     pub(super) fn input(&self) -> &CompressedInput {
@@ -50,23 +50,23 @@ impl Gzip {
     /// Reads some bytes. Returns 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
-            match &mut self.next {
+            match &mut self.state {
                 GzipState::Header => {
-                    self.header()?;
-                    self.next = GzipState::Body;
+                    self.read_header()?;
+                    self.state = GzipState::Body;
                 }
-                GzipState::Body => match self.body(into)? {
+                GzipState::Body => match self.read_body(into)? {
                     0 => {}
                     read => return Ok(read),
                 },
                 GzipState::Trailer => {
-                    self.trailer()?;
-                    self.next = GzipState::MemberOrEnd;
+                    self.read_trailer()?;
+                    self.state = GzipState::MemberOrEnd;
                 }
-                GzipState::MemberOrEnd => self.next = self.after_member()?,
+                GzipState::MemberOrEnd => self.state = self.state_after_member()?,
                 GzipState::Fail(error) => {
                     let error = error.take();
-                    self.next = GzipState::End;
+                    self.state = GzipState::End;
                     return error.map_or(Ok(0), Err);
                 }
                 GzipState::End => return Ok(0),
@@ -74,11 +74,11 @@ impl Gzip {
         }
     }
 
-    fn header(&mut self) -> Result<(), SourceErrorKind> {
+    fn read_header(&mut self) -> Result<(), SourceErrorKind> {
         let mut fixed = [0; 10];
         self.input.read_all(&mut fixed, FORMAT)?;
         let [id1, id2, method, flags, ..] = fixed;
-        if !begins(&[id1, id2]) {
+        if !is_gzip_member(&[id1, id2]) {
             return Err(corrupt("no gzip header where a member should begin"));
         }
         if method != 8 || flags & RESERVED != 0 {
@@ -102,7 +102,7 @@ impl Gzip {
         Ok(())
     }
 
-    fn body(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+    fn read_body(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         let packed = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;
         let ended = packed.is_empty();
         let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
@@ -112,24 +112,24 @@ impl Gzip {
         self.input.raw.consume(consumed);
         self.crc.update(into.get(..produced).unwrap_or_default());
         match result {
-            Ok(Status::StreamEnd) => self.next = GzipState::Trailer,
+            Ok(Status::StreamEnd) => self.state = GzipState::Trailer,
             Ok(_) if ended && produced == 0 => {
-                self.next = GzipState::Fail(Some(SourceErrorKind::TornCompression(FORMAT)));
+                self.state = GzipState::Fail(Some(SourceErrorKind::TruncatedCompression(FORMAT)));
             }
             // Neither input nor output advanced although both are available: no progress is possible.
             Ok(_) if consumed == 0 && produced == 0 && !into.is_empty() => {
-                self.next = GzipState::Fail(Some(corrupt("the data does not go on")));
+                self.state = GzipState::Fail(Some(corrupt("the data does not go on")));
             }
             Ok(_) => {}
             Err(error) => {
                 let what = error.message().unwrap_or("the deflate data is damaged");
-                self.next = GzipState::Fail(Some(corrupt(what)));
+                self.state = GzipState::Fail(Some(corrupt(what)));
             }
         }
         Ok(produced)
     }
 
-    fn trailer(&mut self) -> Result<(), SourceErrorKind> {
+    fn read_trailer(&mut self) -> Result<(), SourceErrorKind> {
         let mut trailer = [0; 8];
         self.input.read_all(&mut trailer, FORMAT)?;
         let [a, b, c, d, length @ ..] = trailer;
@@ -139,7 +139,7 @@ impl Gzip {
     }
 
     /// Returns the state after a member. Zeros up to the end are padding of block devices and tapes.
-    fn after_member(&mut self) -> Result<GzipState, SourceErrorKind> {
+    fn state_after_member(&mut self) -> Result<GzipState, SourceErrorKind> {
         loop {
             let rest = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;
             let zeros = rest.iter().take_while(|byte| **byte == 0).count();
@@ -189,7 +189,7 @@ mod tests {
         for cut in 2..packed.len() {
             let (all, end) = drain(input_of(&packed[..cut]));
             assert!(data.starts_with(&all));
-            assert!(matches!(end, Err(SourceErrorKind::TornCompression("gzip"))), "cut at {cut}");
+            assert!(matches!(end, Err(SourceErrorKind::TruncatedCompression("gzip"))), "cut at {cut}");
         }
         let (all, _) = drain(input_of(&packed[..packed.len() - 8]));
         assert_eq!(all, data, "only the trailer is missing");

@@ -15,7 +15,7 @@ pub(super) struct Merge {
     /// Number of readers whose first frame was read.
     started: usize,
     /// The other readers that hold a frame.
-    waiting: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    pending: BinaryHeap<Reverse<(Timestamp, usize)>>,
     /// Reader of the last returned frame.
     current: Option<usize>,
 }
@@ -33,7 +33,7 @@ impl Merge {
                 if reader.are_windows_tight() {
                     reader.park();
                 }
-                self.waiting.push(Reverse((time, index)));
+                self.pending.push(Reverse((time, index)));
             }
         }
         if let Some(index) = self.current.take()
@@ -42,12 +42,12 @@ impl Merge {
         {
             // Files of a ring buffer follow each other: mostly the same reader continues, and the heap stays unchanged.
             let mine = (time, index);
-            self.current = match self.waiting.peek_mut() {
+            self.current = match self.pending.peek_mut() {
                 Some(mut other) if other.0 < mine => Some(std::mem::replace(&mut other.0, mine).1),
                 _ => Some(index),
             };
         } else {
-            self.current = self.waiting.pop().map(|Reverse((_, index))| index);
+            self.current = self.pending.pop().map(|Reverse((_, index))| index);
         }
         if let Some(reader) = self.current.and_then(|index| readers.get_mut(index))
             && let Err(error) = reader.unpark()

@@ -57,20 +57,20 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use crate::interrupt::GracefulShutdown;
 use crate::memory::Windows;
 pub use counters::Counters;
-pub(crate) use error::reason;
+pub(crate) use error::os_error_text;
 pub use error::{SourceError, SourceErrorKind};
 pub use link_state::LinkState;
 use merge::Merge;
 pub use pcapng::Interface;
 use reader::CaptureFileReader;
 pub use resume_point::ResumePoint;
-pub(crate) use zstd::begins as begins_zstd;
+pub(crate) use zstd::is_zstd_frame as begins_zstd;
 
 /// Buffer size of a file that is read alone, in bytes: larger reads are not faster, and it fits in the cache.
-const WINDOW: usize = 256 << 10;
+const READ_BUFFER_BYTES: usize = 256 << 10;
 /// Total size of the buffers of all files, and the minimum per file, in bytes.
-const ALL_WINDOWS: usize = 64 << 20;
-const LEAST_WINDOW: usize = 16 << 10;
+const TOTAL_BUFFER_BYTES: usize = 64 << 20;
+const MIN_BUFFER_BYTES: usize = 16 << 10;
 
 const STANDARD_INPUT: &str = "standard input";
 
@@ -92,9 +92,9 @@ impl Default for CaptureRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadProgress {
     /// Number of bytes read from all files, before decompression.
-    pub read: u64,
+    pub read_bytes: u64,
     /// Total number of bytes to read; `None` if unknown for one of the files, such as standard input.
-    pub total: Option<u64>,
+    pub total_bytes: Option<u64>,
 }
 
 /// The result of [`CaptureSource::next_within`].
@@ -109,7 +109,7 @@ pub enum NextFrame<'a> {
 
 /// Timeout of one wait, which is repeated.
 #[cfg(feature = "live")]
-const LONG: Duration = Duration::from_secs(3600);
+const LONG_WAIT: Duration = Duration::from_secs(3600);
 
 /// The frames of capture files, merged by time and numbered from 1; or those of a network interface.
 ///
@@ -120,7 +120,7 @@ pub struct CaptureSource {
     merge: Merge,
     number: u64,
     /// Index of the reader that holds the last frame.
-    last: Option<usize>,
+    last_reader_index: Option<usize>,
     /// Live capture, instead of files.
     #[cfg(feature = "live")]
     live: Option<Box<live::LiveReader>>,
@@ -145,7 +145,7 @@ impl CaptureSource {
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
     ) -> Result<Self, SourceError> {
-        Self::opened(paths, windows, None)
+        Self::open_inputs(paths, windows, None)
     }
 
     /// Opens capture files whose pipes end soon after shutdown is requested.
@@ -154,10 +154,10 @@ impl CaptureSource {
         windows: &Windows,
         ending: &GracefulShutdown,
     ) -> Result<Self, SourceError> {
-        Self::opened(paths, windows, Some(ending))
+        Self::open_inputs(paths, windows, Some(ending))
     }
 
-    fn opened<P: AsRef<Path>>(
+    fn open_inputs<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
         ending: Option<&GracefulShutdown>,
@@ -168,16 +168,16 @@ impl CaptureSource {
             let path = path.as_ref();
             if path.as_os_str() == "-" {
                 if standard_input {
-                    return Err(unopened(STANDARD_INPUT.to_owned(), SourceErrorKind::StandardInputTwice));
+                    return Err(input_error(STANDARD_INPUT.to_owned(), SourceErrorKind::StandardInputTwice));
                 }
                 standard_input = true;
                 let name = STANDARD_INPUT.to_owned();
                 let input: Box<dyn Read + Send> = match ending.map(|ending| (ending, unbuffered_input())) {
                     Some((ending, Ok(input))) => Box::new(ending.input(input)),
-                    Some((_, Err(error))) => return Err(unopened(name, SourceErrorKind::Open(error))),
+                    Some((_, Err(error))) => return Err(input_error(name, SourceErrorKind::Open(error))),
                     None => Box::new(io::stdin()),
                 };
-                inputs.push(OpenedInput { name, input, total: None, path: None });
+                inputs.push(OpenedInput { name, input, length_bytes: None, path: None });
             } else {
                 let name = path.to_string_lossy().into_owned();
                 match open_file(path) {
@@ -187,52 +187,64 @@ impl CaptureSource {
                             None => Box::new(file),
                         };
                         let path = total.map(|_| path.to_owned());
-                        inputs.push(OpenedInput { name, input, total, path });
+                        inputs.push(OpenedInput { name, input, length_bytes: total, path });
                     }
-                    Err(kind) => return Err(unopened(name, kind)),
+                    Err(kind) => return Err(input_error(name, kind)),
                 }
             }
         }
-        let window = ALL_WINDOWS.checked_div(inputs.len()).unwrap_or(WINDOW).clamp(LEAST_WINDOW, WINDOW);
-        let readers = inputs.into_iter().map(|OpenedInput { name, input, total, path }| {
+        let window = TOTAL_BUFFER_BYTES
+            .checked_div(inputs.len())
+            .unwrap_or(READ_BUFFER_BYTES)
+            .clamp(MIN_BUFFER_BYTES, READ_BUFFER_BYTES);
+        let readers = inputs.into_iter().map(|OpenedInput { name, input, length_bytes: total, path }| {
             let reader = CaptureFileReader::new(name, input, total, (window, windows));
             match path {
-                Some(path) => reader.opened_from(path),
+                Some(path) => reader.with_path(path),
                 None => reader,
             }
         });
-        Ok(Self::of(readers))
+        Ok(Self::from_readers(readers))
     }
 
     /// Reads a capture file from `reader`. `name` identifies it in errors.
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Self {
-        Self::reading(name, reader, &Windows::default())
+        Self::from_reader_within(name, reader, &Windows::default())
     }
 
     /// Reads a capture file from `reader`, with `windows` as the memory budget of zstd windows.
-    pub(crate) fn reading(name: &str, reader: impl Read + Send + 'static, windows: &Windows) -> Self {
-        Self::of([CaptureFileReader::new(name.to_owned(), Box::new(reader), None, (WINDOW, windows))])
+    pub(crate) fn from_reader_within(
+        name: &str,
+        reader: impl Read + Send + 'static,
+        windows: &Windows,
+    ) -> Self {
+        Self::from_readers([CaptureFileReader::new(
+            name.to_owned(),
+            Box::new(reader),
+            None,
+            (READ_BUFFER_BYTES, windows),
+        )])
     }
 
     /// Merges the files of several sources, in this order. Files that were read partially continue from there.
     pub fn merged(sources: impl IntoIterator<Item = CaptureSource>) -> Self {
-        Self::of(sources.into_iter().flat_map(|source| source.readers))
+        Self::from_readers(sources.into_iter().flat_map(|source| source.readers))
     }
 
-    fn of(readers: impl IntoIterator<Item = CaptureFileReader>) -> Self {
+    fn from_readers(readers: impl IntoIterator<Item = CaptureFileReader>) -> Self {
         Self {
             readers: readers.into_iter().collect(),
             merge: Merge::default(),
             number: 0,
-            last: None,
+            last_reader_index: None,
             #[cfg(feature = "live")]
             live: None,
         }
     }
 
     #[cfg(feature = "live")]
-    fn of_live(reader: live::LiveReader) -> Self {
-        Self { live: Some(Box::new(reader)), ..Self::of([]) }
+    fn from_live(reader: live::LiveReader) -> Self {
+        Self { live: Some(Box::new(reader)), ..Self::from_readers([]) }
     }
 
     /// Returns the live capture, if this source is one.
@@ -251,15 +263,15 @@ impl CaptureSource {
     pub fn next(&mut self) -> Result<Option<Frame<'_>>, SourceError> {
         #[cfg(feature = "live")]
         if self.live.is_some() {
-            while let live::LiveReadOutcome::Nothing = self.advance_live(LONG)? {}
+            while let live::LiveReadOutcome::Nothing = self.advance_live(LONG_WAIT)? {}
             return Ok(self.frame());
         }
-        self.last = None;
+        self.last_reader_index = None;
         let next = match self.readers.as_mut_slice() {
             [only] => only.advance()?.map(|_| 0),
             readers => self.merge.next(readers)?,
         };
-        self.last = next;
+        self.last_reader_index = next;
         if next.is_some() {
             self.number += 1;
         }
@@ -288,7 +300,7 @@ impl CaptureSource {
     #[cfg(feature = "live")]
     fn advance_live(&mut self, patience: Duration) -> Result<live::LiveReadOutcome, SourceError> {
         let Some(live) = &mut self.live else { return Ok(live::LiveReadOutcome::End) };
-        let step = live.advance(patience).map_err(|kind| unopened(live.interface().name.clone(), kind))?;
+        let step = live.advance(patience).map_err(|kind| input_error(live.interface().name.clone(), kind))?;
         self.number += u64::from(matches!(step, live::LiveReadOutcome::Frame));
         Ok(step)
     }
@@ -317,9 +329,12 @@ impl CaptureSource {
         #[cfg(feature = "live")]
         if let Some(live) = &mut self.live {
             let link = live.unknown_link()?;
-            return Some(unopened(live.interface().name.clone(), SourceErrorKind::LinkType(link.0)));
+            return Some(input_error(
+                live.interface().name.clone(),
+                SourceErrorKind::UnknownLinkType(link.0),
+            ));
         }
-        self.readers.get_mut(self.last?)?.unknown_link()
+        self.readers.get_mut(self.last_reader_index?)?.unknown_link()
     }
 
     /// Returns the comments on the last frame (pcapng only). Invalid UTF-8 is replaced.
@@ -334,7 +349,7 @@ impl CaptureSource {
         if let Some(live) = &self.live {
             return Some((0, live.interface()));
         }
-        Some((self.last?, self.last_reader()?.interface()?))
+        Some((self.last_reader_index?, self.last_reader()?.interface()?))
     }
 
     /// Returns the interfaces described so far, each with the name of its file. Of a pcapng file with several sections
@@ -368,12 +383,12 @@ impl CaptureSource {
     pub fn progress(&self) -> ReadProgress {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return ReadProgress { read: live.bytes(), total: None };
+            return ReadProgress { read_bytes: live.bytes_read(), total_bytes: None };
         }
         let inputs = || self.readers.iter().map(CaptureFileReader::input);
         ReadProgress {
-            read: inputs().map(|input| input.bytes_read()).fold(0, u64::saturating_add),
-            total: inputs()
+            read_bytes: inputs().map(|input| input.bytes_read()).fold(0, u64::saturating_add),
+            total_bytes: inputs()
                 .map(|input| input.total())
                 .try_fold(0_u64, |sum, total| Some(sum.saturating_add(total?))),
         }
@@ -381,7 +396,7 @@ impl CaptureSource {
 
     #[inline]
     fn last_reader(&self) -> Option<&CaptureFileReader> {
-        self.readers.get(self.last?)
+        self.readers.get(self.last_reader_index?)
     }
 }
 
@@ -390,7 +405,7 @@ struct OpenedInput {
     name: String,
     input: Box<dyn Read + Send>,
     /// Length in bytes, if it is a regular file.
-    total: Option<u64>,
+    length_bytes: Option<u64>,
     /// Path for reopening the file.
     path: Option<PathBuf>,
 }
@@ -404,13 +419,13 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>), SourceErrorKind> {
     // Checked before opening: a directory can be opened, but not read.
     let about = fs::metadata(path).map_err(SourceErrorKind::Open)?;
     if about.is_dir() {
-        return Err(SourceErrorKind::Directory);
+        return Err(SourceErrorKind::IsDirectory);
     }
     let file = File::open(path).map_err(SourceErrorKind::Open)?;
     Ok((file, about.is_file().then_some(about.len())))
 }
 
-fn unopened(file: String, kind: SourceErrorKind) -> SourceError {
+fn input_error(file: String, kind: SourceErrorKind) -> SourceError {
     SourceError { file, frame: None, offset: None, decompressed: false, kind }
 }
 
@@ -512,7 +527,7 @@ mod tests {
         let (frames, errors) = order(&mut merged(&[torn, b"no capture".to_vec(), pcap(&[2, 9], b'b')]));
         assert_eq!(frames, [(1, b'a'), (2, b'b'), (3, b'a'), (9, b'b')]);
         assert!(matches!(errors[0].kind(), SourceErrorKind::Text(_)));
-        assert!(matches!(errors[1].kind(), SourceErrorKind::Torn { .. }));
+        assert!(matches!(errors[1].kind(), SourceErrorKind::Truncated { .. }));
         assert_eq!(errors.len(), 2);
     }
 
@@ -532,7 +547,7 @@ mod tests {
     fn no_files_have_no_frames() {
         let mut none = CaptureSource::open::<&str>([]).unwrap();
         assert!(none.next().unwrap().is_none());
-        assert_eq!(none.progress(), ReadProgress { read: 0, total: Some(0) });
+        assert_eq!(none.progress(), ReadProgress { read_bytes: 0, total_bytes: Some(0) });
     }
 
     #[test]
@@ -554,7 +569,7 @@ mod tests {
             assert_eq!(frames(&packed), frames(&plain));
             let (some, error) = failure(&packed[..packed.len() - 1]);
             assert_eq!(some, frames(&plain));
-            assert!(error.kind().is_torn(), "{error}");
+            assert!(error.kind().is_truncated(), "{error}");
         }
     }
 }

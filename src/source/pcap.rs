@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
-use super::buffer::{CaptureBuffer, LONGEST_RECORD};
+use super::buffer::{CaptureBuffer, MAX_RECORD_BYTES};
 use super::bytes::ByteOrder;
 use super::error::SourceErrorKind;
 
@@ -14,7 +14,7 @@ const RECORD_HEADER: usize = 16;
 pub(super) struct Pcap {
     order: ByteOrder,
     /// Nanoseconds per unit of a record's fraction of a second.
-    unit: i64,
+    unit_ns: i64,
     link: LinkType,
     snap_length: u32,
     /// `true` for versions before 2.4, in which some systems swapped the two lengths of a record.
@@ -23,7 +23,7 @@ pub(super) struct Pcap {
 
 /// Returns the byte order and the nanoseconds per time unit of a pcap magic number; `None` for another format. Section
 /// 4 of the draft.
-pub(super) fn magic(first: [u8; 4]) -> Option<(ByteOrder, i64)> {
+pub(super) fn parse_magic(first: [u8; 4]) -> Option<(ByteOrder, i64)> {
     match first {
         [0xa1, 0xb2, 0xc3, 0xd4] => Some((ByteOrder::Big, 1000)),
         [0xd4, 0xc3, 0xb2, 0xa1] => Some((ByteOrder::Little, 1000)),
@@ -41,19 +41,23 @@ impl Pcap {
         unit: i64,
     ) -> Result<Self, SourceErrorKind> {
         let complete = buffer.fill(FILE_HEADER)?;
-        let (true, Some([_, version, _, _, snap_length, link])) = (complete, order.words(buffer.at_hand()))
+        let (true, Some([_, version, _, _, snap_length, link])) =
+            (complete, order.decode_words(buffer.buffered()))
         else {
-            let have = buffer.at_hand().len() as u64;
-            return Err(SourceErrorKind::TornHeader { have, need: FILE_HEADER as u64 });
+            let have = buffer.buffered().len() as u64;
+            return Err(SourceErrorKind::TruncatedHeader {
+                available_bytes: have,
+                required_bytes: FILE_HEADER as u64,
+            });
         };
-        let (major, minor) = order.halves(version);
+        let (major, minor) = order.split_halves(version);
         if major != 2 {
             return Err(SourceErrorKind::Version("pcap", major, minor));
         }
         buffer.take(FILE_HEADER);
         // The bits above the link type are the length of the frame check sequence and bits that a reader must ignore.
         let link = LinkType(link & 0xffff);
-        Ok(Self { order, unit, link, snap_length, lengths_in_any_order: minor < 4 })
+        Ok(Self { order, unit_ns: unit, link, snap_length, lengths_in_any_order: minor < 4 })
     }
 
     /// Returns the link type of the frames.
@@ -67,8 +71,8 @@ impl Pcap {
     }
 
     /// Returns the nanoseconds per clock tick.
-    pub(super) fn tick(&self) -> u64 {
-        self.unit.unsigned_abs()
+    pub(super) fn tick_ns(&self) -> u64 {
+        self.unit_ns.unsigned_abs()
     }
 
     /// Reads a record. Returns `false` at the end. Section 5 of the draft.
@@ -79,27 +83,34 @@ impl Pcap {
         record: &mut CaptureRecord,
     ) -> Result<bool, SourceErrorKind> {
         if !buffer.fill(RECORD_HEADER)? {
-            return match buffer.at_hand().len() as u64 {
+            return match buffer.buffered().len() as u64 {
                 0 => Ok(false),
-                have => Err(SourceErrorKind::Torn { have, need: RECORD_HEADER as u64 }),
+                have => Err(SourceErrorKind::Truncated {
+                    available_bytes: have,
+                    required_bytes: RECORD_HEADER as u64,
+                }),
             };
         }
-        let Some([seconds, fraction, mut captured, mut length]) = self.order.words(buffer.at_hand()) else {
+        let Some([seconds, fraction, mut captured, mut length]) = self.order.decode_words(buffer.buffered())
+        else {
             return Ok(false);
         };
         if self.lengths_in_any_order {
             (captured, length) = (captured.min(length), captured.max(length));
         }
         let whole = RECORD_HEADER.saturating_add(captured as usize);
-        if whole > LONGEST_RECORD {
-            return Err(SourceErrorKind::Absurd(u64::from(captured)));
+        if whole > MAX_RECORD_BYTES {
+            return Err(SourceErrorKind::ImplausibleLength(u64::from(captured)));
         }
         if !buffer.fill(whole)? {
-            return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: whole as u64 });
+            return Err(SourceErrorKind::Truncated {
+                available_bytes: buffer.buffered().len() as u64,
+                required_bytes: whole as u64,
+            });
         }
         let taken = buffer.take(whole);
         // Cannot overflow: both are 32-bit numbers.
-        record.time = Timestamp(i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit);
+        record.time = Timestamp(i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns);
         record.link = self.link;
         record.length = length.max(captured);
         record.bytes = taken.start + RECORD_HEADER..taken.end;
@@ -174,10 +185,10 @@ mod tests {
             assert_eq!(frames.len(), 1);
             let need = if cut < 4 { 19 } else { 16 };
             assert!(
-                matches!(error.kind(), SourceErrorKind::Torn { have, need: n } if *have == 19 - cut as u64 && *n == need)
+                matches!(error.kind(), SourceErrorKind::Truncated { available_bytes, required_bytes: n } if *available_bytes == 19 - cut as u64 && *n == need)
             );
             assert_eq!((error.frame().map(|n| n.0), error.offset()), (Some(2), Some(43)));
-            assert!(error.kind().is_torn());
+            assert!(error.kind().is_truncated());
         }
     }
 
@@ -186,14 +197,17 @@ mod tests {
         for cut in 4..24 {
             let (frames, error) = failure(&BIG[..cut]);
             assert!(frames.is_empty());
-            assert!(matches!(error.kind(), SourceErrorKind::TornHeader { need: 24, .. }), "{error}");
+            assert!(
+                matches!(error.kind(), SourceErrorKind::TruncatedHeader { required_bytes: 24, .. }),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn an_absurd_length_and_an_unknown_version_are_errors() {
         let (_, error) = failure(&with(BIG, 32, &[0x7f, 0xff, 0xff, 0xff]));
-        assert!(matches!(error.kind(), SourceErrorKind::Absurd(0x7fff_ffff)));
+        assert!(matches!(error.kind(), SourceErrorKind::ImplausibleLength(0x7fff_ffff)));
         assert_eq!((error.frame().map(|n| n.0), error.offset()), (Some(1), Some(24)));
         let (_, error) = failure(&with(BIG, 5, &[3]));
         assert!(matches!(error.kind(), SourceErrorKind::Version("pcap", 3, 4)));

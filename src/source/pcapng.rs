@@ -6,7 +6,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
-use super::buffer::{CaptureBuffer, LONGEST_RECORD};
+use super::buffer::{CaptureBuffer, MAX_RECORD_BYTES};
 use super::bytes::ByteOrder;
 use super::error::SourceErrorKind;
 use super::timestamp_resolution::InterfaceClock;
@@ -35,12 +35,12 @@ const ISB_OSDROP: u16 = 7;
 const ISB_USRDELIV: u16 = 8;
 
 /// Bytes around the body of a block: type and length before it, length after it.
-const AROUND: usize = 12;
+const BLOCK_OVERHEAD_BYTES: usize = 12;
 /// Bytes before the data of an Enhanced Packet Block and of a Packet Block.
-const BEFORE_DATA: usize = 28;
+const PACKET_HEADER_BYTES: usize = 28;
 /// Maximum number of interfaces per section, and of bytes stored of a name. They limit the memory of interfaces.
-const MOST_INTERFACES: usize = 1 << 16;
-const LONGEST_NAME: usize = 256;
+const MAX_INTERFACES: usize = 1 << 16;
+const MAX_NAME_BYTES: usize = 256;
 
 /// A capture interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl Interface {
     }
 
     /// Replaces the clock by one with ticks of `tick` nanoseconds.
-    pub(super) fn ticking(self, tick: u64) -> Self {
-        Self { clock: InterfaceClock::of_nanoseconds(tick), ..self }
+    pub(super) fn with_tick(self, tick: u64) -> Self {
+        Self { clock: InterfaceClock::from_nanoseconds(tick), ..self }
     }
 
     /// Returns an interface without a name, counters or a described clock.
@@ -93,10 +93,10 @@ impl Interface {
 pub(super) struct Pcapng {
     order: ByteOrder,
     /// Number of sections begun.
-    sections: u64,
+    section_count: u64,
     interfaces: Vec<Interface>,
-    dropped_before: Option<u64>,
-    last: Timestamp,
+    dropped_in_earlier_sections: Option<u64>,
+    last_time: Timestamp,
     /// Index of the last packet's interface, counted from 0 in its section.
     last_interface: usize,
     options: Range<usize>,
@@ -107,15 +107,17 @@ impl Pcapng {
     pub(super) fn open(buffer: &mut CaptureBuffer) -> Result<Self, SourceErrorKind> {
         let mut this = Self {
             order: ByteOrder::Little,
-            sections: 0,
+            section_count: 0,
             interfaces: Vec::new(),
-            dropped_before: None,
-            last: Timestamp(0),
+            dropped_in_earlier_sections: None,
+            last_time: Timestamp(0),
             last_interface: 0,
             options: 0..0,
         };
-        this.section(buffer).map_err(|error| match error {
-            SourceErrorKind::Torn { have, need } => SourceErrorKind::TornHeader { have, need },
+        this.read_section(buffer).map_err(|error| match error {
+            SourceErrorKind::Truncated { available_bytes: have, required_bytes: need } => {
+                SourceErrorKind::TruncatedHeader { available_bytes: have, required_bytes: need }
+            }
             other => other,
         })?;
         Ok(this)
@@ -123,8 +125,8 @@ impl Pcapng {
 
     /// Returns the number of sections begun and of interfaces described in the current one. If both are unchanged,
     /// packets are interpreted in the same way.
-    pub(super) fn shape(&self) -> (u64, usize) {
-        (self.sections, self.interfaces.len())
+    pub(super) fn interface_state(&self) -> (u64, usize) {
+        (self.section_count, self.interfaces.len())
     }
 
     /// Returns the interfaces described so far in the current section.
@@ -139,7 +141,10 @@ impl Pcapng {
 
     /// Returns the sum of the drop counters of all interfaces and sections so far; `None` if there were none.
     pub(super) fn dropped(&self) -> Option<u64> {
-        self.interfaces.iter().filter_map(|interface| interface.dropped).fold(self.dropped_before, add)
+        self.interfaces
+            .iter()
+            .filter_map(|interface| interface.dropped)
+            .fold(self.dropped_in_earlier_sections, add_count)
     }
 
     /// Returns the comments on the last packet, section 3.5.
@@ -161,58 +166,61 @@ impl Pcapng {
     ) -> Result<bool, SourceErrorKind> {
         loop {
             if !buffer.fill(8)? {
-                return match buffer.at_hand().len() as u64 {
+                return match buffer.buffered().len() as u64 {
                     0 => Ok(false),
-                    have => Err(SourceErrorKind::Torn { have, need: AROUND as u64 }),
+                    have => Err(SourceErrorKind::Truncated {
+                        available_bytes: have,
+                        required_bytes: BLOCK_OVERHEAD_BYTES as u64,
+                    }),
                 };
             }
-            let Some([kind, length]) = self.order.words(buffer.at_hand()) else { return Ok(false) };
+            let Some([kind, length]) = self.order.decode_words(buffer.buffered()) else { return Ok(false) };
             if kind == ENHANCED_PACKET || kind == PACKET {
-                self.packet(buffer, record, kind, length)?;
+                self.read_packet(buffer, record, kind, length)?;
                 return Ok(true);
             }
             match kind {
-                SECTION_HEADER => self.section(buffer)?,
+                SECTION_HEADER => self.read_section(buffer)?,
                 SIMPLE_PACKET => {
-                    self.simple_packet(buffer, record, length)?;
+                    self.read_simple_packet(buffer, record, length)?;
                     return Ok(true);
                 }
-                INTERFACE_DESCRIPTION => self.interface(buffer, length)?,
-                INTERFACE_STATISTICS => self.statistics(buffer, length)?,
+                INTERFACE_DESCRIPTION => self.read_interface(buffer, length)?,
+                INTERFACE_STATISTICS => self.read_statistics(buffer, length)?,
                 // Name resolution, secrets, journals, custom blocks and unknown types.
-                _ => skip(buffer, kind, length)?,
+                _ => skip_block(buffer, kind, length)?,
             }
         }
     }
 
     /// Enhanced Packet Block, section 4.3; obsolete Packet Block, appendix A.
     #[inline]
-    fn packet(
+    fn read_packet(
         &mut self,
         buffer: &mut CaptureBuffer,
         record: &mut CaptureRecord,
         kind: u32,
         length: u32,
     ) -> Result<(), SourceErrorKind> {
-        let length = whole(buffer, kind, length, BEFORE_DATA + 4)?;
-        let words = self.order.words(buffer.at_hand());
-        let Some([_, _, id, high, low, captured, on_wire]) = words else { return Err(short(kind)) };
-        let id = if kind == PACKET { u32::from(self.order.halves(id).0) } else { id };
+        let length = fill_block(buffer, kind, length, PACKET_HEADER_BYTES + 4)?;
+        let words = self.order.decode_words(buffer.buffered());
+        let Some([_, _, id, high, low, captured, on_wire]) = words else { return Err(too_short_error(kind)) };
+        let id = if kind == PACKET { u32::from(self.order.split_halves(id).0) } else { id };
         let Some(interface) = self.interfaces.get(id as usize) else {
-            return Err(SourceErrorKind::Interface(id));
+            return Err(SourceErrorKind::UnknownInterface(id));
         };
-        if captured as usize > length - BEFORE_DATA - 4 {
+        if captured as usize > length - PACKET_HEADER_BYTES - 4 {
             return Err(SourceErrorKind::Block(kind, "is too short for the packet that it claims to hold"));
         }
         record.time = interface.clock.time(u64::from(high) << 32 | u64::from(low));
         record.link = interface.link;
         record.length = on_wire.max(captured);
         let block = buffer.take(length);
-        let data = block.start + BEFORE_DATA;
+        let data = block.start + PACKET_HEADER_BYTES;
         // Cannot overflow: the sum is within the block, which is within the buffer. Rounding up adds at most 3.
         let end = data + captured as usize;
         self.options = end.next_multiple_of(4).min(block.end - 4)..block.end - 4;
-        self.last = record.time;
+        self.last_time = record.time;
         self.last_interface = id as usize;
         record.bytes = data..end;
         Ok(())
@@ -220,72 +228,81 @@ impl Pcapng {
 
     /// Simple Packet Block, section 4.4: a packet of the first interface, without a time. It gets the time of the
     /// packet before it in the file, so that the clock does not go back, or 1970 if there is none.
-    fn simple_packet(
+    fn read_simple_packet(
         &mut self,
         buffer: &mut CaptureBuffer,
         record: &mut CaptureRecord,
         length: u32,
     ) -> Result<(), SourceErrorKind> {
         const BEFORE: usize = 12;
-        let length = whole(buffer, SIMPLE_PACKET, length, BEFORE + 4)?;
-        let words = self.order.words(buffer.at_hand());
-        let Some([_, _, on_wire]) = words else { return Err(short(SIMPLE_PACKET)) };
-        let Some(interface) = self.interfaces.first() else { return Err(SourceErrorKind::Interface(0)) };
+        let length = fill_block(buffer, SIMPLE_PACKET, length, BEFORE + 4)?;
+        let words = self.order.decode_words(buffer.buffered());
+        let Some([_, _, on_wire]) = words else { return Err(too_short_error(SIMPLE_PACKET)) };
+        let Some(interface) = self.interfaces.first() else {
+            return Err(SourceErrorKind::UnknownInterface(0));
+        };
         let limit = if interface.snap_length == 0 { u32::MAX } else { interface.snap_length };
         let captured = (on_wire.min(limit) as usize).min(length - BEFORE - 4);
         record.link = interface.link;
         let data = buffer.take(length).start + BEFORE;
         self.options = 0..0;
         self.last_interface = 0;
-        record.time = self.last;
+        record.time = self.last_time;
         record.length = on_wire;
         record.bytes = data..data + captured;
         Ok(())
     }
 
     /// Section Header Block, section 4.1. Its byte order must be known before its length.
-    fn section(&mut self, buffer: &mut CaptureBuffer) -> Result<(), SourceErrorKind> {
+    fn read_section(&mut self, buffer: &mut CaptureBuffer) -> Result<(), SourceErrorKind> {
         const LEAST: usize = 28;
-        if !buffer.fill(AROUND)? {
-            return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: LEAST as u64 });
+        if !buffer.fill(BLOCK_OVERHEAD_BYTES)? {
+            return Err(SourceErrorKind::Truncated {
+                available_bytes: buffer.buffered().len() as u64,
+                required_bytes: LEAST as u64,
+            });
         }
-        let order = match buffer.at_hand().get(8..12) {
+        let order = match buffer.buffered().get(8..12) {
             Some([0x4d, 0x3c, 0x2b, 0x1a]) => ByteOrder::Little,
             Some([0x1a, 0x2b, 0x3c, 0x4d]) => ByteOrder::Big,
             _ => return Err(SourceErrorKind::Block(SECTION_HEADER, "has no byte-order magic")),
         };
-        let Some([_, length]) = order.words(buffer.at_hand()) else { return Err(short(SECTION_HEADER)) };
-        let length = whole(buffer, SECTION_HEADER, length, LEAST)?;
-        let Some([_, _, _, version]) = order.words(buffer.at_hand()) else {
-            return Err(short(SECTION_HEADER));
+        let Some([_, length]) = order.decode_words(buffer.buffered()) else {
+            return Err(too_short_error(SECTION_HEADER));
         };
-        let (major, minor) = order.halves(version);
+        let length = fill_block(buffer, SECTION_HEADER, length, LEAST)?;
+        let Some([_, _, _, version]) = order.decode_words(buffer.buffered()) else {
+            return Err(too_short_error(SECTION_HEADER));
+        };
+        let (major, minor) = order.split_halves(version);
         if major != 1 {
             return Err(SourceErrorKind::Version("pcapng", major, minor));
         }
         buffer.take(length);
-        self.sections += 1;
-        self.dropped_before = self.dropped();
+        self.section_count += 1;
+        self.dropped_in_earlier_sections = self.dropped();
         self.interfaces.clear();
         self.order = order;
         Ok(())
     }
 
     /// Interface Description Block, section 4.2.
-    fn interface(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
+    fn read_interface(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
         const KIND: u32 = INTERFACE_DESCRIPTION;
-        let length = whole(buffer, KIND, length, 20)?;
+        let length = fill_block(buffer, KIND, length, 20)?;
         let order = self.order;
-        let Some([_, _, link, snap_length]) = order.words(buffer.at_hand()) else { return Err(short(KIND)) };
-        if self.interfaces.len() >= MOST_INTERFACES {
+        let Some([_, _, link, snap_length]) = order.decode_words(buffer.buffered()) else {
+            return Err(too_short_error(KIND));
+        };
+        if self.interfaces.len() >= MAX_INTERFACES {
             return Err(SourceErrorKind::Block(KIND, "is one interface too many: a section may have 65536"));
         }
-        let mut interface = Interface::unnamed(LinkType(u32::from(order.halves(link).0)), snap_length);
-        let rest = buffer.at_hand().get(16..length - 4).unwrap_or_default();
+        let mut interface = Interface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
+        let rest = buffer.buffered().get(16..length - 4).unwrap_or_default();
         for (code, value) in (PcapngOptions { order, rest }) {
             match (code, value) {
                 (IF_NAME, name) => {
-                    let kept = name.get(..LONGEST_NAME).unwrap_or(name);
+                    let kept = name.get(..MAX_NAME_BYTES).unwrap_or(name);
                     interface.name = String::from_utf8_lossy(kept).trim_end_matches('\0').to_owned();
                 }
                 (IF_TSRESOL, [resolution, ..]) => interface.clock.set_resolution(*resolution),
@@ -303,20 +320,22 @@ impl Pcapng {
     }
 
     /// Interface Statistics Block, section 4.6. The counters are cumulative, so the last block of an interface counts.
-    fn statistics(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
-        let length = whole(buffer, INTERFACE_STATISTICS, length, 24)?;
+    fn read_statistics(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
+        let length = fill_block(buffer, INTERFACE_STATISTICS, length, 24)?;
         let order = self.order;
-        let Some([_, _, id]) = order.words(buffer.at_hand()) else { return Err(short(INTERFACE_STATISTICS)) };
+        let Some([_, _, id]) = order.decode_words(buffer.buffered()) else {
+            return Err(too_short_error(INTERFACE_STATISTICS));
+        };
         if let Some(interface) = self.interfaces.get_mut(id as usize) {
-            let rest = buffer.at_hand().get(20..length - 4).unwrap_or_default();
+            let rest = buffer.buffered().get(20..length - 4).unwrap_or_default();
             let mut dropped = None;
             let (mut accepted, mut delivered, mut of_system) = (None, None, 0);
             for (code, value) in (PcapngOptions { order, rest }) {
                 let Some(count) = value.first_chunk().map(|count| order.u64(*count)) else { continue };
                 match code {
                     ISB_IFRECV => interface.received = Some(count),
-                    ISB_IFDROP => dropped = add(dropped, count),
-                    ISB_OSDROP => (dropped, of_system) = (add(dropped, count), count),
+                    ISB_IFDROP => dropped = add_count(dropped, count),
+                    ISB_OSDROP => (dropped, of_system) = (add_count(dropped, count), count),
                     ISB_FILTERACCEPT => accepted = Some(count),
                     ISB_USRDELIV => delivered = Some(count),
                     _ => {}
@@ -325,7 +344,7 @@ impl Pcapng {
             interface.received = interface.received.or(accepted);
             // Packets delivered to the capturing program, but not written to the file.
             if let Some((accepted, delivered)) = accepted.zip(delivered) {
-                dropped = add(dropped, accepted.saturating_sub(of_system).saturating_sub(delivered));
+                dropped = add_count(dropped, accepted.saturating_sub(of_system).saturating_sub(delivered));
             }
             interface.dropped = dropped.or(interface.dropped);
         }
@@ -334,11 +353,11 @@ impl Pcapng {
     }
 }
 
-fn add(sum: Option<u64>, count: u64) -> Option<u64> {
+fn add_count(sum: Option<u64>, count: u64) -> Option<u64> {
     Some(sum.unwrap_or(0).saturating_add(count))
 }
 
-fn short(kind: u32) -> SourceErrorKind {
+fn too_short_error(kind: u32) -> SourceErrorKind {
     SourceErrorKind::Block(kind, "is shorter than its fixed part")
 }
 
@@ -347,33 +366,43 @@ fn short(kind: u32) -> SourceErrorKind {
 /// The length repeated after the body serves to read backwards. It is not checked, because some programs write it
 /// wrong.
 #[inline]
-fn whole(buffer: &mut CaptureBuffer, kind: u32, length: u32, least: usize) -> Result<usize, SourceErrorKind> {
+fn fill_block(
+    buffer: &mut CaptureBuffer,
+    kind: u32,
+    length: u32,
+    least: usize,
+) -> Result<usize, SourceErrorKind> {
     let whole = length as usize;
     if whole < least {
-        return Err(short(kind));
+        return Err(too_short_error(kind));
     }
     if !whole.is_multiple_of(4) {
         return Err(SourceErrorKind::Block(kind, "has a length that is no multiple of 4"));
     }
-    if whole > LONGEST_RECORD {
-        return Err(SourceErrorKind::Absurd(u64::from(length)));
+    if whole > MAX_RECORD_BYTES {
+        return Err(SourceErrorKind::ImplausibleLength(u64::from(length)));
     }
     if !buffer.fill(whole)? {
-        return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: u64::from(length) });
+        return Err(SourceErrorKind::Truncated {
+            available_bytes: buffer.buffered().len() as u64,
+            required_bytes: u64::from(length),
+        });
     }
     Ok(whole)
 }
 
 /// Skips a block of any length without buffering it.
-fn skip(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
-    if (length as usize) < AROUND {
-        return Err(short(kind));
+fn skip_block(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
+    if (length as usize) < BLOCK_OVERHEAD_BYTES {
+        return Err(too_short_error(kind));
     }
     if !length.is_multiple_of(4) {
         return Err(SourceErrorKind::Block(kind, "has a length that is no multiple of 4"));
     }
     match buffer.skip(u64::from(length))? {
-        have if have < u64::from(length) => Err(SourceErrorKind::Torn { have, need: u64::from(length) }),
+        have if have < u64::from(length) => {
+            Err(SourceErrorKind::Truncated { available_bytes: have, required_bytes: u64::from(length) })
+        }
         _ => Ok(()),
     }
 }

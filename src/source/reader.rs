@@ -21,22 +21,22 @@ pub(super) struct CaptureFileReader {
     buffer: CaptureBuffer,
     format: Option<CaptureFormat>,
     /// The only interface of a pcap file.
-    only: Option<Interface>,
+    pcap_interface: Option<Interface>,
     record: CaptureRecord,
     /// `true` if `record` holds a frame.
-    holds: bool,
-    frames: u64,
+    has_record: bool,
+    frame_count: u64,
     /// End offset of the first frame, and [`Pcapng::shape`] at that point.
-    first: Option<(u64, (u64, usize))>,
-    ended: bool,
+    first_frame_end: Option<(u64, (u64, usize))>,
+    has_ended: bool,
     /// Path for reopening the file.
     path: Option<PathBuf>,
     /// `true` if the file was closed at its first frame, until that frame is needed.
     is_parked: bool,
     /// Size of the buffer, in bytes.
-    window: usize,
+    buffer_bytes: usize,
     /// `true` if the unknown link type was reported.
-    has_told_link: bool,
+    has_reported_link: bool,
 }
 
 impl CaptureFileReader {
@@ -53,28 +53,28 @@ impl CaptureFileReader {
             name,
             buffer,
             format: None,
-            only: None,
+            pcap_interface: None,
             record: CaptureRecord::default(),
-            holds: false,
-            frames: 0,
-            first: None,
-            ended: false,
+            has_record: false,
+            frame_count: 0,
+            first_frame_end: None,
+            has_ended: false,
             path: None,
             is_parked: false,
-            window,
-            has_told_link: false,
+            buffer_bytes: window,
+            has_reported_link: false,
         }
     }
 
     /// Sets the path for reopening the file.
-    pub(super) fn opened_from(self, path: PathBuf) -> Self {
+    pub(super) fn with_path(self, path: PathBuf) -> Self {
         Self { path: Some(path), ..self }
     }
 
     /// Closes a file at its first frame until that frame is needed, if the file can be reopened and holds memory that
     /// others may need: files of a ring buffer are read one after another.
     pub(super) fn park(&mut self) {
-        if self.frames == 1 && self.path.is_some() && self.input().has_window() {
+        if self.frame_count == 1 && self.path.is_some() && self.input().has_window() {
             self.reset(Box::new(io::empty()));
             self.is_parked = true;
         }
@@ -88,11 +88,11 @@ impl CaptureFileReader {
     fn reset(&mut self, input: Box<dyn Read + Send>) {
         self.buffer = CaptureBuffer::new(
             Input::new(input, self.input().total(), self.input().windows().clone()),
-            self.window,
+            self.buffer_bytes,
         );
         self.format = None;
-        self.holds = false;
-        self.frames = 0;
+        self.has_record = false;
+        self.frame_count = 0;
     }
 
     /// Reopens a file that was closed at its first frame, and reads that frame.
@@ -101,11 +101,11 @@ impl CaptureFileReader {
     /// Returns the errors of [`CaptureFileReader::advance`]; the file has then ended.
     #[inline]
     pub(super) fn unpark(&mut self) -> Result<(), SourceError> {
-        if self.is_parked { self.begin_again() } else { Ok(()) }
+        if self.is_parked { self.reopen() } else { Ok(()) }
     }
 
     #[cold]
-    fn begin_again(&mut self) -> Result<(), SourceError> {
+    fn reopen(&mut self) -> Result<(), SourceError> {
         self.is_parked = false;
         if let Some(path) = &self.path {
             match File::open(path) {
@@ -130,58 +130,58 @@ impl CaptureFileReader {
     #[inline]
     pub(super) fn advance(&mut self) -> Result<Option<Timestamp>, SourceError> {
         let result = match &mut self.format {
-            _ if self.ended => Ok(false),
+            _ if self.has_ended => Ok(false),
             // The record is filled in place: copying it here took a third of the time on short frames.
             Some(CaptureFormat::Pcap(pcap)) => pcap.next(&mut self.buffer, &mut self.record),
             Some(CaptureFormat::Pcapng(pcapng)) => pcapng.next(&mut self.buffer, &mut self.record),
-            None => self.begin(),
+            None => self.read_first(),
         };
-        self.holds = match result {
+        self.has_record = match result {
             Ok(holds) => holds,
             Err(kind) => return Err(self.fail(kind)),
         };
-        if self.holds {
-            self.frames += 1;
+        if self.has_record {
+            self.frame_count += 1;
             Ok(Some(self.record.time))
         } else {
-            self.ended = true;
+            self.has_ended = true;
             Ok(None)
         }
     }
 
     #[cold]
-    fn begin(&mut self) -> Result<bool, SourceErrorKind> {
+    fn read_first(&mut self) -> Result<bool, SourceErrorKind> {
         let has_one = match self.format.insert(CaptureFormat::open(&mut self.buffer)?) {
             CaptureFormat::Pcap(pcap) => {
                 let interface = Interface::unnamed(pcap.link(), pcap.snap_length());
-                self.only = Some(interface.ticking(pcap.tick()));
+                self.pcap_interface = Some(interface.with_tick(pcap.tick_ns()));
                 pcap.next(&mut self.buffer, &mut self.record)
             }
             CaptureFormat::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
         }?;
-        self.first = has_one.then(|| (self.buffer.offset(), self.shape()));
+        self.first_frame_end = has_one.then(|| (self.buffer.offset(), self.interface_state()));
         Ok(has_one)
     }
 
-    fn shape(&self) -> (u64, usize) {
-        self.pcapng().map_or((0, 0), |(pcapng, _)| pcapng.shape())
+    fn interface_state(&self) -> (u64, usize) {
+        self.pcapng().map_or((0, 0), |(pcapng, _)| pcapng.interface_state())
     }
 
     /// Returns the end offsets of the first and of the last frame; `None` if reading cannot resume there with only the
     /// beginning of the file as context.
-    pub(super) fn places(&self) -> Option<(u64, u64)> {
-        let (end, shape) = self.first?;
+    pub(super) fn resume_offsets(&self) -> Option<(u64, u64)> {
+        let (end, shape) = self.first_frame_end?;
         let is_plain = !self.buffer.input().is_compressed() && self.input().total().is_some();
-        (is_plain && shape == self.shape()).then(|| (end, self.buffer.offset()))
+        (is_plain && shape == self.interface_state()).then(|| (end, self.buffer.offset()))
     }
 
     #[cold]
     fn fail(&mut self, kind: SourceErrorKind) -> SourceError {
-        self.ended = true;
-        self.holds = false;
+        self.has_ended = true;
+        self.has_record = false;
         SourceError {
             file: self.name.clone(),
-            frame: self.format.is_some().then(|| FrameNumber(self.frames.saturating_add(1))),
+            frame: self.format.is_some().then(|| FrameNumber(self.frame_count.saturating_add(1))),
             offset: Some(self.buffer.offset()),
             decompressed: self.buffer.input().is_compressed(),
             kind,
@@ -191,21 +191,21 @@ impl CaptureFileReader {
     /// Returns an error if the last frame has an unknown link type, the first time.
     #[cold]
     pub(super) fn unknown_link(&mut self) -> Option<SourceError> {
-        let is_news = self.holds && !self.record.link.is_known() && !self.has_told_link;
-        self.has_told_link |= is_news;
+        let is_news = self.has_record && !self.record.link.is_known() && !self.has_reported_link;
+        self.has_reported_link |= is_news;
         is_news.then(|| SourceError {
             file: self.name.clone(),
-            frame: Some(FrameNumber(self.frames)),
+            frame: Some(FrameNumber(self.frame_count)),
             offset: None,
             decompressed: false,
-            kind: SourceErrorKind::LinkType(self.record.link.0),
+            kind: SourceErrorKind::UnknownLinkType(self.record.link.0),
         })
     }
 
     /// Returns the last read frame, with `number` as its frame number.
     #[inline]
     pub(super) fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
-        let record = self.holds.then_some(&self.record)?;
+        let record = self.has_record.then_some(&self.record)?;
         Some(Frame {
             number,
             time: record.time,
@@ -226,9 +226,9 @@ impl CaptureFileReader {
     /// Returns the interface of the last read frame.
     pub(super) fn interface(&self) -> Option<&Interface> {
         match &self.format {
-            _ if !self.holds => None,
+            _ if !self.has_record => None,
             Some(CaptureFormat::Pcapng(pcapng)) => pcapng.last_interface(),
-            _ => self.only.as_ref(),
+            _ => self.pcap_interface.as_ref(),
         }
     }
 
@@ -236,7 +236,7 @@ impl CaptureFileReader {
     pub(super) fn interfaces(&self) -> &[Interface] {
         match &self.format {
             Some(CaptureFormat::Pcapng(pcapng)) => pcapng.interfaces(),
-            _ => self.only.as_slice(),
+            _ => self.pcap_interface.as_slice(),
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::memory::Windows;
 
 use super::error::{SourceError, SourceErrorKind};
 use super::reader::CaptureFileReader;
-use super::{CaptureSource, WINDOW, unopened};
+use super::{CaptureSource, READ_BUFFER_BYTES, input_error};
 
 /// Maximum length of the beginning of a file that is read again, in bytes.
-const LONGEST_BEGINNING: u64 = 1 << 20;
+const MAX_BEGINNING_BYTES: u64 = 1 << 20;
 
 /// The position of a frame in a plain file that is read alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +26,22 @@ pub struct ResumePoint {
     /// Offset of the frame in the file.
     offset: u64,
     /// Offset at which the first frame of the file ends.
-    beginning: u64,
+    first_frame_end: u64,
 }
 
 impl CaptureSource {
     /// Returns the position of the frame after the last one. Returns `None` if reading cannot resume there: for a
     /// compressed file, one of several files, standard input, and a pcapng file that described another interface since
     /// its first frame.
-    pub fn place(&self) -> Option<ResumePoint> {
+    pub fn resume_point(&self) -> Option<ResumePoint> {
         let [only] = self.readers.as_slice() else { return None };
-        let (beginning, offset) = only.places()?;
-        let is_near = beginning <= LONGEST_BEGINNING;
-        is_near.then_some(ResumePoint { frame: FrameNumber(self.number + 1), offset, beginning })
+        let (beginning, offset) = only.resume_offsets()?;
+        let is_near = beginning <= MAX_BEGINNING_BYTES;
+        is_near.then_some(ResumePoint {
+            frame: FrameNumber(self.number + 1),
+            offset,
+            first_frame_end: beginning,
+        })
     }
 
     /// Opens a file at a position returned by a source of the same file.
@@ -49,7 +53,7 @@ impl CaptureSource {
         let opened = File::open(path).map_err(SourceErrorKind::Open).and_then(|mut file| {
             let mut beginning = Vec::new();
             file.by_ref()
-                .take(place.beginning)
+                .take(place.first_frame_end)
                 .read_to_end(&mut beginning)
                 .and_then(|_| file.seek(SeekFrom::Start(place.offset)))
                 .map_err(SourceErrorKind::Read)?;
@@ -57,10 +61,14 @@ impl CaptureSource {
         });
         let input = match opened {
             Ok(input) => input,
-            Err(kind) => return Err(unopened(name, kind)),
+            Err(kind) => return Err(input_error(name, kind)),
         };
-        let mut source =
-            Self::of([CaptureFileReader::new(name, Box::new(input), None, (WINDOW, &Windows::default()))]);
+        let mut source = Self::from_readers([CaptureFileReader::new(
+            name,
+            Box::new(input),
+            None,
+            (READ_BUFFER_BYTES, &Windows::default()),
+        )]);
         if place.frame.0 > 1 {
             source.next()?;
             source.number = place.frame.0 - 1;
@@ -85,7 +93,7 @@ mod tests {
         let mut all = Vec::new();
         while let Some(frame) = source.next().unwrap() {
             all.push((frame.number, frame.time, frame.bytes.to_vec()));
-            places.extend(source.place());
+            places.extend(source.resume_point());
         }
         assert_eq!(places.len(), all.len());
         for place in places.into_iter().step_by(97) {
@@ -104,6 +112,6 @@ mod tests {
         let packed = super::super::compression::tests::gzip(&plain);
         let mut source = CaptureSource::from_reader("test", std::io::Cursor::new(packed));
         source.next().unwrap();
-        assert_eq!(source.place(), None);
+        assert_eq!(source.resume_point(), None);
     }
 }

@@ -43,7 +43,7 @@ impl InterfaceClock {
     }
 
     /// Returns a clock with ticks of `tick` nanoseconds.
-    pub(super) fn of_nanoseconds(tick: u64) -> Self {
+    pub(super) fn from_nanoseconds(tick: u64) -> Self {
         Self { tick: Tick::Nanoseconds(tick), offset: 0 }
     }
 

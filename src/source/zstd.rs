@@ -18,7 +18,7 @@ const END_OF_FRAME: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// Returns `true` if `first` begins a frame, or a skippable frame as pzstd and the seekable format write them (RFC 8878
 /// sections 3.1.1 and 3.1.2).
-pub(crate) fn begins(first: &[u8]) -> bool {
+pub(crate) fn is_zstd_frame(first: &[u8]) -> bool {
     first.starts_with(&MAGIC) || first.first_chunk().is_some_and(is_skippable)
 }
 
@@ -27,10 +27,10 @@ fn is_skippable(magic: &[u8; 4]) -> bool {
 }
 
 /// Maximum size of a block, in bytes (RFC 8878 section 3.1.1.2).
-const BLOCK: u64 = 128 << 10;
+const MAX_BLOCK_BYTES: u64 = 128 << 10;
 
 /// Number of blocks that a decompressor holds in addition to its window.
-const BLOCKS: u64 = 2;
+const EXTRA_BLOCKS: u64 = 2;
 
 /// A decompressor that delivers all data before an error, and then the error.
 ///
@@ -39,7 +39,7 @@ const BLOCKS: u64 = 2;
 pub(super) struct Zstd {
     input: CompressedInput,
     decoder: FrameDecoder,
-    next: ZstdState,
+    state: ZstdState,
     /// Window size of the current frame, in bytes.
     window: u64,
     memory: WindowMemory,
@@ -57,7 +57,7 @@ impl Zstd {
         Self {
             input,
             decoder: FrameDecoder::new(),
-            next: ZstdState::FrameOrEnd,
+            state: ZstdState::FrameOrEnd,
             window: 0,
             memory: windows.window(),
         }
@@ -70,19 +70,19 @@ impl Zstd {
     /// Reads some bytes. Returns 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
-            match &mut self.next {
-                ZstdState::FrameOrEnd => match self.begin() {
+            match &mut self.state {
+                ZstdState::FrameOrEnd => match self.begin_frame() {
                     Ok(ZstdState::End) => self.end(),
-                    Ok(next) => self.next = next,
+                    Ok(next) => self.state = next,
                     Err(error) => {
                         self.end();
                         return Err(error);
                     }
                 },
-                ZstdState::Blocks if self.decoder.can_collect() > 0 => return self.collect(into),
-                ZstdState::Blocks if self.decoder.is_finished() => self.next = self.check(),
+                ZstdState::Blocks if self.decoder.can_collect() > 0 => return self.read_decoded(into),
+                ZstdState::Blocks if self.decoder.is_finished() => self.state = self.verify_checksum(),
                 ZstdState::Blocks => self.decode(),
-                ZstdState::Fail(_) if self.decoder.can_collect() > 0 => return self.collect(into),
+                ZstdState::Fail(_) if self.decoder.can_collect() > 0 => return self.read_decoded(into),
                 ZstdState::Fail(error) => {
                     let error = error.take();
                     self.end();
@@ -95,21 +95,21 @@ impl Zstd {
 
     /// Ends reading and releases the memory.
     fn end(&mut self) {
-        self.next = ZstdState::End;
+        self.state = ZstdState::End;
         self.decoder = FrameDecoder::new();
         self.memory.release();
     }
 
-    fn collect(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+    fn read_decoded(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         self.decoder.read(into).map_err(SourceErrorKind::Read)
     }
 
-    fn begin(&mut self) -> Result<ZstdState, SourceErrorKind> {
+    fn begin_frame(&mut self) -> Result<ZstdState, SourceErrorKind> {
         let mut magic = [0; 4];
         match self.input.read_up_to(&mut magic)? {
             0 => return Ok(ZstdState::End),
             4 => {}
-            _ => return Err(SourceErrorKind::TornCompression(FORMAT)),
+            _ => return Err(SourceErrorKind::TruncatedCompression(FORMAT)),
         }
         if is_skippable(&magic) {
             let mut length = [0; 4];
@@ -131,34 +131,35 @@ impl Zstd {
                 Ok(ZstdState::Blocks)
             }
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
-                Err(self.too_large(requested, self.memory.windows().most_bytes()))
+                Err(self.window_too_large(requested, self.memory.windows().most_bytes()))
             }
-            Err(error) => Err(self.input.explain(FORMAT, &error)),
+            Err(error) => Err(self.input.map_error(FORMAT, &error)),
         }
     }
 
     fn decode(&mut self) {
-        let filled = (self.decoder.blocks_decoded() as u64 + 1).saturating_mul(BLOCK).min(self.window);
-        if let Err(free_bytes) = self.memory.grow_to(filled + BLOCKS * BLOCK) {
-            self.next = ZstdState::Fail(Some(self.too_large(self.window, free_bytes)));
+        let filled =
+            (self.decoder.blocks_decoded() as u64 + 1).saturating_mul(MAX_BLOCK_BYTES).min(self.window);
+        if let Err(free_bytes) = self.memory.grow_to(filled + EXTRA_BLOCKS * MAX_BLOCK_BYTES) {
+            self.state = ZstdState::Fail(Some(self.window_too_large(self.window, free_bytes)));
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
             return;
         }
         let decoded = self.decoder.decode_blocks(&mut self.input.raw, BlockDecodingStrategy::UptoBlocks(1));
         if let Err(error) = decoded {
-            self.next = ZstdState::Fail(Some(self.input.explain(FORMAT, &error)));
+            self.state = ZstdState::Fail(Some(self.input.map_error(FORMAT, &error)));
             // The decoder retains the last window until its frame ends. Ending the frame releases the data decoded
             // before the error. If this fails too, there is no data to return.
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
         }
     }
 
-    fn too_large(&self, needed_bytes: u64, free_bytes: u64) -> SourceErrorKind {
+    fn window_too_large(&self, needed_bytes: u64, free_bytes: u64) -> SourceErrorKind {
         let budget_bytes = self.memory.windows().budget_for(needed_bytes, free_bytes);
         SourceErrorKind::Window { needed_bytes, free_bytes, budget_bytes }
     }
 
-    fn check(&self) -> ZstdState {
+    fn verify_checksum(&self) -> ZstdState {
         match self.decoder.get_checksum_from_data() {
             Some(sum) if Some(sum) != self.decoder.get_calculated_checksum() => {
                 ZstdState::Fail(Some(corrupt("the checksum differs")))
@@ -201,7 +202,10 @@ mod tests {
         for cut in (4..packed.len()).filter(|cut| *cut != SKIPPABLE.len()) {
             let (all, end) = drain(input_of(&packed[..cut]));
             assert!(data.starts_with(&all));
-            assert!(matches!(end, Err(SourceErrorKind::TornCompression("zstd"))), "cut at {cut}: {end:?}");
+            assert!(
+                matches!(end, Err(SourceErrorKind::TruncatedCompression("zstd"))),
+                "cut at {cut}: {end:?}"
+            );
         }
         let (all, _) = drain(input_of(&packed[..packed.len() - 1]));
         assert_eq!(all, data, "only the checksum is missing");

@@ -14,7 +14,7 @@ use crate::source::{CaptureSource, Interface, LinkState, ResumePoint, SourceErro
 use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
 
 /// Maximum number of frames copied at a time from the kept ones.
-const COPIED: usize = 256;
+const MAX_COPIED_FRAMES: usize = 256;
 
 /// Control of the time for which an interface is read.
 pub trait LiveReadControl: Send {
@@ -39,7 +39,12 @@ pub struct CaptureHandle(Arc<CaptureKind>);
 
 enum CaptureKind {
     Files(Vec<PathBuf>, Windows),
-    Once { name: String, is_live: bool, first: Mutex<Option<FirstReadSource>>, once: Box<Mutex<LiveFrames>> },
+    ReceivedOnce {
+        name: String,
+        is_live: bool,
+        first: Mutex<Option<FirstReadSource>>,
+        live_frames: Box<Mutex<LiveFrames>>,
+    },
 }
 
 impl CaptureHandle {
@@ -49,25 +54,25 @@ impl CaptureHandle {
     }
 
     /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `room` bytes.
-    pub fn once(name: &str, source: CaptureSource, room: usize) -> Self {
-        Self::coming(name, (source, None), room)
+    pub fn received_once(name: &str, source: CaptureSource, room: usize) -> Self {
+        Self::new_received_once(name, (source, None), room)
     }
 
     /// Returns a handle for frames of an interface. The latest are kept, in `room` bytes.
     pub fn live(name: &str, source: CaptureSource, room: usize, pace: Box<dyn LiveReadControl>) -> Self {
-        Self::coming(name, (source, Some(pace)), room)
+        Self::new_received_once(name, (source, Some(pace)), room)
     }
 
-    fn coming(name: &str, first: FirstReadSource, room: usize) -> Self {
+    fn new_received_once(name: &str, first: FirstReadSource, room: usize) -> Self {
         let is_live = first.1.is_some();
         let (first, once) = (Mutex::new(Some(first)), Box::new(Mutex::new(LiveFrames::new(room))));
-        Self(Arc::new(CaptureKind::Once { name: name.to_owned(), is_live, first, once }))
+        Self(Arc::new(CaptureKind::ReceivedOnce { name: name.to_owned(), is_live, first, live_frames: once }))
     }
 
     /// Returns the display name.
     pub fn name(&self) -> String {
         match &*self.0 {
-            CaptureKind::Once { name, .. } => name.clone(),
+            CaptureKind::ReceivedOnce { name, .. } => name.clone(),
             CaptureKind::Files(files, _) => match files.as_slice() {
                 [] => String::new(),
                 [only] => file_name(only),
@@ -80,18 +85,18 @@ impl CaptureHandle {
     pub fn paths(&self) -> Option<&[PathBuf]> {
         match &*self.0 {
             CaptureKind::Files(files, _) => Some(files),
-            CaptureKind::Once { .. } => None,
+            CaptureKind::ReceivedOnce { .. } => None,
         }
     }
 
     /// Returns `true` if frames are received once.
-    pub fn is_once(&self) -> bool {
-        matches!(*self.0, CaptureKind::Once { .. })
+    pub fn is_received_once(&self) -> bool {
+        matches!(*self.0, CaptureKind::ReceivedOnce { .. })
     }
 
     /// Returns `true` if frames come from an interface.
     pub fn is_live(&self) -> bool {
-        matches!(&*self.0, CaptureKind::Once { is_live: true, .. })
+        matches!(&*self.0, CaptureKind::ReceivedOnce { is_live: true, .. })
     }
 
     /// Returns the source for reading from the start; `None` if frames are received once and the source was taken.
@@ -100,49 +105,51 @@ impl CaptureHandle {
             CaptureKind::Files(files, windows) => {
                 Some(CaptureSource::open_within(files, windows).map(|source| (source, None)))
             }
-            CaptureKind::Once { first, .. } => {
+            CaptureKind::ReceivedOnce { first, .. } => {
                 first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok)
             }
         }
     }
 
-    fn once_kept(&self) -> Option<MutexGuard<'_, LiveFrames>> {
+    fn lock_live_frames(&self) -> Option<MutexGuard<'_, LiveFrames>> {
         match &*self.0 {
             CaptureKind::Files(..) => None,
-            CaptureKind::Once { once, .. } => Some(once.lock().unwrap_or_else(PoisonError::into_inner)),
+            CaptureKind::ReceivedOnce { live_frames: once, .. } => {
+                Some(once.lock().unwrap_or_else(PoisonError::into_inner))
+            }
         }
     }
 
     /// Keeps the last frame of a source that is received once.
     pub(super) fn keep(&self, source: &CaptureSource) {
-        if let Some(mut once) = self.once_kept() {
+        if let Some(mut once) = self.lock_live_frames() {
             once.keep(source);
         }
     }
 
     /// Records the first pass's results for a Transaction, if frames are received once.
-    pub(super) fn note(&self, transaction: &Transaction, about: OperationPaths<'_>) {
-        if let Some(mut once) = self.once_kept() {
-            once.note(transaction, about);
+    pub(super) fn record_first_pass(&self, transaction: &Transaction, about: OperationPaths<'_>) {
+        if let Some(mut once) = self.lock_live_frames() {
+            once.record(transaction, about);
         }
     }
 
     /// Updates the progress of the first pass.
-    pub(super) fn tell(&self, tell: impl FnOnce(&mut FirstPassProgress)) {
-        if let Some(mut once) = self.once_kept() {
-            tell(&mut once.told);
+    pub(super) fn update_progress(&self, tell: impl FnOnce(&mut FirstPassProgress)) {
+        if let Some(mut once) = self.lock_live_frames() {
+            tell(&mut once.progress);
         }
     }
 
     /// Returns the progress of the first pass.
-    pub(super) fn told(&self) -> FirstPassProgress {
-        self.once_kept().map(|once| once.told).unwrap_or_default()
+    pub(super) fn first_pass_progress(&self) -> FirstPassProgress {
+        self.lock_live_frames().map(|once| once.progress).unwrap_or_default()
     }
 
     /// Returns the first pass's results for a Transaction decoded by another pass, and sets its numbers from them.
     /// Returns `None` if there are none: some of its frames are gone, or the first pass has not completed it yet.
-    pub(super) fn earlier(&self, transaction: &mut Transaction) -> Option<FirstPassTransaction> {
-        let told = self.once_kept()?.earlier(transaction)?.clone();
+    pub(super) fn first_pass_result(&self, transaction: &mut Transaction) -> Option<FirstPassTransaction> {
+        let told = self.lock_live_frames()?.first_pass_result(transaction)?.clone();
         transaction.index = told.index;
         transaction.connection.number = told.connection;
         Some(told)
@@ -150,11 +157,11 @@ impl CaptureHandle {
 
     /// Returns the interface of a frame that was received once.
     pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, Interface)> {
-        self.once_kept()?.interface(frame)
+        self.lock_live_frames()?.interface(frame)
     }
 
     /// Returns the frames again: from `place`, or from the first one available.
-    pub(super) fn again(&self, place: Option<ResumePoint>) -> Result<RereadFrames, SourceError> {
+    pub(super) fn reread(&self, place: Option<ResumePoint>) -> Result<RereadFrames, SourceError> {
         Ok(match &*self.0 {
             CaptureKind::Files(files, windows) => {
                 RereadFrames::File(Box::new(match (files.as_slice(), place) {
@@ -162,19 +169,19 @@ impl CaptureHandle {
                     _ => CaptureSource::open_within(files, windows)?,
                 }))
             }
-            CaptureKind::Once { .. } => RereadFrames::Kept(LiveFrameReader {
+            CaptureKind::ReceivedOnce { .. } => RereadFrames::Buffered(LiveFrameReader {
                 capture: self.clone(),
                 next: FrameNumber(1),
                 until: FrameNumber(u64::MAX),
                 copies: Vec::new(),
                 at: 0,
-                gone: 0,
+                evicted_count: 0,
             }),
         })
     }
 
     /// Returns a reader of frames received once, limited to those that the first pass has processed.
-    pub(super) fn followed(&self) -> LiveFrameReader {
+    pub(super) fn follow(&self) -> LiveFrameReader {
         let until = FrameNumber(0);
         LiveFrameReader {
             capture: self.clone(),
@@ -182,7 +189,7 @@ impl CaptureHandle {
             until,
             copies: Vec::new(),
             at: 0,
-            gone: 0,
+            evicted_count: 0,
         }
     }
 }
@@ -209,7 +216,7 @@ pub(super) struct FrameCopy {
 
 impl FrameCopy {
     /// Copies a frame.
-    pub(super) fn of(frame: &Frame<'_>) -> Self {
+    pub(super) fn from_frame(frame: &Frame<'_>) -> Self {
         let Frame { number, time, link, length, bytes } = *frame;
         Self { number, time, link, length, bytes: bytes.to_vec() }
     }
@@ -226,7 +233,7 @@ pub(super) enum RereadFrames {
     /// Frames from the files.
     File(Box<CaptureSource>),
     /// Frames from the buffer of kept frames.
-    Kept(LiveFrameReader),
+    Buffered(LiveFrameReader),
 }
 
 impl RereadFrames {
@@ -240,7 +247,7 @@ impl RereadFrames {
                     Err(_) => {}
                 }
             },
-            Self::Kept(kept) => kept.next(),
+            Self::Buffered(kept) => kept.next(),
         }
     }
 }
@@ -254,7 +261,7 @@ pub(super) struct LiveFrameReader {
     copies: Vec<FrameCopy>,
     at: usize,
     /// Number of frames evicted before they could be read.
-    pub(super) gone: u64,
+    pub(super) evicted_count: u64,
 }
 
 impl LiveFrameReader {
@@ -263,11 +270,11 @@ impl LiveFrameReader {
         if self.at >= self.copies.len() {
             self.at = 0;
             self.copies.clear();
-            self.capture.once_kept()?.copy(self.next, self.until, COPIED, &mut self.copies);
+            self.capture.lock_live_frames()?.copy(self.next, self.until, MAX_COPIED_FRAMES, &mut self.copies);
         }
         let copy = self.copies.get(self.at)?;
         self.at += 1;
-        self.gone += copy.number.0.saturating_sub(self.next.0);
+        self.evicted_count += copy.number.0.saturating_sub(self.next.0);
         self.next = FrameNumber(copy.number.0 + 1);
         Some(copy.frame())
     }

@@ -21,9 +21,9 @@ use super::capture::CaptureHandle;
 use super::search;
 
 /// Time that a scan of a capture received once waits for more frames.
-const PATIENCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of pending lines; at this limit the scan waits.
-const WAITING: usize = 16_384;
+const MAX_PENDING_LINES: usize = 16_384;
 
 /// The frames to look for.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(super) enum FrameScanQuery {
     /// All frames that a filter selects; without one, every frame.
     Selected(Option<Filter>),
     /// The nearest frame after `from`, in the given direction, whose line contains the lowercase text `small`.
-    Text { small: String, from: FrameNumber, is_forward: bool },
+    Text { lowercase_text: String, from: FrameNumber, is_forward: bool },
 }
 
 /// Format of the lines.
@@ -40,7 +40,7 @@ pub(super) struct FrameLineFormat {
     pub(super) screen: TerminalStyle,
     pub(super) time: TimeFormat,
     /// Number of columns scrolled past.
-    pub(super) left: usize,
+    pub(super) scroll_columns: usize,
     /// Start of relative times.
     pub(super) start: Option<Timestamp>,
     pub(super) filehandles: Filehandles,
@@ -71,7 +71,7 @@ pub(super) enum FrameScanResult {
 #[derive(Debug)]
 pub(super) struct FrameScan {
     is_stopped: Arc<AtomicBool>,
-    found: Receiver<FrameScanResult>,
+    results: Receiver<FrameScanResult>,
 }
 
 impl Drop for FrameScan {
@@ -84,10 +84,12 @@ impl FrameScan {
     /// Starts a scan.
     pub(super) fn start(capture: CaptureHandle, wanted: FrameScanQuery, form: FrameLineFormat) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let (sender, found) = sync_channel(WAITING);
+        let (sender, found) = sync_channel(MAX_PENDING_LINES);
         let stopped = Arc::clone(&is_stopped);
-        thread::spawn(move || FrameScanWorker { capture, form, is_stopped: stopped, to: sender }.run(wanted));
-        Self { is_stopped, found }
+        thread::spawn(move || {
+            FrameScanWorker { capture, format: form, is_stopped: stopped, results: sender }.run(wanted)
+        });
+        Self { is_stopped, results: found }
     }
 
     /// Returns the results since the last call, and `true` if the scan is over.
@@ -95,8 +97,8 @@ impl FrameScan {
         use std::sync::mpsc::TryRecvError;
         let mut all = Vec::new();
         loop {
-            match self.found.try_recv() {
-                Ok(found) if all.len() < WAITING => all.push(found),
+            match self.results.try_recv() {
+                Ok(found) if all.len() < MAX_PENDING_LINES => all.push(found),
                 Ok(found) => {
                     all.push(found);
                     return (all, false);
@@ -109,9 +111,9 @@ impl FrameScan {
 
 struct FrameScanWorker {
     capture: CaptureHandle,
-    form: FrameLineFormat,
+    format: FrameLineFormat,
     is_stopped: Arc<AtomicBool>,
-    to: SyncSender<FrameScanResult>,
+    results: SyncSender<FrameScanResult>,
 }
 
 /// Frames that contain the text.
@@ -124,7 +126,7 @@ struct TextMatchFrames {
 
 impl TextMatchFrames {
     /// Returns the nearest match in the given direction, and `true` if it requires wrapping around.
-    fn outcome(&self, is_forward: bool) -> Option<(FrameNumber, bool)> {
+    fn nearest(&self, is_forward: bool) -> Option<(FrameNumber, bool)> {
         match is_forward {
             // A match behind `from` would have ended the search.
             true => self.first.map(|frame| (frame, true)),
@@ -135,8 +137,9 @@ impl TextMatchFrames {
 
 impl FrameScanWorker {
     fn run(self, wanted: FrameScanQuery) {
-        let FrameLineFormat { screen, time, left, start, filehandles, limits, memory } = self.form.clone();
-        let Ok(mut again) = self.capture.again(None) else { return };
+        let FrameLineFormat { screen, time, scroll_columns: left, start, filehandles, limits, memory } =
+            self.format.clone();
+        let Ok(mut again) = self.capture.reread(None) else { return };
         let mut flow = Flow::new(FlowLimits { keep_file_data: false, record_frame_events: false, ..limits });
         let mut list = FrameList::new(screen, time).scrolled(left);
         let mut names = FileNames::new(filehandles, memory.names_bytes());
@@ -144,7 +147,9 @@ impl FrameScanWorker {
             FrameScanQuery::Selected(filter) => {
                 (filter.map(|filter| FilterRunner::with_filehandles(filter, filehandles, &memory)), None)
             }
-            FrameScanQuery::Text { small, from, is_forward } => (None, Some((small, from, is_forward))),
+            FrameScanQuery::Text { lowercase_text: small, from, is_forward } => {
+                (None, Some((small, from, is_forward)))
+            }
         };
         let mut matches = TextMatchFrames::default();
         let mut has_header = false;
@@ -154,10 +159,13 @@ impl FrameScanWorker {
             }
             let Some(frame) = again.next() else {
                 // A search ends at the last available frame; a selection continues with new frames.
-                if search.is_some() || !self.capture.is_once() || self.capture.told().is_over {
+                if search.is_some()
+                    || !self.capture.is_received_once()
+                    || self.capture.first_pass_progress().is_over
+                {
                     break;
                 }
-                thread::sleep(PATIENCE);
+                thread::sleep(POLL_INTERVAL);
                 continue;
             };
             list.start(start.unwrap_or(frame.time));
@@ -181,7 +189,9 @@ impl FrameScanWorker {
             for line in text.lines() {
                 // The column names come with the first line.
                 if !std::mem::replace(&mut has_header, true) {
-                    if search.is_none() && self.to.send(FrameScanResult::Header(line.to_owned())).is_err() {
+                    if search.is_none()
+                        && self.results.send(FrameScanResult::Header(line.to_owned())).is_err()
+                    {
                         return;
                     }
                     continue;
@@ -189,14 +199,14 @@ impl FrameScanWorker {
                 match &search {
                     None => {
                         let found = FrameLine { number, text: line.to_owned(), cells: list.last_cells() };
-                        if self.to.send(FrameScanResult::Line(found)).is_err() {
+                        if self.results.send(FrameScanResult::Line(found)).is_err() {
                             return;
                         }
                     }
                     Some((small, from, is_forward)) => {
-                        if search::contains(line, small) {
+                        if search::contains_ignore_case(line, small) {
                             if *is_forward && number > *from {
-                                let _ = self.to.send(FrameScanResult::Text(Some((number, false))));
+                                let _ = self.results.send(FrameScanResult::Text(Some((number, false))));
                                 return;
                             }
                             matches.first.get_or_insert(number);
@@ -206,7 +216,7 @@ impl FrameScanWorker {
                             }
                         }
                         if !is_forward && number >= *from && matches.last_before.is_some() {
-                            let _ = self.to.send(FrameScanResult::Text(matches.outcome(false)));
+                            let _ = self.results.send(FrameScanResult::Text(matches.nearest(false)));
                             return;
                         }
                     }
@@ -215,7 +225,7 @@ impl FrameScanWorker {
         }
         if let Some((_, _, is_forward)) = search {
             // The receiver may be gone.
-            let _ = self.to.send(FrameScanResult::Text(matches.outcome(is_forward)));
+            let _ = self.results.send(FrameScanResult::Text(matches.nearest(is_forward)));
         }
     }
 }

@@ -21,21 +21,21 @@ pub enum KeyAction {
     Left,
     Right,
     NextPart,
-    PartBefore,
+    PreviousPart,
     Open,
     Close,
     Filter,
     Unfilter,
     Search,
     SearchNext,
-    SearchBefore,
+    SearchPrevious,
     GoTo,
     NextIncomplete,
-    IncompleteBefore,
+    PreviousIncomplete,
     NextError,
-    ErrorBefore,
+    PreviousError,
     NextSlow,
-    SlowBefore,
+    PreviousSlow,
     Mark,
     NextMark,
     Unmark,
@@ -157,19 +157,19 @@ pub const TABLE: &[KeyBinding] = bindings! {
         [key(KeyCode::Left), ch('h')] KeyAction::Left, "close a group; scroll to the left";
         [key(KeyCode::Right), ch('l')] KeyAction::Right, "open a group; scroll to the right";
         [key(KeyCode::Tab)] KeyAction::NextPart, "to the next part of the screen: list, tree, bytes";
-        [key(KeyCode::BackTab)] KeyAction::PartBefore, "to the part before";
+        [key(KeyCode::BackTab)] KeyAction::PreviousPart, "to the part before";
     }
     Finding: {
         [ch('/')] KeyAction::Search, "search for text";
         [ch('n')] KeyAction::SearchNext, "the next place";
-        [ch('N')] KeyAction::SearchBefore, "the place before";
+        [ch('N')] KeyAction::SearchPrevious, "the place before";
         [ch('g'), ch(':')] KeyAction::GoTo, "go to a frame, an XID (0x...), a time (1.5s), a Transaction (#61)";
         [ch('i')] KeyAction::NextIncomplete, "the next Transaction that is not complete";
-        [ch('I')] KeyAction::IncompleteBefore, "the one before";
+        [ch('I')] KeyAction::PreviousIncomplete, "the one before";
         [ch('e')] KeyAction::NextError, "the next one that failed";
-        [ch('E')] KeyAction::ErrorBefore, "the one before";
+        [ch('E')] KeyAction::PreviousError, "the one before";
         [ch('s')] KeyAction::NextSlow, "the next slow one: 4 times the median of its operation, or --slow";
-        [ch('S')] KeyAction::SlowBefore, "the one before";
+        [ch('S')] KeyAction::PreviousSlow, "the one before";
         [ch('m')] KeyAction::Mark, "mark it, or take the mark away";
         [ch('\'')] KeyAction::NextMark, "the next marked one";
         [ch('M')] KeyAction::Unmark, "take all marks away";

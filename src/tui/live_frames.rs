@@ -21,26 +21,26 @@ use super::capture::FrameCopy;
 use super::model::row;
 
 /// Maximum number of distinct interfaces.
-const INTERFACES: usize = 256;
+const MAX_INTERFACES: usize = 256;
 /// Memory accounted for the results of a Transaction, without its paths, in bytes.
-const TOLD: usize = 160;
+const RESULT_BYTES: usize = 160;
 
 type FirstPassKey = (Xid, FrameNumber);
 
 /// The kept frames, and the first pass's results.
 pub(super) struct LiveFrames {
-    kept: FrameRing,
+    frames: FrameRing,
     interfaces: Vec<(usize, Interface)>,
     /// Index in `interfaces` of each change of interface, by the first frame that was captured on it.
-    changes: VecDeque<(FrameNumber, usize)>,
+    interface_changes: VecDeque<(FrameNumber, usize)>,
     /// The first pass's results for Transactions, by XID and first frame.
-    earlier: FxHashMap<FirstPassKey, FirstPassTransaction>,
+    results: FxHashMap<FirstPassKey, FirstPassTransaction>,
     order: VecDeque<FirstPassKey>,
     /// Current and maximum size of the results, in bytes.
-    weight: usize,
-    room: usize,
+    size_bytes: usize,
+    limit_bytes: usize,
     /// Progress of the first pass, for other readers.
-    pub(super) told: FirstPassProgress,
+    pub(super) progress: FirstPassProgress,
 }
 
 /// The first pass's results for a Transaction.
@@ -56,13 +56,13 @@ pub(super) struct FirstPassTransaction {
 
 impl FirstPassTransaction {
     /// Returns the paths of the operation, as they were at that time.
-    pub(super) fn about(&self) -> OperationPaths<'_> {
+    pub(super) fn paths(&self) -> OperationPaths<'_> {
         OperationPaths { path: self.path.as_deref(), new_path: self.new_path.as_deref() }
     }
 
-    fn weight(&self) -> usize {
+    fn size_bytes(&self) -> usize {
         let path = |path: &Option<Box<[u8]>>| path.as_ref().map_or(0, |path| path.len());
-        TOLD + path(&self.path) + path(&self.new_path)
+        RESULT_BYTES + path(&self.path) + path(&self.new_path)
     }
 }
 
@@ -81,21 +81,21 @@ impl LiveFrames {
     /// Returns a buffer that uses two thirds of `room` bytes for frames, and the rest for results.
     pub(super) fn new(room: usize) -> Self {
         Self {
-            kept: FrameRing::new(room / 3 * 2),
+            frames: FrameRing::new(room / 3 * 2),
             interfaces: Vec::new(),
-            changes: VecDeque::new(),
-            earlier: FxHashMap::default(),
+            interface_changes: VecDeque::new(),
+            results: FxHashMap::default(),
             order: VecDeque::new(),
-            weight: 0,
-            room: room / 3,
-            told: FirstPassProgress::default(),
+            size_bytes: 0,
+            limit_bytes: room / 3,
+            progress: FirstPassProgress::default(),
         }
     }
 
     /// Keeps the last frame of the source.
     pub(super) fn keep(&mut self, source: &CaptureSource) {
         let Some(frame) = source.frame() else { return };
-        self.kept.keep(&frame);
+        self.frames.keep(&frame);
         if let Some((file, interface)) = source.interface() {
             self.note_interface(frame.number, file, interface);
         }
@@ -107,68 +107,70 @@ impl LiveFrames {
                 *known_file == file && known.name == interface.name && known.link == interface.link
             })
         };
-        let last = self.changes.back().map(|(_, at)| *at);
+        let last = self.interface_changes.back().map(|(_, at)| *at);
         if last.is_some_and(is_same) {
             return;
         }
         let at = (0..self.interfaces.len()).find(|at| is_same(*at)).or_else(|| {
-            (self.interfaces.len() < INTERFACES).then(|| {
+            (self.interfaces.len() < MAX_INTERFACES).then(|| {
                 self.interfaces.push((file, interface.clone()));
                 self.interfaces.len() - 1
             })
         });
         let Some(at) = at else { return };
-        self.changes.push_back((frame, at));
+        self.interface_changes.push_back((frame, at));
         // Drop the changes that concern only evicted frames.
-        let first = self.kept.first().unwrap_or(frame);
-        while self.changes.get(1).is_some_and(|(next, _)| *next <= first) {
-            self.changes.pop_front();
+        let first = self.frames.first().unwrap_or(frame);
+        while self.interface_changes.get(1).is_some_and(|(next, _)| *next <= first) {
+            self.interface_changes.pop_front();
         }
     }
 
     /// Returns the interface of a frame, and the number of its file.
     pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, Interface)> {
-        let next = self.changes.partition_point(|(first, _)| *first <= frame);
-        let (_, at) = self.changes.get(next.checked_sub(1)?)?;
+        let next = self.interface_changes.partition_point(|(first, _)| *first <= frame);
+        let (_, at) = self.interface_changes.get(next.checked_sub(1)?)?;
         self.interfaces.get(*at).cloned()
     }
 
     /// Records the results for a Transaction.
-    pub(super) fn note(&mut self, transaction: &Transaction, about: OperationPaths<'_>) {
-        let first = self.kept.first().unwrap_or_default();
-        while self.weight > self.room || self.order.front().is_some_and(|(_, frame)| *frame < first) {
+    pub(super) fn record(&mut self, transaction: &Transaction, about: OperationPaths<'_>) {
+        let first = self.frames.first().unwrap_or_default();
+        while self.size_bytes > self.limit_bytes
+            || self.order.front().is_some_and(|(_, frame)| *frame < first)
+        {
             let Some(gone) = self.order.pop_front() else { break };
-            self.weight -= self.earlier.remove(&gone).map_or(0, |gone| gone.weight());
+            self.size_bytes -= self.results.remove(&gone).map_or(0, |gone| gone.size_bytes());
         }
-        let name = name(transaction);
+        let name = result_key(transaction);
         let told = FirstPassTransaction {
             index: transaction.index,
             connection: transaction.connection.number,
             path: about.path.map(Box::from),
             new_path: about.new_path.map(Box::from),
         };
-        self.weight += told.weight();
-        match self.earlier.insert(name, told) {
-            Some(before) => self.weight -= before.weight(),
+        self.size_bytes += told.size_bytes();
+        match self.results.insert(name, told) {
+            Some(before) => self.size_bytes -= before.size_bytes(),
             None => self.order.push_back(name),
         }
     }
 
     /// Returns the results for a Transaction.
-    pub(super) fn earlier(&self, transaction: &Transaction) -> Option<&FirstPassTransaction> {
-        self.earlier.get(&name(transaction))
+    pub(super) fn first_pass_result(&self, transaction: &Transaction) -> Option<&FirstPassTransaction> {
+        self.results.get(&result_key(transaction))
     }
 
     /// Copies up to `most` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
     pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, most: usize, to: &mut Vec<FrameCopy>) {
-        let first = self.kept.first().filter(|first| *first > from).unwrap_or(from);
+        let first = self.frames.first().filter(|first| *first > from).unwrap_or(from);
         let numbers = (first.0..=until.0).take(most);
-        let frames = numbers.map_while(|number| self.kept.frame(FrameNumber(number)));
-        to.extend(frames.map(|frame: Frame<'_>| FrameCopy::of(&frame)));
+        let frames = numbers.map_while(|number| self.frames.frame(FrameNumber(number)));
+        to.extend(frames.map(|frame: Frame<'_>| FrameCopy::from_frame(&frame)));
     }
 }
 
-fn name(transaction: &Transaction) -> FirstPassKey {
+fn result_key(transaction: &Transaction) -> FirstPassKey {
     (transaction.xid, row::frames(transaction).0)
 }
 
@@ -184,19 +186,22 @@ mod tests {
         while source.next().unwrap().is_some() {
             once.keep(&source);
         }
-        let first = once.kept.first().unwrap();
+        let first = once.frames.first().unwrap();
         assert!(first.0 > 1_000);
         for transaction in &transactions {
-            once.note(transaction, OperationPaths { path: Some(b"/file"), new_path: None });
+            once.record(transaction, OperationPaths { path: Some(b"/file"), new_path: None });
         }
-        assert!(once.order.len() == once.earlier.len() && once.earlier.len() < transactions.len());
-        assert_eq!(once.weight, once.earlier.values().map(FirstPassTransaction::weight).sum::<usize>());
-        assert!(once.weight <= once.room + 2 * TOLD);
+        assert!(once.order.len() == once.results.len() && once.results.len() < transactions.len());
+        assert_eq!(
+            once.size_bytes,
+            once.results.values().map(FirstPassTransaction::size_bytes).sum::<usize>()
+        );
+        assert!(once.size_bytes <= once.limit_bytes + 2 * RESULT_BYTES);
         let last = transactions.last().unwrap();
-        let told = once.earlier(last).unwrap();
+        let told = once.first_pass_result(last).unwrap();
         assert_eq!((told.index, told.connection), (last.index, 1));
-        assert_eq!(told.about().path, Some(&b"/file"[..]));
-        assert_eq!(once.earlier(&transactions[0]), None);
+        assert_eq!(told.paths().path, Some(&b"/file"[..]));
+        assert_eq!(once.first_pass_result(&transactions[0]), None);
         assert_eq!(once.interface(first).unwrap().0, 0);
         let mut copies = Vec::new();
         once.copy(FrameNumber(1), FrameNumber(first.0 + 1), 100, &mut copies);

@@ -12,7 +12,7 @@ use super::model::activity::LiveActivity;
 use super::model::tables::ViewTables;
 
 /// Maximum number of pending pages, if the input can wait.
-pub(super) const PAGES: usize = 16;
+pub(super) const MAX_PENDING_PAGES: usize = 16;
 
 /// The results of a pass since the last call of [`PassChannel::take`].
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct PassUpdates {
     /// The newest activity, if frames are received once.
     pub(super) activity: Option<Box<LiveActivity>>,
     /// Positions from which frames can be read again.
-    pub(super) places: Vec<ResumePoint>,
+    pub(super) resume_points: Vec<ResumePoint>,
     /// Errors of the input.
     pub(super) errors: Vec<String>,
     /// Progress of the pass; `None` if nothing was reported.
@@ -49,14 +49,14 @@ pub(super) struct PassProgress {
     /// `true` if the pass is over.
     pub(super) is_over: bool,
     /// Number of frames received once that were evicted before this pass read them.
-    pub(super) gone: u64,
+    pub(super) evicted_frames: u64,
     /// Time of the first frame after the evicted ones.
-    pub(super) since: Option<Timestamp>,
+    pub(super) first_available_time: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
 struct PassChannelState {
-    mail: PassUpdates,
+    updates: PassUpdates,
     is_stopped: bool,
 }
 
@@ -71,29 +71,29 @@ impl PassChannel {
 
     /// Takes the pending updates.
     pub(super) fn take(&self) -> PassUpdates {
-        let mail = std::mem::take(&mut self.lock().mail);
+        let mail = std::mem::take(&mut self.lock().updates);
         self.0.1.notify_all();
         mail
     }
 
     /// Returns the number of pending rows.
-    pub(super) fn rows(&self) -> usize {
-        self.lock().mail.pages.iter().map(RowPage::len).sum()
+    pub(super) fn pending_rows(&self) -> usize {
+        self.lock().updates.pages.iter().map(RowPage::len).sum()
     }
 
     /// Returns `true` if the end of the pass is pending.
     #[cfg(test)]
     pub(super) fn is_over(&self) -> bool {
-        self.lock().mail.progress.is_some_and(|progress| progress.is_over)
+        self.lock().updates.progress.is_some_and(|progress| progress.is_over)
     }
 
     /// Updates the channel once at most `most` pages are pending. Returns `false` if the receiver has stopped it.
-    pub(super) fn put(&self, most: usize, put: impl FnOnce(&mut PassUpdates)) -> bool {
+    pub(super) fn update(&self, most: usize, put: impl FnOnce(&mut PassUpdates)) -> bool {
         let mut state = self.lock();
-        while state.mail.pages.len() > most && !state.is_stopped {
+        while state.updates.pages.len() > most && !state.is_stopped {
             state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        put(&mut state.mail);
+        put(&mut state.updates);
         !state.is_stopped
     }
 

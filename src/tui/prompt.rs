@@ -6,9 +6,9 @@ use crate::filter::catalog::{Catalog, CatalogEntry};
 use crate::filter::{Filter, FilterError};
 
 /// Maximum number of candidates.
-const CANDIDATES: usize = 200;
+const MAX_CANDIDATES: usize = 200;
 /// Maximum number of lines in the history.
-const HISTORY: usize = 100;
+const MAX_HISTORY_LINES: usize = 100;
 
 /// Purpose of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +35,11 @@ impl PromptPurpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptKeyOutcome {
     /// The prompt stays open.
-    More,
+    Continue,
     /// The input was accepted.
-    Done,
+    Accepted,
     /// The input was cancelled.
-    Dropped,
+    Cancelled,
 }
 
 /// A completion of the word at the cursor.
@@ -48,7 +48,7 @@ pub(super) struct CompletionCandidate {
     /// The name to insert.
     pub(super) name: &'static str,
     /// Description.
-    pub(super) about: String,
+    pub(super) description: String,
 }
 
 /// The input line.
@@ -65,7 +65,7 @@ pub(super) struct Prompt {
     chosen: Option<(usize, usize)>,
     history: Vec<String>,
     /// Index of the displayed history line.
-    at: usize,
+    history_index: usize,
 }
 
 impl Prompt {
@@ -80,9 +80,9 @@ impl Prompt {
             candidates: Vec::new(),
             chosen: None,
             history: history.to_vec(),
-            at: history.len(),
+            history_index: history.len(),
         };
-        prompt.look();
+        prompt.update_candidates();
         prompt
     }
 
@@ -105,9 +105,9 @@ impl Prompt {
     pub(super) fn key(&mut self, event: KeyEvent) -> PromptKeyOutcome {
         let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         match (event.code, is_ctrl) {
-            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), true) => return PromptKeyOutcome::Dropped,
-            (KeyCode::Enter, _) => return PromptKeyOutcome::Done,
-            (KeyCode::Backspace, _) if self.text.is_empty() => return PromptKeyOutcome::Dropped,
+            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), true) => return PromptKeyOutcome::Cancelled,
+            (KeyCode::Enter, _) => return PromptKeyOutcome::Accepted,
+            (KeyCode::Backspace, _) if self.text.is_empty() => return PromptKeyOutcome::Cancelled,
             (KeyCode::Tab, _) => return self.complete(1),
             (KeyCode::BackTab, _) => return self.complete(-1),
             (KeyCode::Backspace, _) | (KeyCode::Char('h'), true) => {
@@ -140,16 +140,16 @@ impl Prompt {
                 self.text.drain(start..self.cursor);
                 self.cursor = start;
             }
-            (KeyCode::Up, _) => self.remember(self.at.saturating_sub(1)),
-            (KeyCode::Down, _) => self.remember(self.at + 1),
+            (KeyCode::Up, _) => self.show_history(self.history_index.saturating_sub(1)),
+            (KeyCode::Down, _) => self.show_history(self.history_index + 1),
             (KeyCode::Char(letter), false) => {
                 self.text.insert(self.cursor, letter);
                 self.cursor += 1;
             }
-            _ => return PromptKeyOutcome::More,
+            _ => return PromptKeyOutcome::Continue,
         }
-        self.look();
-        PromptKeyOutcome::More
+        self.update_candidates();
+        PromptKeyOutcome::Continue
     }
 
     /// Inserts text at the cursor, as from a clipboard. Control characters, such as line breaks, become spaces.
@@ -158,62 +158,62 @@ impl Prompt {
             self.text.insert(self.cursor, letter);
             self.cursor += 1;
         }
-        self.look();
+        self.update_candidates();
     }
 
-    fn remember(&mut self, at: usize) {
+    fn show_history(&mut self, at: usize) {
         if let Some(line) = self.history.get(at) {
             self.text = line.chars().collect();
-            self.at = at;
+            self.history_index = at;
         } else if at >= self.history.len() {
             self.text.clear();
-            self.at = self.history.len();
+            self.history_index = self.history.len();
         }
         self.cursor = self.text.len();
     }
 
     /// Updates the error and the candidates.
-    fn look(&mut self) {
+    fn update_candidates(&mut self) {
         self.chosen = None;
         if self.purpose != PromptPurpose::Filter {
             return;
         }
         let text = self.text();
         self.error = if text.trim().is_empty() { None } else { Filter::parse(&text).err() };
-        self.candidates = self.propose();
+        self.candidates = self.find_candidates();
     }
 
     /// Returns the start of the word before the cursor.
-    fn word(&self) -> usize {
+    fn word_start(&self) -> usize {
         let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let before = self.text.get(..self.cursor).unwrap_or_default();
         before.iter().rposition(|c| !is_part(c)).map_or(0, |at| at + 1)
     }
 
-    fn propose(&self) -> Vec<CompletionCandidate> {
-        let start = self.word();
+    fn find_candidates(&self) -> Vec<CompletionCandidate> {
+        let start = self.word_start();
         let word: String = self.text.get(start..self.cursor).unwrap_or_default().iter().collect();
         let before: String = self.text.get(..start).unwrap_or_default().iter().collect();
-        if let Some(field) = compared(&before)
+        if let Some(field) = compared_field(&before)
             && !field.names.is_empty()
         {
             let fits =
                 |name: &str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(&word));
             let names = field.names.iter().filter(|(_, name)| fits(name) && *name != word);
-            let names = names.take(CANDIDATES);
+            let names = names.take(MAX_CANDIDATES);
             return names
-                .map(|(number, name)| CompletionCandidate { name, about: number.to_string() })
+                .map(|(number, name)| CompletionCandidate { name, description: number.to_string() })
                 .collect();
         }
         if word.is_empty() || before.trim_end().ends_with(['=', '<', '>', '~']) {
             return Vec::new();
         }
         let fits = |entry: &&CatalogEntry| entry.name.starts_with(&word) && entry.name != word;
-        let entries = Catalog::shared().iter().filter(fits).take(CANDIDATES);
+        let entries = Catalog::shared().iter().filter(fits).take(MAX_CANDIDATES);
         entries
             .map(|entry| CompletionCandidate {
                 name: entry.name,
-                about: format!("{}: {}", entry.kind, entry.text),
+                description: format!("{}: {}", entry.kind, entry.text),
             })
             .collect()
     }
@@ -222,37 +222,37 @@ impl Prompt {
     fn complete(&mut self, step: isize) -> PromptKeyOutcome {
         let count = self.candidates.len();
         if count == 0 {
-            return PromptKeyOutcome::More;
+            return PromptKeyOutcome::Continue;
         }
         let (at, start) = match self.chosen {
             Some((at, start)) => ((at as isize + step).rem_euclid(count as isize) as usize, start),
             None => {
-                let start = self.word();
-                let common = self.common();
+                let start = self.word_start();
+                let common = self.common_prefix();
                 if common.len() > self.cursor - start {
-                    self.put(start, &common);
+                    self.replace_word(start, &common);
                     // A single remaining candidate completes the word.
-                    self.look();
-                    return PromptKeyOutcome::More;
+                    self.update_candidates();
+                    return PromptKeyOutcome::Continue;
                 }
                 (if step > 0 { 0 } else { count - 1 }, start)
             }
         };
         if let Some(name) = self.candidates.get(at).map(|candidate| candidate.name) {
-            self.put(start, name);
+            self.replace_word(start, name);
             self.chosen = Some((at, start));
             let text = self.text();
             self.error = Filter::parse(&text).err();
         }
-        PromptKeyOutcome::More
+        PromptKeyOutcome::Continue
     }
 
-    fn put(&mut self, start: usize, name: &str) {
+    fn replace_word(&mut self, start: usize, name: &str) {
         self.text.splice(start..self.cursor, name.chars());
         self.cursor = start + name.chars().count();
     }
 
-    fn common(&self) -> String {
+    fn common_prefix(&self) -> String {
         let Some(first) = self.candidates.first() else { return String::new() };
         let mut length = first.name.len();
         for candidate in &self.candidates {
@@ -264,7 +264,7 @@ impl Prompt {
 }
 
 /// Returns the field whose value comes next: `nfs.opcode == `, `nfs.opcode in {READ, `.
-fn compared(before: &str) -> Option<&'static CatalogEntry> {
+fn compared_field(before: &str) -> Option<&'static CatalogEntry> {
     let before = before.trim_end();
     let operators = ["==", "!=", "===", "!==", " eq", " ne"];
     let named = operators.iter().find_map(|operator| before.strip_suffix(operator));
@@ -280,10 +280,10 @@ fn compared(before: &str) -> Option<&'static CatalogEntry> {
 }
 
 /// Adds a line to a history, unless it repeats the last one.
-pub(super) fn note(history: &mut Vec<String>, line: &str) {
+pub(super) fn add_to_history(history: &mut Vec<String>, line: &str) {
     if !line.is_empty() && history.last().is_none_or(|last| last != line) {
         history.push(line.to_owned());
-        if history.len() > HISTORY {
+        if history.len() > MAX_HISTORY_LINES {
             history.remove(0);
         }
     }
@@ -364,7 +364,7 @@ mod tests {
         prompt.key(ctrl('u'));
         assert_eq!(
             (prompt.text().as_str(), press(&mut prompt, KeyCode::Backspace)),
-            ("", PromptKeyOutcome::Dropped)
+            ("", PromptKeyOutcome::Cancelled)
         );
     }
 

@@ -22,25 +22,25 @@ use crate::output::transaction_list;
 use crate::source::{LinkState, NextFrame, SourceError};
 
 use super::capture::{CaptureHandle, FirstReadSource};
-use super::model::activity::{LISTED, LiveActivity, OLD_NS, PendingCallRow};
-use super::model::row::{PAGE, RowPage, RowWriter};
+use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
+use super::model::row::{PAGE_ROWS, RowPage, RowWriter};
 use super::model::tables::ViewTablesBuilder;
 use super::pass_channel::{self, PassChannel, PassProgress, PassUpdates};
 
 /// Number of frames between two checks of the clock.
-const FRAMES: u64 = 512;
+const CLOCK_CHECK_FRAMES: u64 = 512;
 /// Maximum time for which rows are collected before they are delivered.
-const PATIENCE: Duration = Duration::from_millis(20);
+const MAX_DELIVERY_DELAY: Duration = Duration::from_millis(20);
 /// Interval between updates of the tables.
-const TABLES: Duration = Duration::from_millis(250);
+const TABLES_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between updates of pending Calls and rates.
-const ACTIVITY: Duration = Duration::from_millis(250);
+const ACTIVITY_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of pending Calls that a filter evaluates, oldest first.
-const JUDGED: usize = 1_000;
+const MAX_FILTERED_CALLS: usize = 1_000;
 /// Number of frames between two resume points.
-const APART: u64 = 4096;
+const RESUME_POINT_FRAMES: u64 = 4096;
 /// Maximum number of Transactions that wait for their numbers.
-const EARLY: usize = 1024;
+const MAX_UNNUMBERED: usize = 1024;
 
 /// The file names inferred by a pass, shared with readers. A waiting reader is served before the pass continues.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl SharedNames {
     }
 
     /// Looks up names.
-    pub(super) fn ask<R>(&self, ask: impl FnOnce(&mut FileNames) -> R) -> R {
+    pub(super) fn look_up<R>(&self, ask: impl FnOnce(&mut FileNames) -> R) -> R {
         self.0.1.fetch_add(1, Ordering::SeqCst);
         let mut names = self.lock();
         self.0.1.fetch_sub(1, Ordering::SeqCst);
@@ -84,15 +84,15 @@ pub(super) struct PassSettings {
     /// Character set of the terminal.
     pub(super) glyphs: Glyphs,
     /// Maximum number of pending pages, if the input does not wait.
-    pub(super) pages: usize,
+    pub(super) max_pending_pages: usize,
     /// Maximum size of the Transactions that wait for their numbers, in bytes.
-    pub(super) early_bytes: usize,
+    pub(super) max_unnumbered_bytes: usize,
 }
 
 /// A running or completed pass.
 #[derive(Debug)]
 pub(super) struct ReadPass {
-    mailbox: PassChannel,
+    channel: PassChannel,
     /// File names, inferred by this pass or by the first one.
     pub(super) names: SharedNames,
 }
@@ -111,68 +111,68 @@ impl ReadPass {
         let first = if learns { capture.source() } else { None };
         let names =
             names.unwrap_or_else(|| SharedNames::new(manner.filehandles, manner.memory.names_bytes()));
-        let pass = Self { mailbox: mailbox.clone(), names: names.clone() };
+        let pass = Self { channel: mailbox.clone(), names: names.clone() };
         // A second pass may run over the Transactions that a filter selects.
         let tables_bytes = manner.memory.tables_bytes() / 2;
         let work = PassState {
-            is_urgent: capture.is_once(),
-            most_pages: if capture.is_once() {
-                manner.pages.max(pass_channel::PAGES)
+            delivers_at_once: capture.is_received_once(),
+            max_pages: if capture.is_received_once() {
+                manner.max_pending_pages.max(pass_channel::MAX_PENDING_PAGES)
             } else {
-                pass_channel::PAGES
+                pass_channel::MAX_PENDING_PAGES
             },
             capture: capture.clone(),
             flow: Flow::new(manner.limits.clone()),
             selection: filter
                 .map(|filter| FilterRunner::with_filehandles(filter, manner.filehandles, &manner.memory)),
             names,
-            learns,
+            infers_names: learns,
             writer: RowWriter::new(manner.glyphs),
-            mailbox,
+            channel: mailbox,
             page: RowPage::default(),
-            tally: ViewTablesBuilder::new(tables_bytes / 4 * 3),
+            tables_builder: ViewTablesBuilder::new(tables_bytes / 4 * 3),
             progress: PassProgress::default(),
-            early: VecDeque::new(),
-            early_bytes: 0,
-            most_early_bytes: manner.early_bytes,
-            has_news: false,
+            unnumbered: VecDeque::new(),
+            unnumbered_bytes: 0,
+            max_unnumbered_bytes: manner.max_unnumbered_bytes,
+            are_tables_stale: false,
             last_tables: Instant::now(),
             clock: None,
             rates: RecentRates::new(tables_bytes / 4),
             activity_at: Instant::now(),
-            is_at_rest: true,
+            is_idle: true,
         };
-        thread::spawn(move || PassThread { capture, work: Arc::new(Mutex::new(work)) }.run(first));
+        thread::spawn(move || PassThread { capture, state: Arc::new(Mutex::new(work)) }.run(first));
         pass
     }
 
     /// Returns the number of pending rows.
-    pub(super) fn waiting(&self) -> usize {
-        self.mailbox.rows()
+    pub(super) fn pending_rows(&self) -> usize {
+        self.channel.pending_rows()
     }
 
     /// Returns `true` if the end of the pass is pending.
     #[cfg(test)]
     pub(super) fn is_over(&self) -> bool {
-        self.mailbox.is_over()
+        self.channel.is_over()
     }
 
     /// Takes the results since the last call.
     pub(super) fn take(&self) -> PassUpdates {
-        self.mailbox.take()
+        self.channel.take()
     }
 }
 
 impl Drop for ReadPass {
     fn drop(&mut self) {
-        self.mailbox.stop();
+        self.channel.stop();
     }
 }
 
 /// The reading thread. Its state is shared, so that results can also be delivered while it waits for frames.
 struct PassThread {
     capture: CaptureHandle,
-    work: Arc<Mutex<PassState>>,
+    state: Arc<Mutex<PassState>>,
 }
 
 fn lock(work: &Mutex<PassState>) -> MutexGuard<'_, PassState> {
@@ -182,27 +182,27 @@ fn lock(work: &Mutex<PassState>) -> MutexGuard<'_, PassState> {
 impl PassThread {
     fn run(self, first: Option<Result<FirstReadSource, SourceError>>) {
         match first {
-            Some(Ok(first)) => self.first_time(first),
+            Some(Ok(first)) => self.read_source(first),
             Some(Err(error)) => {
-                lock(&self.work).mailbox.put(usize::MAX, |mail| mail.errors.push(error.to_string()));
+                lock(&self.state).channel.update(usize::MAX, |mail| mail.errors.push(error.to_string()));
             }
             // Another pass has the source: read the kept frames and those that follow.
-            None => self.kept(),
+            None => self.read_kept_frames(),
         }
-        lock(&self.work).finish();
+        lock(&self.state).finish();
     }
 
-    fn first_time(&self, (mut source, mut pace): FirstReadSource) {
-        if self.capture.is_once() {
-            self.give_meanwhile();
+    fn read_source(&self, (mut source, mut pace): FirstReadSource) {
+        if self.capture.is_received_once() {
+            self.spawn_delivery();
         }
         let mut last = Instant::now();
         let mut frames = 0;
         let mut is_over = false;
         while !is_over {
             let mut is_idle = false;
-            let next = source.next_within(PATIENCE);
-            let mut work = lock(&self.work);
+            let next = source.next_within(MAX_DELIVERY_DELAY);
+            let mut work = lock(&self.state);
             let mut number = None;
             match next {
                 Ok(NextFrame::Frame(frame)) => {
@@ -220,40 +220,45 @@ impl PassThread {
                         let now = pace.idle();
                         work.progress.link = Some(pace.link());
                         work.flow.advance_time(now);
-                        self.capture.tell(|told| told.idle = Some(now));
+                        self.capture.update_progress(|told| told.idle = Some(now));
                     }
                 }
                 Ok(NextFrame::End) => is_over = true,
-                Err(error) => _ = work.mailbox.put(usize::MAX, |mail| mail.errors.push(error.to_string())),
+                Err(error) => _ = work.channel.update(usize::MAX, |mail| mail.errors.push(error.to_string())),
             }
             if number.is_some() {
                 self.capture.keep(&source);
             }
             let is_new = work.transactions();
             if let Some(number) = number {
-                self.capture.tell(|told| (told.frame, told.idle) = (number, None));
+                self.capture.update_progress(|told| (told.frame, told.idle) = (number, None));
             }
-            if frames % APART == 1
-                && let Some(place) = source.place()
+            if frames % RESUME_POINT_FRAMES == 1
+                && let Some(place) = source.resume_point()
             {
-                work.mailbox.put(usize::MAX, |mail| mail.places.push(place));
+                work.channel.update(usize::MAX, |mail| mail.resume_points.push(place));
             }
-            if work.is_urgent {
+            if work.delivers_at_once {
                 work.progress.bytes = source.progress();
             }
-            let is_due = frames % FRAMES == 0 || is_over || is_idle || work.is_urgent && is_new;
+            let is_due =
+                frames % CLOCK_CHECK_FRAMES == 0 || is_over || is_idle || work.delivers_at_once && is_new;
             if !is_due {
                 continue;
             }
             work.names.yield_to_others();
-            if work.is_urgent || is_over || last.elapsed() > PATIENCE || frames == FRAMES {
+            if work.delivers_at_once
+                || is_over
+                || last.elapsed() > MAX_DELIVERY_DELAY
+                || frames == CLOCK_CHECK_FRAMES
+            {
                 last = Instant::now();
                 let counters = source.counters();
                 work.progress.bytes = source.progress();
                 work.progress.dropped =
                     counters.map(|counters| counters.dropped()).or_else(|| source.dropped());
                 work.progress.counters = counters;
-                if !work.give(false) {
+                if !work.deliver(false) {
                     return;
                 }
             }
@@ -261,14 +266,14 @@ impl PassThread {
     }
 
     /// Delivers results also while the reader waits for a pipe.
-    fn give_meanwhile(&self) {
-        let work = Arc::downgrade(&self.work);
+    fn spawn_delivery(&self) {
+        let work = Arc::downgrade(&self.state);
         thread::spawn(move || {
             loop {
-                thread::sleep(TABLES);
+                thread::sleep(TABLES_INTERVAL);
                 let Some(work) = work.upgrade() else { return };
                 let mut work = lock(&work);
-                if (work.has_news || !work.is_at_rest) && !work.give(false) {
+                if (work.are_tables_stale || !work.is_idle) && !work.deliver(false) {
                     return;
                 }
             }
@@ -276,17 +281,17 @@ impl PassThread {
     }
 
     /// Reads the kept frames and those that follow, up to the progress of the first pass.
-    fn kept(&self) {
-        let mut again = self.capture.followed();
+    fn read_kept_frames(&self) {
+        let mut again = self.capture.follow();
         let mut frames = 0;
         loop {
-            let told = self.capture.told();
+            let told = self.capture.first_pass_progress();
             again.until = told.frame;
-            let mut work = lock(&self.work);
-            if work.mailbox.is_stopped() {
+            let mut work = lock(&self.state);
+            if work.channel.is_stopped() {
                 return;
             }
-            let gone = again.gone;
+            let gone = again.evicted_count;
             let taken = match again.next() {
                 Some(frame) => {
                     frames += 1;
@@ -298,18 +303,19 @@ impl PassThread {
                     if let Some(now) = told.idle {
                         work.flow.advance_time(now);
                     }
-                    work.late();
+                    work.retry_unnumbered();
                     None
                 }
             };
-            if again.gone > gone {
-                (work.progress.gone, work.progress.since) = (again.gone, taken);
+            if again.evicted_count > gone {
+                (work.progress.evicted_frames, work.progress.first_available_time) =
+                    (again.evicted_count, taken);
             }
             work.transactions();
-            if frames % FRAMES == 0 {
-                work.late();
+            if frames % CLOCK_CHECK_FRAMES == 0 {
+                work.retry_unnumbered();
             }
-            if (taken.is_none() || frames % FRAMES == 0) && !work.give(false) {
+            if (taken.is_none() || frames % CLOCK_CHECK_FRAMES == 0) && !work.deliver(false) {
                 return;
             }
             drop(work);
@@ -317,7 +323,7 @@ impl PassThread {
                 if told.is_over {
                     return;
                 }
-                thread::sleep(PATIENCE);
+                thread::sleep(MAX_DELIVERY_DELAY);
             }
         }
     }
@@ -326,9 +332,9 @@ impl PassThread {
 /// Source of a file name.
 enum FileNameSource<'n> {
     /// Names are inferred from the Transaction.
-    Learnt(&'n mut FileNames),
+    Inferred(&'n mut FileNames),
     /// The name was inferred by the first pass.
-    Told(OperationPaths<'n>),
+    FirstPass(OperationPaths<'n>),
 }
 
 /// The state of a pass.
@@ -338,22 +344,22 @@ struct PassState {
     selection: Option<FilterRunner>,
     names: SharedNames,
     /// `true` if names are inferred and not only looked up.
-    learns: bool,
+    infers_names: bool,
     writer: RowWriter,
-    mailbox: PassChannel,
-    most_pages: usize,
+    channel: PassChannel,
+    max_pages: usize,
     /// `true` if results must be delivered at once, because the input may pause.
-    is_urgent: bool,
+    delivers_at_once: bool,
     page: RowPage,
-    tally: ViewTablesBuilder,
+    tables_builder: ViewTablesBuilder,
     progress: PassProgress,
     /// Transactions completed before the first pass numbered them, or with frames that are gone.
-    early: VecDeque<(TransactionKey, Transaction)>,
+    unnumbered: VecDeque<(TransactionKey, Transaction)>,
     /// Current and maximum size of these Transactions, in bytes.
-    early_bytes: usize,
-    most_early_bytes: usize,
+    unnumbered_bytes: usize,
+    max_unnumbered_bytes: usize,
     /// `true` if the tables are out of date.
-    has_news: bool,
+    are_tables_stale: bool,
     last_tables: Instant,
     /// Time of the last frame, and when it was received, if frames are received once.
     clock: Option<(Timestamp, Instant)>,
@@ -361,20 +367,20 @@ struct PassState {
     rates: RecentRates,
     activity_at: Instant,
     /// `true` if the last delivered activity is that of an idle capture.
-    is_at_rest: bool,
+    is_idle: bool,
 }
 
 impl PassState {
     fn frame(&mut self, frame: &nfsrdma_dissectors::frame::Frame<'_>) {
-        self.has_news = true;
-        if self.is_urgent {
-            (self.clock, self.is_at_rest) = (Some((frame.time, Instant::now())), false);
+        self.are_tables_stale = true;
+        if self.delivers_at_once {
+            (self.clock, self.is_idle) = (Some((frame.time, Instant::now())), false);
         }
         match &mut self.selection {
             Some(selection) => selection.add_frame(frame, &mut self.flow),
             None => {
                 self.flow.process_frame(frame);
-                self.tally.frame(frame);
+                self.tables_builder.frame(frame);
             }
         }
     }
@@ -390,51 +396,57 @@ impl PassState {
         // Delivered after the names are unlocked: waiting for space must not block other users of the names.
         let mut full = Vec::new();
         while let Some((key, mut transaction)) = next {
-            if self.learns {
-                self.transaction(key, &transaction, FileNameSource::Learnt(&mut names), &mut full);
-            } else if let Some(earlier) = self.capture.earlier(&mut transaction) {
-                self.transaction(key, &transaction, FileNameSource::Told(earlier.about()), &mut full);
+            if self.infers_names {
+                self.transaction(key, &transaction, FileNameSource::Inferred(&mut names), &mut full);
+            } else if let Some(earlier) = self.capture.first_pass_result(&mut transaction) {
+                self.transaction(key, &transaction, FileNameSource::FirstPass(earlier.paths()), &mut full);
             } else {
-                self.early_bytes += transaction.heap_bytes();
-                self.early.push_back((key, transaction));
-                while (self.early.len() > EARLY || self.early_bytes > self.most_early_bytes)
-                    && let Some((_, gone)) = self.early.pop_front()
+                self.unnumbered_bytes += transaction.heap_bytes();
+                self.unnumbered.push_back((key, transaction));
+                while (self.unnumbered.len() > MAX_UNNUMBERED
+                    || self.unnumbered_bytes > self.max_unnumbered_bytes)
+                    && let Some((_, gone)) = self.unnumbered.pop_front()
                 {
-                    self.early_bytes -= gone.heap_bytes();
+                    self.unnumbered_bytes -= gone.heap_bytes();
                 }
             }
             next = self.flow.next_with_key();
         }
         drop(names);
-        self.put(full);
+        self.deliver_pages(full);
         true
     }
 
     /// Processes the Transactions that the first pass has numbered meanwhile.
-    fn late(&mut self) {
-        if self.early.is_empty() {
+    fn retry_unnumbered(&mut self) {
+        if self.unnumbered.is_empty() {
             return;
         }
         let mut full = Vec::new();
-        self.early_bytes = 0;
-        for (key, mut transaction) in std::mem::take(&mut self.early) {
-            match self.capture.earlier(&mut transaction) {
+        self.unnumbered_bytes = 0;
+        for (key, mut transaction) in std::mem::take(&mut self.unnumbered) {
+            match self.capture.first_pass_result(&mut transaction) {
                 Some(earlier) => {
-                    self.transaction(key, &transaction, FileNameSource::Told(earlier.about()), &mut full);
+                    self.transaction(
+                        key,
+                        &transaction,
+                        FileNameSource::FirstPass(earlier.paths()),
+                        &mut full,
+                    );
                 }
                 None => {
-                    self.early_bytes += transaction.heap_bytes();
-                    self.early.push_back((key, transaction));
+                    self.unnumbered_bytes += transaction.heap_bytes();
+                    self.unnumbered.push_back((key, transaction));
                 }
             }
         }
-        self.put(full);
+        self.deliver_pages(full);
     }
 
-    fn put(&mut self, mut full: Vec<RowPage>) {
-        self.has_news = true;
+    fn deliver_pages(&mut self, mut full: Vec<RowPage>) {
+        self.are_tables_stale = true;
         if !full.is_empty() {
-            self.mailbox.put(self.most_pages, |mail| mail.pages.append(&mut full));
+            self.channel.update(self.max_pages, |mail| mail.pages.append(&mut full));
         }
     }
 
@@ -445,17 +457,27 @@ impl PassState {
         naming: FileNameSource<'_>,
         full: &mut Vec<RowPage>,
     ) {
-        let Self { capture, selection, writer, page, tally, progress, rates, is_urgent, .. } = self;
+        let Self {
+            capture,
+            selection,
+            writer,
+            page,
+            tables_builder: tally,
+            progress,
+            rates,
+            delivers_at_once: is_urgent,
+            ..
+        } = self;
         progress.transactions += 1;
         transaction.with_messages(|reading| {
             let facts = reading.summary();
             let about = match naming {
-                FileNameSource::Learnt(names) => {
+                FileNameSource::Inferred(names) => {
                     names.infer(transaction, reading, &facts);
-                    capture.note(transaction, names.paths());
+                    capture.record_first_pass(transaction, names.paths());
                     names.paths()
                 }
-                FileNameSource::Told(about) => about,
+                FileNameSource::FirstPass(about) => about,
             };
             if let Some(selection) = selection {
                 let chosen = selection.named_transaction(key, transaction, reading, about);
@@ -474,7 +496,7 @@ impl PassState {
             }
             writer.add(page, transaction, reading, &facts, about);
         });
-        if page.len() == PAGE {
+        if page.len() == PAGE_ROWS {
             full.push(std::mem::take(page));
         }
     }
@@ -488,7 +510,7 @@ impl PassState {
 
     /// Returns the current activity, if an update is due.
     fn activity(&mut self) -> Option<Box<LiveActivity>> {
-        if !self.is_urgent || self.is_at_rest || self.activity_at.elapsed() < ACTIVITY {
+        if !self.delivers_at_once || self.is_idle || self.activity_at.elapsed() < ACTIVITY_INTERVAL {
             return None;
         }
         self.activity_at = Instant::now();
@@ -502,8 +524,8 @@ impl PassState {
         let mut pending = Vec::new();
         let names = names.clone();
         let mut names = names.lock();
-        for call in calls.iter().take(JUDGED) {
-            if selection.is_none() && pending.len() == LISTED {
+        for call in calls.iter().take(MAX_FILTERED_CALLS) {
+            if selection.is_none() && pending.len() == MAX_LISTED_CALLS {
                 break;
             }
             let transaction = call.to_transaction();
@@ -534,33 +556,34 @@ impl PassState {
             });
         }
         drop(names);
-        let mut activity = LiveActivity { now, in_flight, old, pending, rates: rates.table(now) };
+        let mut activity =
+            LiveActivity { now, pending_count: in_flight, old_count: old, pending, rates: rates.table(now) };
         if selection.is_some() {
             in_flight = activity.pending.len();
-            (activity.in_flight, activity.old) = (in_flight, activity.old_calls().count());
-            activity.pending.truncate(LISTED);
+            (activity.pending_count, activity.old_count) = (in_flight, activity.old_calls().count());
+            activity.pending.truncate(MAX_LISTED_CALLS);
         }
-        self.is_at_rest = activity.is_at_rest();
+        self.is_idle = activity.is_idle();
         Some(Box::new(activity))
     }
 
     /// Delivers the results. Returns `false` if the receiver has stopped the pass.
-    fn give(&mut self, is_last: bool) -> bool {
-        let is_due = self.has_news && self.last_tables.elapsed() >= TABLES;
-        let tables = (is_last || is_due || self.tally.is_new()).then(|| {
+    fn deliver(&mut self, is_last: bool) -> bool {
+        let is_due = self.are_tables_stale && self.last_tables.elapsed() >= TABLES_INTERVAL;
+        let tables = (is_last || is_due || self.tables_builder.is_unused()).then(|| {
             self.last_tables = Instant::now();
-            self.has_news = false;
-            Box::new(self.tally.tables(&self.flow))
+            self.are_tables_stale = false;
+            Box::new(self.tables_builder.tables(&self.flow))
         });
         // After the end, rates are those around the cursor.
-        let is_over = is_last && self.is_urgent;
+        let is_over = is_last && self.delivers_at_once;
         let activity = if is_over { Some(Box::default()) } else { self.activity() };
         let page = std::mem::take(&mut self.page);
         let progress = self.progress;
-        self.mailbox.put(self.most_pages, |mail| {
+        self.channel.update(self.max_pages, |mail| {
             // Fill the last page first, so that rows that arrive one by one form full pages.
             let left = match mail.pages.last_mut() {
-                Some(last) if last.len() < PAGE => last.append(page),
+                Some(last) if last.len() < PAGE_ROWS => last.append(page),
                 _ => Some(page),
             };
             mail.pages.extend(left.filter(|page| !page.is_empty()));
@@ -578,11 +601,11 @@ impl PassState {
     fn finish(&mut self) {
         self.flow.finish();
         self.transactions();
-        self.late();
+        self.retry_unnumbered();
         self.progress.is_over = true;
-        self.give(true);
-        if self.learns {
-            self.capture.tell(|told| told.is_over = true);
+        self.deliver(true);
+        if self.infers_names {
+            self.capture.update_progress(|told| told.is_over = true);
         }
     }
 }

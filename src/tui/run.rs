@@ -36,11 +36,11 @@ fn events() -> Receiver<io::Result<Event>> {
 /// Returns the errors of the terminal.
 pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
     let signals = TerminationSignals::new()?;
-    let mut screen = TuiTerminal::take(has_mouse)?;
+    let mut screen = TuiTerminal::take_control(has_mouse)?;
     let events = events();
     let mut is_new = true;
     loop {
-        if let Some(signal) = signals.came() {
+        if let Some(signal) = signals.received() {
             return Ok(Some(signal));
         }
         if terminal::is_lost() {
@@ -65,7 +65,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
             for sequence in app.take_sequences() {
                 screen.send(&sequence)?;
             }
-            for wish in app.take_wishes() {
+            for wish in app.take_requests() {
                 match wish {
                     TerminalRequest::Quit => return Ok(None),
                     TerminalRequest::Suspend => screen.suspend()?,

@@ -14,7 +14,7 @@ use crate::filter::{Filter, FilterRunner};
 use crate::output::LineView;
 use crate::output::pcapng_export::{FrameFile, FrameTotals};
 use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
-use crate::source::{CaptureSource, reason};
+use crate::source::{CaptureSource, os_error_text};
 
 use super::capture::{CaptureHandle, LiveFrameReader};
 use super::model::{RowEntry, row};
@@ -28,9 +28,9 @@ pub(super) struct SaveRequest {
     /// Path of the file, which must not exist yet.
     pub(super) to: PathBuf,
     /// The Transactions.
-    pub(super) what: SaveSelection,
+    pub(super) selection: SaveSelection,
     /// `true` to save the ACKs, NAKs, CNPs and empty TCP segments of their connections too.
-    pub(super) has_control: bool,
+    pub(super) has_control_frames: bool,
 }
 
 /// The Transactions to save.
@@ -39,24 +39,24 @@ pub(super) enum SaveSelection {
     /// Transactions with these numbers.
     Numbers(BTreeSet<u64>),
     /// These Transactions, by XID and first frame.
-    These(FxHashMap<(Xid, FrameNumber), TransactionReloadKey>),
+    Rows(FxHashMap<(Xid, FrameNumber), TransactionReloadKey>),
     /// Transactions that a filter selects; without one, all.
     Selected(Option<Filter>),
 }
 
 impl SaveSelection {
     /// Selects the Transactions of rows.
-    pub(super) fn these<'p>(entries: impl Iterator<Item = RowEntry<'p>>) -> Self {
+    pub(super) fn for_rows<'p>(entries: impl Iterator<Item = RowEntry<'p>>) -> Self {
         let wanted = entries.map(|entry| TransactionReloadKey::from(entry.row));
-        Self::These(wanted.map(|wanted| ((wanted.xid, wanted.first), wanted)).collect())
+        Self::Rows(wanted.map(|wanted| ((wanted.xid, wanted.first), wanted)).collect())
     }
 
-    fn has(&self, transaction: &Transaction) -> bool {
+    fn contains(&self, transaction: &Transaction) -> bool {
         match self {
             Self::Numbers(numbers) => numbers.contains(&transaction.index),
-            Self::These(these) => {
+            Self::Rows(these) => {
                 let name = (transaction.xid, row::frames(transaction).0);
-                these.get(&name).is_some_and(|wanted| wanted.is(transaction))
+                these.get(&name).is_some_and(|wanted| wanted.matches(transaction))
             }
             Self::Selected(_) => true,
         }
@@ -66,7 +66,7 @@ impl SaveSelection {
 /// Source of the frames to save.
 enum SaveFrameSource {
     Files(Box<CaptureSource>),
-    Once(LiveFrameReader),
+    ReceivedOnce(LiveFrameReader),
 }
 
 /// Saves Transactions with all their frames. Returns a message about the result or the error.
@@ -75,12 +75,14 @@ pub(super) fn save(
     manner: &PassSettings,
     request: &SaveRequest,
 ) -> Result<String, String> {
-    let SaveRequest { to, what, has_control } = request;
+    let SaveRequest { to, selection: what, has_control_frames: has_control } = request;
     let name = to.display();
     let told = |error: OutputError| match error.kind() {
         // Root privileges are dropped once an interface is open.
-        OutputErrorKind::Create(why) if why.kind() == ErrorKind::PermissionDenied && capture.is_once() => {
-            let why = reason(why);
+        OutputErrorKind::Create(why)
+            if why.kind() == ErrorKind::PermissionDenied && capture.is_received_once() =>
+        {
+            let why = os_error_text(why);
             format!("{name}: cannot write: {why}; choose a folder like /tmp, or say with -Z who writes")
         }
         _ => error.to_string(),
@@ -89,7 +91,7 @@ pub(super) fn save(
     // Never overwrite a file: it may be the capture itself.
     let sink = OutputFile::create_new(to).map_err(told)?;
     let memory = &manner.memory;
-    let room = ViewShares::new(memory.view_bytes(), capture.is_once()).saving_bytes;
+    let room = ViewShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
     let open = |files| CaptureSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
@@ -97,10 +99,10 @@ pub(super) fn save(
             FrameFile::reading_again(sink, LineView::Transactions, room, open(files)?).map_err(unwritten)?,
         ),
         None => {
-            let mut kept = capture.followed();
-            kept.until = capture.told().frame;
+            let mut kept = capture.follow();
+            kept.until = capture.first_pass_progress().frame;
             (
-                SaveFrameSource::Once(kept),
+                SaveFrameSource::ReceivedOnce(kept),
                 FrameFile::keeping(sink, LineView::Transactions, room).map_err(unwritten)?,
             )
         }
@@ -123,7 +125,7 @@ pub(super) fn save(
                 Ok(frame) => frame,
                 Err(_) => continue,
             },
-            SaveFrameSource::Once(kept) => kept.next(),
+            SaveFrameSource::ReceivedOnce(kept) => kept.next(),
         };
         match frame {
             Some(frame) => {
@@ -131,7 +133,7 @@ pub(super) fn save(
                     Some(selection) => selection.add_frame(&frame, &mut flow),
                     None => _ = flow.process_frame(&frame),
                 }
-                if capture.is_once()
+                if capture.is_received_once()
                     && let Some((number, interface)) = capture.interface(frame.number)
                 {
                     let on = (number, &interface);
@@ -149,11 +151,12 @@ pub(super) fn save(
             file.frame(source, &flow, false).map_err(unwritten)?;
         }
         while let Some((key, mut transaction)) = flow.next_with_key() {
-            let is_whole = !capture.is_once() || capture.earlier(&mut transaction).is_some();
+            let is_whole =
+                !capture.is_received_once() || capture.first_pass_result(&mut transaction).is_some();
             transaction.with_messages(|reading| {
                 let is_selected = match &mut selection {
                     Some(selection) => selection.transaction(key, &transaction, reading).is_some(),
-                    None => what.has(&transaction),
+                    None => what.contains(&transaction),
                 };
                 let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
@@ -166,7 +169,7 @@ pub(super) fn save(
     let (file, FrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
     file.commit().map_err(told)?;
     let mut text = format!("saved {saved} Transaction{} to {name}", if saved == 1 { "" } else { "s" });
-    if let SaveSelection::These(these) = what
+    if let SaveSelection::Rows(these) = what
         && let gone = (these.len() as u64).saturating_sub(saved)
         && gone > 0
     {

@@ -28,7 +28,7 @@ pub(super) enum SearchTarget {
 
 impl SearchTarget {
     /// Returns the message for a search without a match.
-    pub(super) fn missing(&self) -> String {
+    pub(super) fn not_found_message(&self) -> String {
         match self {
             Self::Text(text) => format!("nothing has {text:?}"),
             Self::Incomplete => "all Transactions are complete".to_owned(),
@@ -50,8 +50,8 @@ pub(super) struct RunningSearch {
     /// `true` if it searches forward.
     pub(super) is_forward: bool,
     /// Next position to check, and number of positions left.
-    pub(super) next: usize,
-    pub(super) left: usize,
+    pub(super) next_position: usize,
+    pub(super) remaining: usize,
     /// `true` if it has wrapped around.
     pub(super) has_wrapped: bool,
     /// Number of positions when it began or was extended.
@@ -61,33 +61,40 @@ pub(super) struct RunningSearch {
 impl RunningSearch {
     /// Returns a search of `count` positions that begins next to position `beside`.
     pub(super) fn new(target: SearchTarget, is_forward: bool, beside: usize, count: usize) -> Self {
-        let mut hunt = Self { target, is_forward, next: beside, left: count + 1, has_wrapped: false, count };
-        hunt.step();
+        let mut hunt = Self {
+            target,
+            is_forward,
+            next_position: beside,
+            remaining: count + 1,
+            has_wrapped: false,
+            count,
+        };
+        hunt.advance();
         hunt
     }
 
     /// Returns a search of `count` positions, forward from the first one.
     pub(super) fn from_start(target: SearchTarget, count: usize) -> Self {
-        Self { target, is_forward: true, next: 0, left: count, has_wrapped: false, count }
+        Self { target, is_forward: true, next_position: 0, remaining: count, has_wrapped: false, count }
     }
 
     /// Continues with the new positions if there are more than before.
     pub(super) fn extend(&mut self, count: usize) {
         if count > self.count {
-            (self.next, self.left) = (self.count, count - self.count);
+            (self.next_position, self.remaining) = (self.count, count - self.count);
             (self.count, self.has_wrapped) = (count, false);
         }
     }
 
     /// Returns `true` if the number of positions has changed since it began or was extended.
-    pub(super) fn is_of_another(&self, count: usize) -> bool {
+    pub(super) fn has_count_changed(&self, count: usize) -> bool {
         self.count != count
     }
 
     /// Advances to the next position.
-    pub(super) fn step(&mut self) {
+    pub(super) fn advance(&mut self) {
         let last = self.count.saturating_sub(1);
-        self.next = match (self.is_forward, self.next) {
+        self.next_position = match (self.is_forward, self.next_position) {
             (true, at) if at >= last => {
                 self.has_wrapped = true;
                 0
@@ -99,29 +106,29 @@ impl RunningSearch {
             }
             (false, at) => at - 1,
         };
-        self.left = self.left.saturating_sub(1);
+        self.remaining = self.remaining.saturating_sub(1);
     }
 }
 
 /// Returns `true` if `text` contains the lowercase text `small`, ignoring ASCII case.
-pub(super) fn contains(text: &str, small: &str) -> bool {
+pub(super) fn contains_ignore_case(text: &str, small: &str) -> bool {
     let (text, small) = (text.as_bytes(), small.as_bytes());
     small.is_empty() || text.windows(small.len()).any(|window| window.eq_ignore_ascii_case(small))
 }
 
 /// Returns `true` if the displayed text of a row contains `small`.
 pub(super) fn has_text(entry: &RowEntry<'_>, small: &str) -> bool {
-    contains(entry.label(), small)
-        || contains(entry.status().0, small)
-        || contains(entry.version(), small)
-        || contains(entry.chunks(), small)
-        || contains(&entry.row.xid.to_string(), small)
-        || contains(&entry.client().to_string(), small)
+    contains_ignore_case(entry.label(), small)
+        || contains_ignore_case(entry.status().0, small)
+        || contains_ignore_case(entry.version(), small)
+        || contains_ignore_case(entry.chunks(), small)
+        || contains_ignore_case(&entry.row.xid.to_string(), small)
+        || contains_ignore_case(&entry.client().to_string(), small)
 }
 
 /// Parses a location to go to: `590` and `frame 590` is a frame, `0xb38df27d` an XID, `1.5s` a time since the start,
 /// `#61` a Transaction.
-pub(super) fn place(text: &str, start: Option<Timestamp>) -> Result<SearchTarget, String> {
+pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<SearchTarget, String> {
     let text = text.trim();
     let wrong =
         || format!("{text:?} is no place; 590 is a frame, 0xb38df27d an XID, 1.5s a time, #61 a Transaction");
@@ -149,7 +156,7 @@ mod tests {
     #[test]
     fn a_place_is_told_by_its_form() {
         let start = Some(Timestamp(1_000_000_000));
-        let at = |text| place(text, start).unwrap();
+        let at = |text| parse_location(text, start).unwrap();
         assert_eq!(at("590"), SearchTarget::Frame(FrameNumber(590)));
         assert_eq!(at(" frame 590 "), SearchTarget::Frame(FrameNumber(590)));
         assert_eq!(at("0xb38df27d"), SearchTarget::Xid(Xid(0xb38d_f27d)));
@@ -157,9 +164,9 @@ mod tests {
         assert_eq!(at("1.5"), SearchTarget::Time(Timestamp(2_500_000_000)));
         assert_eq!(at("2s"), SearchTarget::Time(Timestamp(3_000_000_000)));
         for wrong in ["", "x", "0x", "0xb38df27d00", "#", "1.2.3", "infs", "frame"] {
-            assert!(place(wrong, start).unwrap_err().contains("is no place"), "{wrong}");
+            assert!(parse_location(wrong, start).unwrap_err().contains("is no place"), "{wrong}");
         }
-        assert!(place("1.5", None).is_err());
+        assert!(parse_location("1.5", None).is_err());
     }
 
     #[test]
@@ -168,8 +175,8 @@ mod tests {
             let mut hunt = RunningSearch::new(SearchTarget::Failed, is_forward, 2, 5);
             let mut seen = Vec::new();
             for _ in 0..5 {
-                seen.push(hunt.next);
-                hunt.step();
+                seen.push(hunt.next_position);
+                hunt.advance();
             }
             assert_eq!(seen, if is_forward { [3, 4, 0, 1, 2] } else { [1, 0, 4, 3, 2] });
         }
@@ -178,19 +185,19 @@ mod tests {
     #[test]
     fn a_hunt_goes_on_with_what_came_meanwhile() {
         let mut hunt = RunningSearch::from_start(SearchTarget::Failed, 2);
-        hunt.step();
-        hunt.step();
-        assert_eq!(hunt.left, 0);
+        hunt.advance();
+        hunt.advance();
+        assert_eq!(hunt.remaining, 0);
         hunt.extend(2);
-        assert_eq!(hunt.left, 0);
+        assert_eq!(hunt.remaining, 0);
         hunt.extend(5);
-        assert_eq!((hunt.next, hunt.left, hunt.has_wrapped), (2, 3, false));
+        assert_eq!((hunt.next_position, hunt.remaining, hunt.has_wrapped), (2, 3, false));
     }
 
     #[test]
     fn text_is_found_in_any_case() {
-        assert!(contains("READ /Data/log", "data"));
-        assert!(contains("x", ""));
-        assert!(!contains("dat", "data"));
+        assert!(contains_ignore_case("READ /Data/log", "data"));
+        assert!(contains_ignore_case("x", ""));
+        assert!(!contains_ignore_case("dat", "data"));
     }
 }

@@ -32,7 +32,7 @@ impl ViewShares {
     }
 
     /// Sets each pass's limit of memory for rows. An eighth of the share is reserved for sorting them.
-    pub(super) fn give(&self, all: &mut PassView, chosen: Option<&mut PassView>) {
+    pub(super) fn apply_limits(&self, all: &mut PassView, chosen: Option<&mut PassView>) {
         let bytes = self.rows_bytes / 8 * 7;
         match chosen {
             Some(chosen) => {

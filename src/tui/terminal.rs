@@ -35,13 +35,13 @@ pub(super) struct TuiTerminal {
 
 impl TuiTerminal {
     /// Takes control of the terminal. From then on, a panic restores it before its message is printed.
-    pub(super) fn take(has_mouse: bool) -> io::Result<Self> {
+    pub(super) fn take_control(has_mouse: bool) -> io::Result<Self> {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |about| {
-            give_back();
+            restore();
             before(about);
         }));
-        begin(has_mouse)?;
+        enter(has_mouse)?;
         Ok(Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?, has_mouse })
     }
 
@@ -62,10 +62,10 @@ impl TuiTerminal {
 
     /// Suspends the program like Ctrl-Z, with the terminal restored meanwhile.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
-        give_back();
+        restore();
         #[cfg(unix)]
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
-        begin(self.has_mouse)?;
+        enter(self.has_mouse)?;
         self.redraw()
     }
 
@@ -79,11 +79,11 @@ impl TuiTerminal {
 
 impl Drop for TuiTerminal {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
-fn begin(has_mouse: bool) -> io::Result<()> {
+fn enter(has_mouse: bool) -> io::Result<()> {
     enable_raw_mode()?;
     IS_TAKEN.store(true, Ordering::SeqCst);
     let mut out = io::stdout();
@@ -95,7 +95,7 @@ fn begin(has_mouse: bool) -> io::Result<()> {
 }
 
 /// Restores the terminal. Errors are ignored, because there is no terminal left to report them on.
-fn give_back() {
+fn restore() {
     if IS_TAKEN.swap(false, Ordering::SeqCst) {
         let mut out = io::stdout();
         let _ = execute!(out, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen);
@@ -119,7 +119,7 @@ impl TerminationSignals {
     }
 
     /// Returns the number of the recorded signal, if any.
-    pub(super) fn came(&self) -> Option<i32> {
+    pub(super) fn received(&self) -> Option<i32> {
         i32::try_from(self.0.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0)
     }
 }

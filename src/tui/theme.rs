@@ -96,7 +96,7 @@ impl Theme {
     }
 
     /// Resolves `auto`: `none` without colours, else by the value of COLORFGBG, where `15;0` is white on black.
-    pub fn named(name: ThemeName, is_colored: bool, background: Option<&str>) -> ThemeName {
+    pub fn resolve(name: ThemeName, is_colored: bool, background: Option<&str>) -> ThemeName {
         let is_light = || {
             let number = background.and_then(|text| text.rsplit(';').next()?.parse::<u8>().ok());
             number.is_some_and(|number| matches!(number, 7 | 9..=15))
@@ -110,7 +110,7 @@ impl Theme {
     }
 
     /// Returns the terminal style for the other views of the program.
-    pub fn screen(&self, glyphs: Glyphs) -> TerminalStyle {
+    pub fn terminal_style(&self, glyphs: Glyphs) -> TerminalStyle {
         TerminalStyle { width: None, styles: self.styles, glyphs }
     }
 }
@@ -123,7 +123,7 @@ fn plain_styles() -> Styles {
 }
 
 /// Converts a style of the other views.
-pub fn of(style: told::Style) -> Style {
+pub fn from_anstyle(style: told::Style) -> Style {
     let mut made = Style::new();
     if let Some(anstyle::Color::Ansi(color)) = style.get_fg_color() {
         made = made.fg(match color {
@@ -151,7 +151,7 @@ pub struct TuiGlyphs {
     /// Horizontal line.
     pub rule: &'static str,
     /// Vertical line.
-    pub wall: &'static str,
+    pub vertical_line: &'static str,
     /// Full cell of a bar.
     pub full: &'static str,
     /// Cells filled from below, in eighths or larger steps.
@@ -173,7 +173,7 @@ pub struct TuiGlyphs {
     /// Ascending and descending sort order.
     pub sorted: (&'static str, &'static str),
     /// Separator between two parts of a line.
-    pub dot: &'static str,
+    pub separator: &'static str,
 }
 
 impl TuiGlyphs {
@@ -183,7 +183,7 @@ impl TuiGlyphs {
             Self {
                 glyphs,
                 rule: "─",
-                wall: "│",
+                vertical_line: "│",
                 full: "█",
                 hatched: "▒",
                 levels: &["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
@@ -194,13 +194,13 @@ impl TuiGlyphs {
                 open: "▾",
                 closed: "▸",
                 sorted: ("▲", "▼"),
-                dot: "·",
+                separator: "·",
             }
         } else {
             Self {
                 glyphs,
                 rule: "-",
-                wall: "|",
+                vertical_line: "|",
                 full: "#",
                 hatched: "/",
                 levels: &[".", ":", "|", "#"],
@@ -211,7 +211,7 @@ impl TuiGlyphs {
                 open: "-",
                 closed: "+",
                 sorted: ("^", "v"),
-                dot: "-",
+                separator: "-",
             }
         }
     }
@@ -223,12 +223,12 @@ mod tests {
 
     #[test]
     fn no_color_and_the_background_choose_the_theme() {
-        let named = |colored, background| Theme::named(ThemeName::Auto, colored, background);
+        let named = |colored, background| Theme::resolve(ThemeName::Auto, colored, background);
         assert_eq!(named(false, Some("0;15")), ThemeName::None);
         assert_eq!(named(true, Some("0;15")), ThemeName::Light);
         assert_eq!(named(true, Some("15;default;0")), ThemeName::Dark);
         assert_eq!(named(true, None), ThemeName::Dark);
-        assert_eq!(Theme::named(ThemeName::Light, false, None), ThemeName::Light);
+        assert_eq!(Theme::resolve(ThemeName::Light, false, None), ThemeName::Light);
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         for style in [theme.cursor, theme.other_cursor, theme.bytes, theme.error, theme.call, theme.key] {
             assert_eq!((style.fg, style.bg), (None, None));
         }
-        assert_eq!(of(theme.styles.error).fg, None);
+        assert_eq!(from_anstyle(theme.styles.error).fg, None);
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         let signs = TuiGlyphs::new(Glyphs::ASCII);
         let one = [
             signs.rule,
-            signs.wall,
+            signs.vertical_line,
             signs.full,
             signs.hatched,
             signs.moment,
@@ -254,7 +254,7 @@ mod tests {
             signs.mark,
             signs.open,
             signs.closed,
-            signs.dot,
+            signs.separator,
         ];
         assert!(one.iter().chain(signs.levels).all(|sign| sign.is_ascii()));
     }

@@ -337,7 +337,7 @@ fn progress_of_a_file_comes_to_its_length() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/captures/rxe-v42-deleg.pcap");
     let mut source = CaptureSource::open([path]).unwrap();
     let length = std::fs::metadata(path).unwrap().len();
-    assert_eq!((source.progress().read, source.progress().total), (0, Some(length)));
+    assert_eq!((source.progress().read_bytes, source.progress().total_bytes), (0, Some(length)));
     while source.next().unwrap().is_some() {}
-    assert_eq!(source.progress().read, length);
+    assert_eq!(source.progress().read_bytes, length);
 }

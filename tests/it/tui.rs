@@ -451,7 +451,7 @@ impl std::io::Read for Panics {
 #[ignore = "it is run in a terminal, by the test below"]
 fn panics_in_a_terminal() {
     let source = CaptureSource::from_reader("test", Panics);
-    let app = App::new(CaptureHandle::once("test", source, 1 << 20), TuiOptions::default()).unwrap();
+    let app = App::new(CaptureHandle::received_once("test", source, 1 << 20), TuiOptions::default()).unwrap();
     nfsrdma_inspect::tui::run(app, false).unwrap();
 }
 

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::replay::trace::TraceReader;
 use crate::replay::transport::ConnectOptions;
 use crate::replay::url::{ServerUrl, ServerUrlError};
-use crate::source::reason;
+use crate::source::os_error_text;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ pub(super) type TraceFile = TraceReader<BufReader<File>>;
 /// Why it cannot be opened, and how a trace is made where there is none.
 pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
-        let (name, why) = (path.display(), reason(&error));
+        let (name, why) = (path.display(), os_error_text(&error));
         let advice = match error.kind() {
             io::ErrorKind::NotFound => {
                 format!("; check the path, or make a trace: replay compile CAPTURE -o {name}")

@@ -15,11 +15,11 @@ use nfsrdma_dissectors::frame::Timestamp;
 use crate::source::Counters;
 
 /// Capacity of a block in bytes of packet data: more than the longest packet.
-const BYTES: usize = 1 << 20;
+const BLOCK_DATA_BYTES: usize = 1 << 20;
 /// Capacity of a block in packets.
-const PACKETS: usize = 8192;
+const BLOCK_PACKETS: usize = 8192;
 /// Memory of a block, in bytes.
-pub(super) const BLOCK: usize = BYTES + PACKETS * size_of::<QueuedPacket>();
+pub(super) const BLOCK_BYTES: usize = BLOCK_DATA_BYTES + BLOCK_PACKETS * size_of::<QueuedPacket>();
 
 /// A packet in a block: its metadata and the range of its bytes.
 #[derive(Clone, Debug)]
@@ -39,15 +39,15 @@ pub(super) struct PacketBlock {
 
 impl PacketBlock {
     fn new() -> Self {
-        Self { bytes: Vec::with_capacity(BYTES), packets: Vec::with_capacity(PACKETS) }
+        Self { bytes: Vec::with_capacity(BLOCK_DATA_BYTES), packets: Vec::with_capacity(BLOCK_PACKETS) }
     }
 
     fn has_room(&self, length: usize) -> bool {
-        self.packets.len() < PACKETS && self.bytes.len() + length <= BYTES
+        self.packets.len() < BLOCK_PACKETS && self.bytes.len() + length <= BLOCK_DATA_BYTES
     }
 
     /// Appends a packet and returns `true`, if there is space for it.
-    fn add(&mut self, time: Timestamp, length: u32, bytes: &[u8]) -> bool {
+    fn try_push(&mut self, time: Timestamp, length: u32, bytes: &[u8]) -> bool {
         let has_room = self.has_room(bytes.len());
         if has_room {
             let from = self.bytes.len();
@@ -78,7 +78,7 @@ struct BlockQueueState {
     filled: VecDeque<PacketBlock>,
     empty: Vec<PacketBlock>,
     /// Number of blocks allocated, including those being filled or decoded.
-    blocks: usize,
+    block_count: usize,
     counters: Counters,
     ending: Option<CaptureEnding>,
 }
@@ -87,9 +87,9 @@ struct BlockQueueState {
 #[derive(Debug)]
 pub(super) struct BlockQueue {
     state: Mutex<BlockQueueState>,
-    has_news: Condvar,
+    block_ready: Condvar,
     /// Maximum number of blocks.
-    most: usize,
+    max_blocks: usize,
     decoded: AtomicU64,
     is_stopped: AtomicBool,
     is_abandoned: AtomicBool,
@@ -99,7 +99,7 @@ pub(super) struct BlockQueue {
 pub(super) enum BlockQueueOutput {
     Block(PacketBlock),
     /// Timed out.
-    Nothing,
+    TimedOut,
     End(CaptureEnding),
 }
 
@@ -109,8 +109,8 @@ impl BlockQueue {
     pub(super) fn new(bytes: usize) -> Self {
         Self {
             state: Mutex::default(),
-            has_news: Condvar::new(),
-            most: (bytes / BLOCK).max(3),
+            block_ready: Condvar::new(),
+            max_blocks: (bytes / BLOCK_BYTES).max(3),
             decoded: AtomicU64::new(0),
             is_stopped: AtomicBool::new(false),
             is_abandoned: AtomicBool::new(false),
@@ -156,7 +156,7 @@ impl BlockQueue {
     }
 
     /// Returns the block to fill next, with space for `length` bytes; `None` if all memory is in use.
-    fn block(&self, length: usize) -> Option<PacketBlock> {
+    fn acquire_block(&self, length: usize) -> Option<PacketBlock> {
         let mut state = self.state();
         if state.filled.back().is_some_and(|last| last.has_room(length)) {
             return state.filled.pop_back();
@@ -164,26 +164,26 @@ impl BlockQueue {
         if let Some(empty) = state.empty.pop() {
             return Some(empty);
         }
-        if state.blocks >= self.most {
+        if state.block_count >= self.max_blocks {
             return None;
         }
-        state.blocks += 1;
+        state.block_count += 1;
         drop(state);
         Some(PacketBlock::new())
     }
 
-    fn hand_over(&self, block: Option<PacketBlock>, counters: Counters) {
+    fn push_block(&self, block: Option<PacketBlock>, counters: Counters) {
         let mut state = self.state();
         state.filled.extend(block);
         state.counters = counters;
         drop(state);
-        self.has_news.notify_one();
+        self.block_ready.notify_one();
     }
 
     /// Marks the end of the capture.
-    pub(super) fn end(&self, ending: CaptureEnding) {
+    pub(super) fn finish(&self, ending: CaptureEnding) {
         self.state().ending = Some(ending);
-        self.has_news.notify_one();
+        self.block_ready.notify_one();
     }
 
     /// Takes back a decoded block and returns the next one, waiting up to `patience` for it.
@@ -204,9 +204,9 @@ impl BlockQueue {
             let now = Instant::now();
             let left = until.get_or_insert(now + patience).saturating_duration_since(now);
             if left.is_zero() {
-                return BlockQueueOutput::Nothing;
+                return BlockQueueOutput::TimedOut;
             }
-            let waited = self.has_news.wait_timeout(state, left);
+            let waited = self.block_ready.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -214,42 +214,42 @@ impl BlockQueue {
 
 /// The capturing end of the queue.
 pub(super) struct BlockFiller<'a> {
-    ring: &'a BlockQueue,
+    queue: &'a BlockQueue,
     block: Option<PacketBlock>,
     pub(super) counters: Counters,
 }
 
 impl<'a> BlockFiller<'a> {
     pub(super) fn new(ring: &'a BlockQueue) -> Self {
-        Self { ring, block: None, counters: Counters::default() }
+        Self { queue: ring, block: None, counters: Counters::default() }
     }
 
     /// Adds a packet, or counts it as dropped if no block is free.
     #[inline]
-    pub(super) fn take(&mut self, time: Timestamp, length: u32, bytes: &[u8]) {
+    pub(super) fn push_packet(&mut self, time: Timestamp, length: u32, bytes: &[u8]) {
         self.counters.captured += 1;
-        if self.block.as_mut().is_some_and(|block| block.add(time, length, bytes)) {
+        if self.block.as_mut().is_some_and(|block| block.try_push(time, length, bytes)) {
             return;
         }
-        self.change(bytes.len());
-        if !self.block.as_mut().is_some_and(|block| block.add(time, length, bytes)) {
+        self.change_block(bytes.len());
+        if !self.block.as_mut().is_some_and(|block| block.try_push(time, length, bytes)) {
             self.counters.dropped_by_program += 1;
         }
     }
 
     #[cold]
-    fn change(&mut self, length: usize) {
+    fn change_block(&mut self, length: usize) {
         if self.block.is_some() {
             // The current packet is in no block yet.
             let counters = Counters { captured: self.counters.captured - 1, ..self.counters };
-            self.ring.hand_over(self.block.take(), counters);
+            self.queue.push_block(self.block.take(), counters);
         }
-        self.block = self.ring.block(length);
+        self.block = self.queue.acquire_block(length);
     }
 
     /// Hands over the current block because no more packets are available.
-    pub(super) fn hand_over(&mut self) {
-        self.ring.hand_over(self.block.take(), self.counters);
+    pub(super) fn flush(&mut self) {
+        self.queue.push_block(self.block.take(), self.counters);
     }
 }
 
@@ -259,8 +259,8 @@ mod tests {
 
     fn fill(filler: &mut BlockFiller<'_>, times: std::ops::Range<i64>, length: usize) {
         let bytes = vec![7; length];
-        times.for_each(|time| filler.take(Timestamp(time), length as u32, &bytes));
-        filler.hand_over();
+        times.for_each(|time| filler.push_packet(Timestamp(time), length as u32, &bytes));
+        filler.flush();
     }
 
     /// Returns the times of all queued packets, and the output that follows.
@@ -291,9 +291,9 @@ mod tests {
         fill(&mut filler, 3..5, 100);
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [0, 1, 2, 3, 4]);
-        assert!(matches!(then, BlockQueueOutput::Nothing));
+        assert!(matches!(then, BlockQueueOutput::TimedOut));
         fill(&mut filler, 5..6, 100);
-        ring.end(None);
+        ring.finish(None);
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [5]);
         assert!(matches!(then, BlockQueueOutput::End(None)));
@@ -304,7 +304,7 @@ mod tests {
         let ring = BlockQueue::new(0);
         let mut filler = BlockFiller::new(&ring);
         (0..1000).for_each(|time| fill(&mut filler, time..time + 1, 100));
-        assert_eq!(ring.state().blocks, 1);
+        assert_eq!(ring.state().block_count, 1);
         assert_eq!(drain(&ring, 9999).0.len(), 1000);
     }
 
@@ -315,15 +315,15 @@ mod tests {
         fill(&mut filler, 0..5000, 1024);
         let counters = ring.counters();
         assert_eq!((counters.captured, counters.dropped_by_program), (5000, 5000 - 3 * 1024));
-        assert_eq!(counters.waiting(), 3 * 1024);
+        assert_eq!(counters.pending(), 3 * 1024);
         // Decoding a block frees space.
         let (times, _) = drain(&ring, 1);
         assert_eq!(times.len(), 1024);
         fill(&mut filler, 5000..5001, 1024);
         let counters = ring.counters();
         assert_eq!((counters.captured, counters.dropped_by_program), (5001, 5000 - 3 * 1024));
-        assert_eq!(counters.captured, counters.decoded + counters.dropped_by_program + counters.waiting());
-        assert!(ring.state().blocks <= 3);
+        assert_eq!(counters.captured, counters.decoded + counters.dropped_by_program + counters.pending());
+        assert!(ring.state().block_count <= 3);
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
         let ring = BlockQueue::new(0);
         let mut filler = BlockFiller::new(&ring);
         fill(&mut filler, 0..1, 60);
-        ring.end(Some("the interface went down".to_owned()));
+        ring.finish(Some("the interface went down".to_owned()));
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [0]);
         assert!(matches!(then, BlockQueueOutput::End(Some(why)) if why.contains("down")));

@@ -16,7 +16,7 @@ const CAP_NET_RAW: u32 = 13;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrivilegeTarget {
     /// The process is not root; only its capabilities are dropped.
-    Same,
+    SameUser,
     /// The process stays root.
     Root,
     /// The process switches to this user and group.
@@ -29,21 +29,21 @@ pub enum PrivilegeTarget {
         name: String,
     },
     /// No such user exists.
-    Unknown(String),
+    UnknownUser(String),
 }
 
 /// Returns the user to switch to: the user named `wished`, else the caller of sudo, else `nobody` if `nobody_will_do`,
 /// which says that the process needs no further access, not even to create a file. Otherwise the process stays root.
 pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeTarget {
     if !Uid::effective().is_root() {
-        return PrivilegeTarget::Same;
+        return PrivilegeTarget::SameUser;
     }
     let named = |name: &str| match User::from_name(name) {
         Ok(Some(user)) if user.uid.is_root() => PrivilegeTarget::Root,
         Ok(Some(user)) => {
             PrivilegeTarget::User { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name }
         }
-        _ => PrivilegeTarget::Unknown(name.to_owned()),
+        _ => PrivilegeTarget::UnknownUser(name.to_owned()),
     };
     if let Some(name) = wished {
         return named(name);
@@ -60,7 +60,7 @@ pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeTarget {
 }
 
 /// Returns `true` if the target user was chosen explicitly, by an option or by calling sudo.
-pub fn is_chosen(wished: Option<&str>) -> bool {
+pub fn is_target_chosen(wished: Option<&str>) -> bool {
     wished.is_some() || env::var("SUDO_UID").is_ok_and(|id| id.parse::<u32>().is_ok_and(|id| id != 0))
 }
 
@@ -68,11 +68,11 @@ pub fn is_chosen(wished: Option<&str>) -> bool {
 ///
 /// # Errors
 /// Returns an error if the system refuses. Some privileges may have been dropped by then.
-pub fn give_up(target: &PrivilegeTarget) -> io::Result<()> {
+pub fn drop_privileges(target: &PrivilegeTarget) -> io::Result<()> {
     match target {
         PrivilegeTarget::Root => Ok(()),
-        PrivilegeTarget::Same => drop_capabilities(),
-        PrivilegeTarget::Unknown(name) => {
+        PrivilegeTarget::SameUser => drop_capabilities(),
+        PrivilegeTarget::UnknownUser(name) => {
             Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no user {name}")))
         }
         PrivilegeTarget::User { uid, gid, .. } => {
@@ -116,13 +116,13 @@ fn drop_capabilities() -> io::Result<()> {
 }
 
 /// Returns the capability that capturing needs and this process lacks; `None` if it has it or this is unknown.
-pub fn missing() -> Option<&'static str> {
+pub fn missing_capability() -> Option<&'static str> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    lacks(&status, CAP_NET_RAW).then_some("CAP_NET_RAW")
+    lacks_capability(&status, CAP_NET_RAW).then_some("CAP_NET_RAW")
 }
 
 /// Returns `true` if the text of `/proc/self/status` lacks a capability in its effective set.
-fn lacks(status: &str, capability: u32) -> bool {
+fn lacks_capability(status: &str, capability: u32) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok());
     effective.is_some_and(|effective| effective & (1 << capability) == 0)
@@ -146,11 +146,11 @@ mod tests {
     #[test]
     fn what_is_missing_is_read_from_the_effective_set() {
         let status = |effective: &str| format!("Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{effective}\n");
-        assert!(!lacks(&status("000001ffffffffff"), CAP_NET_RAW));
-        assert!(!lacks(&status("0000000000003000"), CAP_NET_RAW));
-        assert!(lacks(&status("0000000000001000"), CAP_NET_RAW));
-        assert!(lacks(&status("0000000000000000"), CAP_NET_RAW));
+        assert!(!lacks_capability(&status("000001ffffffffff"), CAP_NET_RAW));
+        assert!(!lacks_capability(&status("0000000000003000"), CAP_NET_RAW));
+        assert!(lacks_capability(&status("0000000000001000"), CAP_NET_RAW));
+        assert!(lacks_capability(&status("0000000000000000"), CAP_NET_RAW));
         // Without the line, no capability is known to be missing.
-        assert!(!lacks("Name:\tx\n", CAP_NET_RAW));
+        assert!(!lacks_capability("Name:\tx\n", CAP_NET_RAW));
     }
 }

@@ -10,29 +10,29 @@ use pcap::{Active, Capture, Packet, Stat};
 use super::block_queue::{BlockFiller, BlockQueue, CaptureEnding};
 
 /// Maximum number of packets fetched before a block is handed over.
-const BATCH: usize = 4096;
+const MAX_BATCH_PACKETS: usize = 4096;
 
 /// Time limit for fetching the packets held by the kernel when the capture ends.
-const LAST: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The start of the capture; earlier packets do not count.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CaptureStart {
     /// Kernel counters at the start.
-    pub(super) counted: Option<Stat>,
+    pub(super) kernel_counters: Option<Stat>,
     /// Time of the start. Packets with an earlier timestamp are not part of the capture.
-    pub(super) since: Timestamp,
+    pub(super) start_time: Timestamp,
 }
 
 /// Extends the 32-bit kernel counters to 64 bits.
 struct KernelCounters {
-    before: Option<Stat>,
+    previous: Option<Stat>,
 }
 
 impl KernelCounters {
-    fn note(&mut self, now: Stat, filler: &mut BlockFiller<'_>) {
-        let before = self.before.replace(now).unwrap_or(Stat { received: 0, dropped: 0, if_dropped: 0 });
+    fn update(&mut self, now: Stat, filler: &mut BlockFiller<'_>) {
+        let before = self.previous.replace(now).unwrap_or(Stat { received: 0, dropped: 0, if_dropped: 0 });
         let news = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
         filler.counters.received += news(now.received, before.received);
         filler.counters.dropped_by_kernel += news(now.dropped, before.dropped);
@@ -41,17 +41,17 @@ impl KernelCounters {
 }
 
 /// Nanoseconds per unit of libpcap's microseconds field, depending on the requested precision.
-pub(super) const UNIT: i64 = if NANOSECONDS { 1 } else { 1000 };
+pub(super) const NS_PER_UNIT: i64 = if HAS_NANOSECONDS { 1 } else { 1000 };
 /// `true` if timestamps in nanoseconds are requested: on Linux, where libpcap always supports them.
-pub(super) const NANOSECONDS: bool = cfg!(target_os = "linux");
+pub(super) const HAS_NANOSECONDS: bool = cfg!(target_os = "linux");
 
 #[inline]
-fn take(filler: &mut BlockFiller<'_>, since: Timestamp, packet: &Packet<'_>) {
+fn enqueue(filler: &mut BlockFiller<'_>, since: Timestamp, packet: &Packet<'_>) {
     #[allow(clippy::useless_conversion, reason = "their types are others on other systems")]
     let (seconds, fraction) = (i64::from(packet.header.ts.tv_sec), i64::from(packet.header.ts.tv_usec));
-    let time = seconds.saturating_mul(1_000_000_000).saturating_add(fraction.saturating_mul(UNIT));
+    let time = seconds.saturating_mul(1_000_000_000).saturating_add(fraction.saturating_mul(NS_PER_UNIT));
     if time >= since.0 {
-        filler.take(Timestamp(time), packet.header.len, packet.data);
+        filler.push_packet(Timestamp(time), packet.header.len, packet.data);
     }
 }
 
@@ -63,44 +63,45 @@ pub(super) fn start(
 ) -> std::io::Result<()> {
     thread::Builder::new().name("capture".to_owned()).spawn(move || {
         let ending = run(capture, begin, &ring);
-        ring.end(ending);
+        ring.finish(ending);
     })?;
     Ok(())
 }
 
 fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &BlockQueue) -> CaptureEnding {
     let mut filler = BlockFiller::new(ring);
-    let mut kernel = KernelCounters { before: begin.counted };
+    let mut kernel = KernelCounters { previous: begin.kernel_counters };
     while !ring.is_stopped() {
-        let outcome = capture.dispatch(Some(BATCH), |packet| take(&mut filler, begin.since, &packet));
+        let outcome = capture
+            .dispatch(Some(MAX_BATCH_PACKETS), |packet| enqueue(&mut filler, begin.start_time, &packet));
         if let Ok(stat) = capture.stats() {
-            kernel.note(stat, &mut filler);
+            kernel.update(stat, &mut filler);
         }
-        filler.hand_over();
+        filler.flush();
         match outcome {
             Ok(_) | Err(pcap::Error::TimeoutExpired) => {}
             // Stopping breaks the loop of libpcap, which libpcap reports as an error.
             Err(_) if ring.is_stopped() => {}
-            Err(error) => return Some(super::open::text(&error)),
+            Err(error) => return Some(super::open::error_text(&error)),
         }
     }
     if !ring.is_abandoned() {
-        last(capture, begin, &mut filler, &mut kernel);
+        drain_kernel(capture, begin, &mut filler, &mut kernel);
     }
     None
 }
 
 /// Fetches the packets that the kernel has received so far, but no later ones, so that the counters are consistent.
-fn last(
+fn drain_kernel(
     mut capture: Capture<Active>,
     begin: CaptureStart,
     filler: &mut BlockFiller<'_>,
     kernel: &mut KernelCounters,
 ) {
     if let Ok(stat) = capture.stats() {
-        kernel.note(stat, filler);
+        kernel.update(stat, filler);
     }
-    let until = Instant::now() + LAST;
+    let until = Instant::now() + DRAIN_TIMEOUT;
     let wanted = filler.counters.received.saturating_sub(filler.counters.dropped_by_kernel);
     if let Ok(mut capture) = capture.setnonblock() {
         while Instant::now() < until {
@@ -108,12 +109,14 @@ fn last(
             if left == 0 {
                 break;
             }
-            match capture.dispatch(Some(left.min(BATCH)), |packet| take(filler, begin.since, &packet)) {
+            match capture.dispatch(Some(left.min(MAX_BATCH_PACKETS)), |packet| {
+                enqueue(filler, begin.start_time, &packet)
+            }) {
                 // The kernel delivers a block only when it is full or its timeout has expired.
-                Ok(0) | Err(_) => thread::sleep(PAUSE),
-                Ok(_) => filler.hand_over(),
+                Ok(0) | Err(_) => thread::sleep(DRAIN_POLL_INTERVAL),
+                Ok(_) => filler.flush(),
             }
         }
     }
-    filler.hand_over();
+    filler.flush();
 }

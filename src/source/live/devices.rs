@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::source::SourceError;
 use crate::source::error::SourceErrorKind;
-use crate::source::unopened;
+use crate::source::input_error;
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct CaptureDevice {
     /// IP addresses of the interface.
     pub addresses: Vec<IpAddr>,
     /// NFS over RDMA traffic visible on the interface.
-    pub sees: DeviceVisibility,
+    pub visibility: DeviceVisibility,
 }
 
 /// The NFS over RDMA traffic that a capture on an interface can see.
@@ -37,25 +37,26 @@ pub enum DeviceVisibility {
     /// An Ethernet interface without RDMA devices: it sees packets sent to it, such as those of a mirror port.
     Ethernet,
     /// Not an Ethernet or IP interface: no NFS traffic.
-    Nothing,
+    NoNetwork,
 }
 
 /// Prefixes of libpcap device names that carry no network traffic.
-const NOT_NETWORK: &[&str] = &["bluetooth", "dbus-", "nflog", "nfqueue", "usbmon", "mic", "nfnetlink"];
+const NON_NETWORK_PREFIXES: &[&str] =
+    &["bluetooth", "dbus-", "nflog", "nfqueue", "usbmon", "mic", "nfnetlink"];
 
 /// Lists the interfaces.
 ///
 /// # Errors
 /// Returns [`SourceErrorKind::Capture`] if the system does not list them.
-pub fn list() -> Result<Vec<CaptureDevice>, SourceError> {
+pub fn list_interfaces() -> Result<Vec<CaptureDevice>, SourceError> {
     let found = pcap::Device::list().map_err(|error| {
-        let what = format!("cannot list the interfaces: {}", super::open::text(&error));
+        let what = format!("cannot list the interfaces: {}", super::open::error_text(&error));
         let remedy = "look at them with: ip link".to_owned();
-        unopened("-D".to_owned(), SourceErrorKind::Capture { what, remedy })
+        input_error("-D".to_owned(), SourceErrorKind::Capture { what, remedy })
     })?;
     let system = Path::new("/sys/class");
     let device = |found: pcap::Device| CaptureDevice {
-        sees: sees(system, &found.name, found.flags.is_loopback(), found.desc.as_deref()),
+        visibility: device_visibility(system, &found.name, found.flags.is_loopback(), found.desc.as_deref()),
         is_up: found.flags.is_up(),
         addresses: found.addresses.iter().map(|address| address.addr).collect(),
         name: found.name,
@@ -64,12 +65,17 @@ pub fn list() -> Result<Vec<CaptureDevice>, SourceError> {
 }
 
 /// Returns the traffic visible on an interface, according to `/sys/class` of this host.
-fn sees(system: &Path, name: &str, is_loopback: bool, description: Option<&str>) -> DeviceVisibility {
+fn device_visibility(
+    system: &Path,
+    name: &str,
+    is_loopback: bool,
+    description: Option<&str>,
+) -> DeviceVisibility {
     let is_rdma = system.join("infiniband").join(name).exists();
     if name == "any" {
         DeviceVisibility::All
-    } else if NOT_NETWORK.iter().any(|prefix| name.starts_with(prefix)) {
-        DeviceVisibility::Nothing
+    } else if NON_NETWORK_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        DeviceVisibility::NoNetwork
     } else if is_rdma || description.is_some_and(|text| text.contains("RDMA")) {
         DeviceVisibility::Sniffer
     } else {
@@ -134,14 +140,14 @@ mod tests {
         make("infiniband/rxe0");
         fs::write(system.join("infiniband/rxe0/parent"), "soft0\n").unwrap();
         make("net/plain0");
-        let sees = |name: &str, loopback| sees(&system, name, loopback, None);
+        let sees = |name: &str, loopback| device_visibility(&system, name, loopback, None);
         assert_eq!(sees("hard0", false), DeviceVisibility::Hardware(vec!["mlx5_0".into()]));
         assert_eq!(sees("soft0", false), DeviceVisibility::Software(vec!["rxe0".into()]));
         assert_eq!(sees("plain0", false), DeviceVisibility::Ethernet);
         assert_eq!(sees("mlx5_0", false), DeviceVisibility::Sniffer);
         assert_eq!(sees("lo", true), DeviceVisibility::Loopback);
         assert_eq!(sees("any", false), DeviceVisibility::All);
-        assert_eq!(sees("nflog", false), DeviceVisibility::Nothing);
+        assert_eq!(sees("nflog", false), DeviceVisibility::NoNetwork);
         fs::remove_dir_all(&system).unwrap();
     }
 }

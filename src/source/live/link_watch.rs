@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const IFF_UP: u32 = 1;
 
 /// Directory of the network interfaces.
-const INTERFACES: &str = "/sys/class/net";
+const SYSFS_NET: &str = "/sys/class/net";
 
 /// The periodically queried state of an interface.
 #[derive(Debug)]
@@ -21,18 +21,18 @@ pub struct LinkWatch {
     /// Directory of the interface; `None` for `any`, RDMA devices and systems other than Linux.
     directory: Option<PathBuf>,
     state: LinkState,
-    asked: Instant,
+    last_query: Instant,
 }
 
 impl LinkWatch {
     /// Starts monitoring an interface.
     pub fn new(interface: &str) -> Self {
-        Self::of(&Path::new(INTERFACES).join(interface))
+        Self::for_directory(&Path::new(SYSFS_NET).join(interface))
     }
 
-    fn of(directory: &Path) -> Self {
+    fn for_directory(directory: &Path) -> Self {
         let directory = directory.is_dir().then(|| directory.to_owned());
-        Self { directory, state: LinkState::Up, asked: Instant::now() }
+        Self { directory, state: LinkState::Up, last_query: Instant::now() }
     }
 
     /// Returns the last known state.
@@ -41,15 +41,15 @@ impl LinkWatch {
     }
 
     /// Queries the state if it is due. Returns it if it has changed.
-    pub fn look(&mut self) -> Option<LinkState> {
-        let directory = self.directory.as_deref().filter(|_| self.asked.elapsed() >= INTERVAL)?;
-        self.asked = Instant::now();
-        let before = std::mem::replace(&mut self.state, ask(directory));
+    pub fn poll(&mut self) -> Option<LinkState> {
+        let directory = self.directory.as_deref().filter(|_| self.last_query.elapsed() >= INTERVAL)?;
+        self.last_query = Instant::now();
+        let before = std::mem::replace(&mut self.state, query_state(directory));
         (before != self.state).then_some(self.state)
     }
 }
 
-fn ask(directory: &Path) -> LinkState {
+fn query_state(directory: &Path) -> LinkState {
     let read = |name| fs::read_to_string(directory.join(name)).ok();
     let Some(flags) = read("flags") else { return LinkState::Gone };
     let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(IFF_UP);
@@ -72,21 +72,21 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
         write("flags", "0x1003\n");
         write("carrier", "1\n");
-        assert_eq!(ask(&directory), LinkState::Up);
+        assert_eq!(query_state(&directory), LinkState::Up);
         write("carrier", "0\n");
-        assert_eq!(ask(&directory), LinkState::NoCarrier);
+        assert_eq!(query_state(&directory), LinkState::NoCarrier);
         write("flags", "0x1002\n");
-        assert_eq!(ask(&directory), LinkState::Down);
-        let mut watch = LinkWatch::of(&directory);
-        assert_eq!((watch.state(), watch.look()), (LinkState::Up, None));
+        assert_eq!(query_state(&directory), LinkState::Down);
+        let mut watch = LinkWatch::for_directory(&directory);
+        assert_eq!((watch.state(), watch.poll()), (LinkState::Up, None));
         std::thread::sleep(INTERVAL);
-        assert_eq!((watch.look(), watch.look()), (Some(LinkState::Down), None));
+        assert_eq!((watch.poll(), watch.poll()), (Some(LinkState::Down), None));
         fs::remove_dir_all(&directory).unwrap();
         std::thread::sleep(INTERVAL);
-        assert_eq!(watch.look(), Some(LinkState::Gone));
+        assert_eq!(watch.poll(), Some(LinkState::Gone));
         // Interfaces without a directory are assumed to be up.
         let mut any = LinkWatch::new("any");
         std::thread::sleep(INTERVAL);
-        assert_eq!((any.look(), any.state()), (None, LinkState::Up));
+        assert_eq!((any.poll(), any.state()), (None, LinkState::Up));
     }
 }

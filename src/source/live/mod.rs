@@ -54,19 +54,19 @@ pub use open::{CaptureOptions, OpenedCapture, open};
 /// Handle to a running capture: its counters and its end. All clones refer to the same capture.
 #[derive(Clone)]
 pub struct LiveCapture {
-    ring: Arc<BlockQueue>,
+    queue: Arc<BlockQueue>,
     breaker: Arc<BreakLoop>,
 }
 
 impl LiveCapture {
     /// Returns the current counters.
     pub fn counters(&self) -> Counters {
-        self.ring.counters()
+        self.queue.counters()
     }
 
     /// Stops the capture. Packets received so far are still delivered.
     pub fn stop(&self) {
-        self.ring.stop();
+        self.queue.stop();
         self.breaker.breakloop();
     }
 }
@@ -77,11 +77,11 @@ pub(super) struct LiveReader {
     interface: Interface,
     block: PacketBlock,
     /// Index of the last read packet in the block, counted from 1; 0 before the first.
-    at: usize,
-    holds: bool,
-    bytes: u64,
+    next_packet: usize,
+    has_frame: bool,
+    bytes_read: u64,
     has_ended: bool,
-    has_told_link: bool,
+    has_reported_link: bool,
 }
 
 /// Result of [`LiveReader::advance`].
@@ -97,11 +97,11 @@ impl LiveReader {
             live,
             interface,
             block: PacketBlock::default(),
-            at: 0,
-            holds: false,
-            bytes: 0,
+            next_packet: 0,
+            has_frame: false,
+            bytes_read: 0,
             has_ended: false,
-            has_told_link: false,
+            has_reported_link: false,
         }
     }
 
@@ -114,8 +114,8 @@ impl LiveReader {
     }
 
     /// Returns the number of bytes in the frames read so far.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// Reads the next frame, waiting up to `patience` for it.
@@ -123,27 +123,27 @@ impl LiveReader {
     /// # Errors
     /// Returns the error that ended the capture. Later calls return [`LiveReadOutcome::End`].
     pub(super) fn advance(&mut self, patience: Duration) -> Result<LiveReadOutcome, SourceErrorKind> {
-        self.holds = false;
+        self.has_frame = false;
         if self.has_ended {
             return Ok(LiveReadOutcome::End);
         }
         loop {
-            if let Some((_, bytes)) = self.block.get(self.at) {
-                self.bytes += bytes.len() as u64;
-                self.at += 1;
-                self.holds = true;
-                self.live.ring.count_decoded();
+            if let Some((_, bytes)) = self.block.get(self.next_packet) {
+                self.bytes_read += bytes.len() as u64;
+                self.next_packet += 1;
+                self.has_frame = true;
+                self.live.queue.count_decoded();
                 return Ok(LiveReadOutcome::Frame);
             }
-            self.at = 0;
-            match self.live.ring.next(std::mem::take(&mut self.block), patience) {
+            self.next_packet = 0;
+            match self.live.queue.next(std::mem::take(&mut self.block), patience) {
                 BlockQueueOutput::Block(block) => self.block = block,
-                BlockQueueOutput::Nothing => return Ok(LiveReadOutcome::Nothing),
+                BlockQueueOutput::TimedOut => return Ok(LiveReadOutcome::Nothing),
                 BlockQueueOutput::End(ending) => {
                     self.has_ended = true;
                     return match ending {
                         None => Ok(LiveReadOutcome::End),
-                        Some(why) => Err(open::broken(&why)),
+                        Some(why) => Err(open::capture_ended_error(&why)),
                     };
                 }
             }
@@ -153,21 +153,21 @@ impl LiveReader {
     /// Returns the last read frame, with `number` as its frame number.
     #[inline]
     pub(super) fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
-        let (packet, bytes) = self.block.get(self.at.checked_sub(1).filter(|_| self.holds)?)?;
+        let (packet, bytes) = self.block.get(self.next_packet.checked_sub(1).filter(|_| self.has_frame)?)?;
         Some(Frame { number, time: packet.time, link: self.interface.link, bytes, length: packet.length })
     }
 
     /// Returns the link type of the last frame if it is unknown, once per capture.
     pub(super) fn unknown_link(&mut self) -> Option<LinkType> {
-        let is_news = self.holds && !self.interface.link.is_known() && !self.has_told_link;
-        self.has_told_link |= is_news;
+        let is_news = self.has_frame && !self.interface.link.is_known() && !self.has_reported_link;
+        self.has_reported_link |= is_news;
         is_news.then_some(self.interface.link)
     }
 }
 
 impl Drop for LiveReader {
     fn drop(&mut self) {
-        self.live.ring.abandon();
+        self.live.queue.abandon();
         self.live.breaker.breakloop();
     }
 }

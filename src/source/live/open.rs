@@ -12,7 +12,7 @@ use super::capture_thread::CaptureStart;
 use super::{LiveCapture, LiveReader, capabilities, capture_thread, filter};
 use crate::source::error::SourceErrorKind;
 use crate::source::pcapng::Interface;
-use crate::source::{CaptureSource, SourceError, unopened};
+use crate::source::{CaptureSource, SourceError, input_error};
 
 /// Options of a capture.
 #[derive(Clone, Debug)]
@@ -22,11 +22,11 @@ pub struct CaptureOptions {
     /// Capture filter in the language of pcap-filter(7); `None` for [`filter::default_for`].
     pub filter: Option<String>,
     /// Maximum number of bytes captured per packet (snap length), from 1 to 262,144.
-    pub snap_length: u32,
+    pub snap_length_bytes: u32,
     /// Size of the kernel buffer, in bytes.
-    pub buffer: u32,
+    pub buffer_bytes: u32,
     /// Size of the queue of packets to decode, in bytes.
-    pub queue: usize,
+    pub queue_bytes: usize,
     /// `true` to receive packets for other hosts too.
     pub promiscuous: bool,
     /// `true` if the kernel hands over each packet at once: up to 10 ms earlier, at a higher cost per packet.
@@ -34,14 +34,14 @@ pub struct CaptureOptions {
 }
 
 /// Maximum snap length of libpcap, in bytes.
-pub const LONGEST: u32 = 262_144;
+pub const MAX_SNAP_LENGTH: u32 = 262_144;
 
 /// Time for which the kernel collects packets before it hands them over, in milliseconds: imperceptible to a person,
 /// and at most a hundred wakeups per second.
-const COLLECTS: i32 = 10;
+const KERNEL_TIMEOUT_MS: i32 = 10;
 
 /// A filter that no packet passes.
-const NOTHING: &str = "less 0";
+const PASS_NOTHING_FILTER: &str = "less 0";
 
 impl CaptureOptions {
     /// Returns the default options for an interface.
@@ -49,9 +49,9 @@ impl CaptureOptions {
         Self {
             interface: interface.to_owned(),
             filter: None,
-            snap_length: LONGEST,
-            buffer: 64 << 20,
-            queue: 256 << 20,
+            snap_length_bytes: MAX_SNAP_LENGTH,
+            buffer_bytes: 64 << 20,
+            queue_bytes: 256 << 20,
             promiscuous: true,
             immediate: false,
         }
@@ -63,8 +63,8 @@ pub struct OpenedCapture {
     capture: Capture<Active>,
     interface: Interface,
     filter: Option<String>,
-    begin: CaptureStart,
-    queue: usize,
+    start_point: CaptureStart,
+    queue_bytes: usize,
 }
 
 /// Opens a capture.
@@ -74,7 +74,7 @@ pub struct OpenedCapture {
 /// invalid.
 pub fn open(options: &CaptureOptions) -> Result<OpenedCapture, SourceError> {
     let name = &options.interface;
-    let mut capture = activate(options).map_err(|error| refused(name, &text(&error)))?;
+    let mut capture = activate(options).map_err(|error| open_error(name, &error_text(&error)))?;
     // The newer version of cooked frames names the interface of each frame.
     let sll2 = Linktype(LinkType::LINUX_SLL2.0 as i32);
     if capture.get_datalink().0 == LinkType::LINUX_SLL.0 as i32
@@ -87,40 +87,43 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedCapture, SourceError> {
     let filter = options.filter.clone().or_else(|| filter::default_for(link));
     let mut begin = CaptureStart::default();
     if let Some(filter) = &filter {
-        begin = begin_filtered(&mut capture);
-        capture.filter(filter, true).map_err(|error| unopened(name.clone(), bad_filter(&text(&error))))?;
+        begin = install_empty_filter(&mut capture);
+        capture
+            .filter(filter, true)
+            .map_err(|error| input_error(name.clone(), filter_error(&error_text(&error))))?;
     }
-    let mut interface = Interface::unnamed(link, options.snap_length).ticking(capture_thread::UNIT as u64);
+    let mut interface =
+        Interface::unnamed(link, options.snap_length_bytes).with_tick(capture_thread::NS_PER_UNIT as u64);
     interface.name.clone_from(name);
-    Ok(OpenedCapture { capture, interface, filter, begin, queue: options.queue })
+    Ok(OpenedCapture { capture, interface, filter, start_point: begin, queue_bytes: options.queue_bytes })
 }
 
 /// Sets a filter that passes nothing. A capture receives everything until its filter is set, so this separates the
 /// packets received before, by count and by time, from those that pass the requested filter.
-fn begin_filtered(capture: &mut Capture<Active>) -> CaptureStart {
-    if capture.filter(NOTHING, true).is_err() {
+fn install_empty_filter(capture: &mut Capture<Active>) -> CaptureStart {
+    if capture.filter(PASS_NOTHING_FILTER, true).is_err() {
         return CaptureStart::default();
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-    CaptureStart { counted: capture.stats().ok(), since }
+    CaptureStart { kernel_counters: capture.stats().ok(), start_time: since }
 }
 
 fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
     let inactive = |promiscuous: bool| -> Result<_, pcap::Error> {
         let bytes = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
         let capture = Capture::from_device(options.interface.as_str())?
-            .snaplen(bytes(options.snap_length))
-            .buffer_size(bytes(options.buffer))
+            .snaplen(bytes(options.snap_length_bytes))
+            .buffer_size(bytes(options.buffer_bytes))
             .promisc(promiscuous)
             .immediate_mode(options.immediate)
-            .timeout(COLLECTS);
-        Ok(if capture_thread::NANOSECONDS { capture.precision(Precision::Nano) } else { capture })
+            .timeout(KERNEL_TIMEOUT_MS);
+        Ok(if capture_thread::HAS_NANOSECONDS { capture.precision(Precision::Nano) } else { capture })
     };
     // libpcap reports missing promiscuous mode as a warning, which the crate turns into an error.
     let promiscuous = options.promiscuous && options.interface != "any";
     inactive(promiscuous)?.open().or_else(|error| match promiscuous {
-        true if text(&error).to_lowercase().contains("promisc") => inactive(false)?.open(),
+        true if error_text(&error).to_lowercase().contains("promisc") => inactive(false)?.open(),
         _ => Err(error),
     })
 }
@@ -141,14 +144,14 @@ impl OpenedCapture {
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub fn start(mut self) -> Result<CaptureSource, SourceError> {
-        let ring = Arc::new(BlockQueue::new(self.queue));
+        let ring = Arc::new(BlockQueue::new(self.queue_bytes));
         let breaker = Arc::new(self.capture.breakloop_handle());
         let name = self.interface.name.clone();
-        capture_thread::start(self.capture, self.begin, Arc::clone(&ring)).map_err(|error| {
+        capture_thread::start(self.capture, self.start_point, Arc::clone(&ring)).map_err(|error| {
             let remedy = "end other programs, or raise the limit of processes";
-            unopened(name, capture(format!("cannot start a thread: {error}"), remedy))
+            input_error(name, capture_error(format!("cannot start a thread: {error}"), remedy))
         })?;
-        Ok(CaptureSource::of_live(LiveReader::new(LiveCapture { ring, breaker }, self.interface)))
+        Ok(CaptureSource::from_live(LiveReader::new(LiveCapture { queue: ring, breaker }, self.interface)))
     }
 }
 
@@ -161,47 +164,47 @@ fn link_type(link: Linktype) -> LinkType {
 }
 
 /// Returns libpcap's error message.
-pub(super) fn text(error: &pcap::Error) -> String {
+pub(super) fn error_text(error: &pcap::Error) -> String {
     match error {
         pcap::Error::PcapError(text) => text.trim().to_owned(),
         other => other.to_string(),
     }
 }
 
-fn capture(what: impl Into<String>, remedy: impl Into<String>) -> SourceErrorKind {
+fn capture_error(what: impl Into<String>, remedy: impl Into<String>) -> SourceErrorKind {
     SourceErrorKind::Capture { what: what.into(), remedy: remedy.into() }
 }
 
 /// Returns the error for an interface that cannot be opened.
-fn refused(name: &str, why: &str) -> SourceError {
+fn open_error(name: &str, why: &str) -> SourceError {
     let is_there = !cfg!(target_os = "linux")
         || name == "any"
         || Path::new("/sys/class/net").join(name).exists()
         || !Path::new("/sys/class/net").exists();
     let lower = why.to_lowercase();
     let kind = if lower.contains("no such device") || lower.contains("doesn't exist") {
-        capture("there is no such interface to capture on", "list them with -D")
-    } else if let Some(missing) = capabilities::missing() {
-        capture(format!("capturing needs the capability {missing}"), capabilities::remedy())
+        capture_error("there is no such interface to capture on", "list them with -D")
+    } else if let Some(missing) = capabilities::missing_capability() {
+        capture_error(format!("capturing needs the capability {missing}"), capabilities::remedy())
     } else if lower.contains("permission") || lower.contains("not permitted") {
-        capture(format!("the system does not permit to capture: {why}"), capabilities::remedy())
+        capture_error(format!("the system does not permit to capture: {why}"), capabilities::remedy())
     } else if lower.contains("not up") || lower.contains("is down") {
-        capture("the interface is down", format!("bring it up: ip link set {name} up"))
+        capture_error("the interface is down", format!("bring it up: ip link set {name} up"))
     } else if !is_there {
-        capture(format!("cannot capture: {why}"), "list the interfaces with -D")
+        capture_error(format!("cannot capture: {why}"), "list the interfaces with -D")
     } else {
-        capture(format!("cannot capture: {why}"), "see docs/capturing.md")
+        capture_error(format!("cannot capture: {why}"), "see docs/capturing.md")
     };
-    unopened(name.to_owned(), kind)
+    input_error(name.to_owned(), kind)
 }
 
-fn bad_filter(why: &str) -> SourceErrorKind {
-    capture(format!("-f: {why}"), "see man 7 pcap-filter; display filters go with -Y")
+fn filter_error(why: &str) -> SourceErrorKind {
+    capture_error(format!("-f: {why}"), "see man 7 pcap-filter; display filters go with -Y")
 }
 
 /// Returns the error for a capture that ended on its own.
-pub(super) fn broken(why: &str) -> SourceErrorKind {
-    capture(
+pub(super) fn capture_ended_error(why: &str) -> SourceErrorKind {
+    capture_error(
         format!("the capture ended: {why}"),
         "frames before it are valid; capture again when the interface is up",
     )

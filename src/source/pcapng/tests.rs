@@ -105,7 +105,7 @@ fn each_section_has_its_own_byte_order_and_its_own_interfaces() {
         ]
     );
     blames(&file(&[&idb(1, 0, &[]), SHB_LITTLE, &epb(0, 7, b"a", &[])]), |kind| {
-        matches!(kind, SourceErrorKind::Interface(0))
+        matches!(kind, SourceErrorKind::UnknownInterface(0))
     });
 }
 
@@ -118,7 +118,7 @@ fn a_simple_packet_is_cut_by_the_snap_length_and_has_the_time_of_the_packet_befo
     assert_eq!(frames[2], kept(3, 7_000, LinkType::ETHERNET, 9, b"abc"));
     let whole = little(3, &[3, 0, 0, 0, b'a', b'b', b'c', 0]);
     assert_eq!(super::super::tests::frames(&file(&[&idb(1, 0, &[]), &whole]))[0].bytes, b"abc");
-    blames(&file(&[&simple]), |kind| matches!(kind, SourceErrorKind::Interface(0)));
+    blames(&file(&[&simple]), |kind| matches!(kind, SourceErrorKind::UnknownInterface(0)));
 }
 
 #[test]
@@ -207,17 +207,22 @@ fn a_torn_last_block_is_told_after_the_packets_before_it() {
         let (frames, error) = failure(&bytes[..bytes.len() - cut]);
         assert_eq!(frames.len(), 1);
         assert!(
-            matches!(error.kind(), SourceErrorKind::Torn { have, .. } if *have == 36 - cut as u64),
+            matches!(error.kind(), SourceErrorKind::Truncated { available_bytes, .. } if *available_bytes == 36 - cut as u64),
             "{error}"
         );
         assert_eq!((error.frame().map(|n| n.0), error.offset()), (Some(2), Some(start as u64)));
     }
     let skipped = file(&[&little(10, &[0; 100])]);
     let (_, error) = failure(&skipped[..100]);
-    assert!(matches!(error.kind(), SourceErrorKind::Torn { have: 72, need: 112 }), "{error}");
+    assert!(
+        matches!(error.kind(), SourceErrorKind::Truncated { available_bytes: 72, required_bytes: 112 }),
+        "{error}"
+    );
     assert_eq!(error.offset(), Some(28));
     for cut in 4..28 {
-        blames(&SHB_LITTLE[..cut], |kind| matches!(kind, SourceErrorKind::TornHeader { need: 28, .. }));
+        blames(&SHB_LITTLE[..cut], |kind| {
+            matches!(kind, SourceErrorKind::TruncatedHeader { required_bytes: 28, .. })
+        });
     }
 }
 
@@ -247,7 +252,9 @@ fn lengths_that_contradict_each_other_are_errors() {
         |kind| matches!(kind, SourceErrorKind::Block(6, what) if what.contains("multiple of 4")),
     );
     packet[4..8].copy_from_slice(&[0, 0, 0, 0x40]);
-    blames(&file(&[&idb(1, 0, &[]), &packet]), |kind| matches!(kind, SourceErrorKind::Absurd(0x4000_0000)));
+    blames(&file(&[&idb(1, 0, &[]), &packet]), |kind| {
+        matches!(kind, SourceErrorKind::ImplausibleLength(0x4000_0000))
+    });
 }
 
 #[test]
@@ -285,8 +292,8 @@ fn the_memory_of_interfaces_is_bounded() {
     let long = [&[2, 0, 0x00, 0x10][..], &vec![b'n'; 4096]].concat();
     let mut one = source(&file(&[&idb(1, 0, &long)]));
     drain(&mut one);
-    assert_eq!(one.interfaces().next().unwrap().1.name.len(), LONGEST_NAME);
-    blames(&file(&[&idb(1, 0, &[]).repeat(MOST_INTERFACES + 1)]), |kind| {
+    assert_eq!(one.interfaces().next().unwrap().1.name.len(), MAX_NAME_BYTES);
+    blames(&file(&[&idb(1, 0, &[]).repeat(MAX_INTERFACES + 1)]), |kind| {
         matches!(kind, SourceErrorKind::Block(INTERFACE_DESCRIPTION, _))
     });
 }

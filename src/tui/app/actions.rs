@@ -18,9 +18,9 @@ impl App {
             return self.move_help(action, top);
         }
         match action {
-            KeyAction::Quit => self.wants.push(TerminalRequest::Quit),
-            KeyAction::Suspend => self.wants.push(TerminalRequest::Suspend),
-            KeyAction::Redraw => self.wants.push(TerminalRequest::Redraw),
+            KeyAction::Quit => self.requests.push(TerminalRequest::Quit),
+            KeyAction::Suspend => self.requests.push(TerminalRequest::Suspend),
+            KeyAction::Redraw => self.requests.push(TerminalRequest::Redraw),
             KeyAction::Reload => self.reload(),
             KeyAction::Help => self.help = Some(0),
             KeyAction::Show(view) => self.show(view),
@@ -34,36 +34,41 @@ impl App {
             KeyAction::PageDown => self.move_pages(1),
             KeyAction::First => self.move_by(isize::MIN / 2),
             KeyAction::Last => self.move_by(isize::MAX / 2),
-            KeyAction::Left => self.sideways(false),
-            KeyAction::Right => self.sideways(true),
+            KeyAction::Left => self.move_horizontally(false),
+            KeyAction::Right => self.move_horizontally(true),
             KeyAction::NextPart => self.next_part(1),
-            KeyAction::PartBefore => self.next_part(2),
+            KeyAction::PreviousPart => self.next_part(2),
             KeyAction::Open => self.open(),
             KeyAction::Close => self.close(),
             KeyAction::Filter => {
-                let text = self.side().filter.as_ref().map_or(String::new(), |(_, text)| text.clone());
+                let text =
+                    self.displayed_pass().filter.as_ref().map_or(String::new(), |(_, text)| text.clone());
                 self.open_prompt(PromptPurpose::Filter, &text);
             }
             KeyAction::Unfilter => {
-                self.origins.clear();
-                self.unfilter();
+                self.filter_origins.clear();
+                self.remove_filter();
             }
             KeyAction::Search => self.open_prompt(PromptPurpose::Search, ""),
-            KeyAction::SearchNext => self.search_on(true),
-            KeyAction::SearchBefore => self.search_on(false),
+            KeyAction::SearchNext => self.repeat_search(true),
+            KeyAction::SearchPrevious => self.repeat_search(false),
             KeyAction::GoTo => self.open_prompt(PromptPurpose::GoTo, ""),
-            KeyAction::NextIncomplete => self.hunt(SearchTarget::Incomplete, true),
-            KeyAction::IncompleteBefore => self.hunt(SearchTarget::Incomplete, false),
-            KeyAction::NextError => self.hunt(SearchTarget::Failed, true),
-            KeyAction::ErrorBefore => self.hunt(SearchTarget::Failed, false),
-            KeyAction::NextSlow => self.hunt(SearchTarget::Slow, true),
-            KeyAction::SlowBefore => self.hunt(SearchTarget::Slow, false),
+            KeyAction::NextIncomplete => self.start_search(SearchTarget::Incomplete, true),
+            KeyAction::PreviousIncomplete => self.start_search(SearchTarget::Incomplete, false),
+            KeyAction::NextError => self.start_search(SearchTarget::Failed, true),
+            KeyAction::PreviousError => self.start_search(SearchTarget::Failed, false),
+            KeyAction::NextSlow => self.start_search(SearchTarget::Slow, true),
+            KeyAction::PreviousSlow => self.start_search(SearchTarget::Slow, false),
             KeyAction::Mark => self.mark_row(),
             KeyAction::NextMark => self.next_mark(),
             KeyAction::Unmark => self.marks.clear(),
             KeyAction::Tail => {
-                self.list.has_tail = !self.list.has_tail;
-                self.tell(if self.list.has_tail { "the list follows" } else { "the list stands still" });
+                self.list.follows_tail = !self.list.follows_tail;
+                self.show_message(if self.list.follows_tail {
+                    "the list follows"
+                } else {
+                    "the list stands still"
+                });
             }
             KeyAction::Follow => self.menu = Some(KeyMenu::Follow),
             KeyAction::FollowFile => self.follow(Self::filter_for_file),
@@ -75,7 +80,7 @@ impl App {
             KeyAction::Reverse => self.reverse_rows(),
             KeyAction::Pause => {
                 self.is_paused = !self.is_paused;
-                self.tell(if self.is_paused { "paused" } else { "going on" });
+                self.show_message(if self.is_paused { "paused" } else { "going on" });
             }
             KeyAction::CopyValue => self.copy_value(),
             KeyAction::CopyFilter => self.copy_filter(),
@@ -100,7 +105,7 @@ impl App {
                     TimeFormat::Epoch => TimeFormat::Iso,
                     TimeFormat::Iso => TimeFormat::Relative,
                 };
-                self.packets.stretch = Default::default();
+                self.frame_list.slice = Default::default();
             }
         }
     }
@@ -124,24 +129,24 @@ impl App {
         if view == TuiView::Frames
             && self.view != TuiView::Frames
             && let Some((index, first)) = chosen
-            && (self.view == TuiView::Transactions || self.packets.of != Some(index))
+            && (self.view == TuiView::Transactions || self.frame_list.opened_for != Some(index))
         {
-            self.packets.of = Some(index);
-            self.packets.at = first;
-            self.packets.top = first.saturating_sub(2).max(1);
+            self.frame_list.opened_for = Some(index);
+            self.frame_list.at = first;
+            self.frame_list.top = first.saturating_sub(2).max(1);
         }
-        if view == TuiView::Frames && self.packets.at == 0 && self.all.progress.frames > 0 {
-            (self.packets.at, self.packets.top) = (1, 1);
+        if view == TuiView::Frames && self.frame_list.at == 0 && self.unfiltered.progress.frames > 0 {
+            (self.frame_list.at, self.frame_list.top) = (1, 1);
         }
         self.view = view;
-        self.part = FocusPane::List;
+        self.focus = FocusPane::List;
         self.is_zoomed = false;
     }
 
     /// Reads the files again, keeping the view, the filter and the chosen Transaction.
     fn reload(&mut self) {
-        if self.capture.is_once() {
-            return self.complain("what came once cannot be read again");
+        if self.capture.is_received_once() {
+            return self.show_error("what came once cannot be read again");
         }
         let index = self.entry().map(|entry| entry.row.index);
         let options = TuiOptions { filter: self.filter_text(), ..self.options.clone() };
@@ -149,22 +154,22 @@ impl App {
             Ok(again) => {
                 let before = std::mem::replace(self, again);
                 (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
-                (self.history, self.searched) = (before.history, before.searched);
-                (self.packets.at, self.packets.sort) = (before.packets.at, before.packets.sort);
+                (self.history, self.last_search) = (before.history, before.last_search);
+                (self.frame_list.at, self.frame_list.sort) = (before.frame_list.at, before.frame_list.sort);
                 if let Some(index) = index
                     && self.view == TuiView::Transactions
                 {
                     self.go_to(&format!("#{index}"));
                 }
-                self.tell("the files are read again");
+                self.show_message("the files are read again");
             }
-            Err(error) => self.complain(error.to_string()),
+            Err(error) => self.show_error(error.to_string()),
         }
     }
 
     /// Opens the selected item.
     fn open(&mut self) {
-        match self.part {
+        match self.focus {
             FocusPane::List => self.open_row(),
             FocusPane::Tree if self.shows_waterfall() => {
                 // Opens the frame of the bar.
@@ -177,7 +182,7 @@ impl App {
             }
             FocusPane::Tree => {
                 if !self.tree.toggle() && self.has_bytes {
-                    self.part = FocusPane::Bytes;
+                    self.focus = FocusPane::Bytes;
                 }
             }
             FocusPane::Bytes => {}
@@ -187,22 +192,22 @@ impl App {
     /// Goes back one step: stops a search, dismisses errors, leaves the pane, the zoom, the view or the waterfall,
     /// returns to the table that Enter was pressed in, or removes the filter.
     fn close(&mut self) {
-        if self.hunt.take().is_some() || self.packets.stop_search() {
-            self.tell("stopped");
-        } else if self.errors_seen < self.all.errors.len() {
-            self.errors_seen = self.all.errors.len();
-        } else if self.part != FocusPane::List {
-            self.part = FocusPane::List;
+        if self.search.take().is_some() || self.frame_list.stop_search() {
+            self.show_message("stopped");
+        } else if self.dismissed_errors < self.unfiltered.errors.len() {
+            self.dismissed_errors = self.unfiltered.errors.len();
+        } else if self.focus != FocusPane::List {
+            self.focus = FocusPane::List;
         } else if self.is_zoomed {
             self.is_zoomed = false;
         } else if self.view != TuiView::Transactions {
             self.show(TuiView::Transactions);
         } else if self.has_waterfall {
             self.has_waterfall = false;
-        } else if let Some(origin) = self.origins.pop() {
+        } else if let Some(origin) = self.filter_origins.pop() {
             self.go_back(origin);
         } else {
-            self.unfilter();
+            self.remove_filter();
         }
     }
 
@@ -210,14 +215,14 @@ impl App {
     fn go_back(&mut self, FilterOrigin { view, filter, tables }: FilterOrigin) {
         match filter {
             Some(filter) => self.set_filter(&filter),
-            None => self.unfilter(),
+            None => self.remove_filter(),
         }
         self.tables = tables;
         self.show(view);
     }
 
     /// Handles a letter typed in a menu.
-    pub(super) fn picked(&mut self, menu: KeyMenu, code: KeyCode) {
+    pub(super) fn handle_menu_key(&mut self, menu: KeyMenu, code: KeyCode) {
         match (menu, code) {
             (KeyMenu::Follow, KeyCode::Char('f')) => self.perform(KeyAction::FollowFile),
             (KeyMenu::Follow, KeyCode::Char('s')) => self.perform(KeyAction::FollowSlot),
@@ -231,7 +236,7 @@ impl App {
     fn follow(&mut self, filter: impl FnOnce(&Self) -> Result<String, &'static str>) {
         match filter(self) {
             Ok(filter) => self.set_filter(&filter),
-            Err(what) => self.complain(what),
+            Err(what) => self.show_error(what),
         }
     }
 }

@@ -9,13 +9,13 @@ use super::{App, FocusPane};
 
 impl App {
     fn copy(&mut self, text: &str) {
-        self.sequences.push(clipboard::sequence(text));
-        self.tell(format!("copied: {text}"));
+        self.control_sequences.push(clipboard::sequence(text));
+        self.show_message(format!("copied: {text}"));
     }
 
     /// Copies the value under the cursor: of a field, or of the row.
     pub(super) fn copy_value(&mut self) {
-        let text = match self.part {
+        let text = match self.focus {
             FocusPane::Tree | FocusPane::Bytes if self.view.has_tree() => self.tree.chosen().map(|line| {
                 let text = line.text();
                 line.literal
@@ -27,14 +27,14 @@ impl App {
         };
         match text {
             Some(text) => self.copy(text.trim_end()),
-            None => self.complain("nothing is chosen"),
+            None => self.show_error("nothing is chosen"),
         }
     }
 
     pub(super) fn copy_filter(&mut self) {
         match self.filter_for_value() {
             Ok(filter) => self.copy(&filter),
-            Err(what) => self.complain(what),
+            Err(what) => self.show_error(what),
         }
     }
 
@@ -42,25 +42,25 @@ impl App {
     pub(super) fn filter_value(&mut self) {
         match self.filter_for_value() {
             Ok(filter) => {
-                let filter = match &self.side().filter {
+                let filter = match &self.displayed_pass().filter {
                     Some((_, before)) if *before != filter => format!("({before}) && {filter}"),
                     _ => filter,
                 };
                 self.set_filter(&filter);
             }
-            Err(what) => self.complain(what),
+            Err(what) => self.show_error(what),
         }
     }
 
     /// Copies the commands that show the selection.
     pub(super) fn copy_command(&mut self) {
         let Some(paths) = self.capture.paths() else {
-            return self.complain("what came once cannot be shown again");
+            return self.show_error("what came once cannot be shown again");
         };
-        let files: Vec<String> = paths.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+        let files: Vec<String> = paths.iter().map(|path| shell_quoted(&path.to_string_lossy())).collect();
         let files = files.join(" ");
         let (ours, frames) = match self.subject() {
-            None => return self.complain("nothing is chosen"),
+            None => return self.show_error("nothing is chosen"),
             Some(DetailSubject::Frame(frame)) => {
                 let ours =
                     format!("nfsrdma-inspect --view frames -V -Y 'frame.number == {}' {files}", frame.0);
@@ -77,13 +77,13 @@ impl App {
             [_] => format!("{ours}\ntshark -V -r {files} -Y 'frame.number in {{{}}}'", ranges(&frames)),
             _ => ours,
         };
-        self.sequences.push(clipboard::sequence(&text));
-        self.tell(format!("copied:\n{text}"));
+        self.control_sequences.push(clipboard::sequence(&text));
+        self.show_message(format!("copied:\n{text}"));
     }
 }
 
 /// Quotes text as one word of a shell.
-fn quoted(text: &str) -> String {
+fn shell_quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text.to_owned(),
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn a_shell_takes_each_name_for_one_word() {
-        assert_eq!(quoted("captures/rxe-v42.pcap"), "captures/rxe-v42.pcap");
-        assert_eq!(quoted("my file's.pcap"), r"'my file'\''s.pcap'");
-        assert_eq!(quoted(""), "''");
+        assert_eq!(shell_quoted("captures/rxe-v42.pcap"), "captures/rxe-v42.pcap");
+        assert_eq!(shell_quoted("my file's.pcap"), r"'my file'\''s.pcap'");
+        assert_eq!(shell_quoted(""), "''");
     }
 }

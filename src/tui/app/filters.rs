@@ -5,13 +5,13 @@ use crate::tui::prompt::PromptPurpose;
 
 use super::{App, FocusPane, PassView, TableViewState};
 
-const NOTHING: &str = "nothing is chosen";
+const NOTHING_CHOSEN: &str = "nothing is chosen";
 
 impl App {
     /// Returns the filter for the value under the cursor: of a field of the tree, or of the row of a table.
     pub(super) fn filter_for_value(&self) -> Result<String, &'static str> {
-        if self.view.has_tree() && self.part != FocusPane::List {
-            let line = self.tree.chosen().ok_or(NOTHING)?;
+        if self.view.has_tree() && self.focus != FocusPane::List {
+            let line = self.tree.chosen().ok_or(NOTHING_CHOSEN)?;
             let field = line.field.ok_or("the line is no field; choose one in the tree")?;
             let filter = match &line.literal {
                 Some(value) => format!("{} == {value}", field.name),
@@ -24,13 +24,13 @@ impl App {
 
     /// Returns the filter for the connection of the chosen Transaction.
     pub(super) fn filter_for_connection(&self) -> Result<String, &'static str> {
-        let entry = self.entry().ok_or(NOTHING)?;
+        let entry = self.entry().ok_or(NOTHING_CHOSEN)?;
         Ok(format!("nfsrdma.connection == {}", entry.row.connection))
     }
 
     /// Returns the filter for its XID.
     pub(super) fn filter_for_xid(&self) -> Result<String, &'static str> {
-        let entry = self.entry().ok_or(NOTHING)?;
+        let entry = self.entry().ok_or(NOTHING_CHOSEN)?;
         Ok(format!("nfsrdma.xid == {}", entry.row.xid))
     }
 
@@ -54,12 +54,13 @@ impl App {
         match Filter::parse(text) {
             Ok(filter) => {
                 let filter = Some((filter, text.to_owned()));
-                self.chosen = Some(PassView::start(&self.capture, filter, &self.manner, Some(&self.all)));
-                self.shares.give(&mut self.all, self.chosen.as_mut());
-                self.other_rows();
+                self.filtered =
+                    Some(PassView::start(&self.capture, filter, &self.pass_settings, Some(&self.unfiltered)));
+                self.shares.apply_limits(&mut self.unfiltered, self.filtered.as_mut());
+                self.reset_rows();
             }
             Err(error) => {
-                self.complain(error.to_string());
+                self.show_error(error.to_string());
                 self.open_prompt(PromptPurpose::Filter, text);
             }
         }
@@ -67,15 +68,15 @@ impl App {
 
     /// Returns the text of the current filter.
     pub(super) fn filter_text(&self) -> Option<String> {
-        self.chosen.as_ref().and_then(|side| side.filter.as_ref()).map(|(_, text)| text.clone())
+        self.filtered.as_ref().and_then(|side| side.filter.as_ref()).map(|(_, text)| text.clone())
     }
 
     /// Removes the filter. The cursor stays on its Transaction.
-    pub(super) fn unfilter(&mut self) {
+    pub(super) fn remove_filter(&mut self) {
         let index = self.entry().map(|entry| entry.row.index);
-        if self.chosen.take().is_some() {
-            self.shares.give(&mut self.all, None);
-            self.other_rows();
+        if self.filtered.take().is_some() {
+            self.shares.apply_limits(&mut self.unfiltered, None);
+            self.reset_rows();
             if let (Some(index), None) = (index, self.list.sort) {
                 // The cursor of the list moves, whatever view is shown.
                 let view = self.view;
@@ -85,11 +86,11 @@ impl App {
         }
     }
 
-    fn other_rows(&mut self) {
+    fn reset_rows(&mut self) {
         self.tables = self.tables.map(|table| TableViewState { at: 0, top: 0, ..table });
-        self.hunt = None;
-        self.forget_around();
-        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-        self.list.renew(rows);
+        self.search = None;
+        self.clear_row_rates();
+        let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
+        self.list.reset(rows);
     }
 }

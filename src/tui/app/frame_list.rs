@@ -11,33 +11,33 @@ use super::App;
 use super::frame_order::{FrameLineList, FrameLineSettings, FrameSort};
 
 /// Number of columns that a key scrolls, and maximum scroll position.
-const SCROLLED: usize = 8;
-const MOST_SCROLLED: usize = 400;
+const SCROLL_COLUMNS: usize = 8;
+const MAX_SCROLL_COLUMNS: usize = 400;
 
 /// The packet list.
 #[derive(Debug, Default)]
 pub(in crate::tui) struct FrameListPane {
     /// The chosen Transaction when the list was last opened.
-    pub(super) of: Option<u64>,
+    pub(super) opened_for: Option<u64>,
     /// Frame number of the cursor; 0 before a frame was chosen.
     pub(in crate::tui) at: u64,
     /// Top line: without a filter the frame number, with a filter the index of the line, counted from 0.
     pub(in crate::tui) top: u64,
-    pub(in crate::tui) stretch: FrameListSlice,
-    pub(super) asked: Option<(FrameNumber, (usize, usize), std::time::Instant)>,
+    pub(in crate::tui) slice: FrameListSlice,
+    pub(super) request: Option<(FrameNumber, (usize, usize), std::time::Instant)>,
     /// Number of columns scrolled past.
-    pub(in crate::tui) left: usize,
+    pub(in crate::tui) scroll_columns: usize,
     /// Sort order of the list.
     pub(in crate::tui) sort: FrameSort,
     /// The lines of the frames that the filter selects, or of all frames if they are sorted.
-    pub(in crate::tui) held: Option<FrameLineList>,
+    pub(in crate::tui) lines: Option<FrameLineList>,
     search: Option<(FrameScan, String)>,
 }
 
 impl FrameListPane {
     /// Returns `true` while a scan is running.
-    pub(super) fn is_looking(&self) -> bool {
-        self.search.is_some() || self.held.as_ref().is_some_and(FrameLineList::is_looking)
+    pub(super) fn is_scanning(&self) -> bool {
+        self.search.is_some() || self.lines.as_ref().is_some_and(FrameLineList::is_scanning)
     }
 
     /// Stops a search. Returns `true` if there was one.
@@ -48,51 +48,51 @@ impl FrameListPane {
 
 impl App {
     /// Moves the cursor by `by` frames.
-    pub(super) fn step_packets(&mut self, by: isize) {
-        match &self.packets.held {
+    pub(super) fn move_frame_cursor(&mut self, by: isize) {
+        match &self.frame_list.lines {
             // While frames are loading, the nearest loaded frame may not be the final position of the cursor.
-            Some(held) if by == 0 && !held.is_complete_to(self.packets.at) => {}
+            Some(held) if by == 0 && !held.is_complete_to(self.frame_list.at) => {}
             Some(held) => {
-                let place = held.place(self.packets.at).saturating_add_signed(by);
+                let place = held.position_of(self.frame_list.at).saturating_add_signed(by);
                 let place = place.min(held.len().saturating_sub(1));
                 if let Some(line) = held.get(place) {
-                    self.packets.at = line.number.0;
+                    self.frame_list.at = line.number.0;
                 }
             }
             None => {
-                let last = self.all.progress.frames.max(1);
-                let at = i64::try_from(self.packets.at).unwrap_or(i64::MAX);
+                let last = self.unfiltered.progress.frames.max(1);
+                let at = i64::try_from(self.frame_list.at).unwrap_or(i64::MAX);
                 let at = at.saturating_add(by as i64).max(1).unsigned_abs();
-                self.packets.at = at.min(last);
+                self.frame_list.at = at.min(last);
             }
         }
     }
 
     /// Moves the cursor to the clicked line, counted from the top.
-    pub(super) fn click_packet(&mut self, line: u64) {
-        let at = self.packets.top + line;
-        match &self.packets.held {
+    pub(super) fn click_frame(&mut self, line: u64) {
+        let at = self.frame_list.top + line;
+        match &self.frame_list.lines {
             Some(held) => {
                 if let Some(line) = usize::try_from(at).ok().and_then(|at| held.get(at)) {
-                    self.packets.at = line.number.0;
+                    self.frame_list.at = line.number.0;
                 }
             }
-            None if at <= self.all.progress.frames => self.packets.at = at,
+            None if at <= self.unfiltered.progress.frames => self.frame_list.at = at,
             None => {}
         }
     }
 
     /// Moves the cursor to a frame and scrolls to it.
     pub(super) fn go_to_frame(&mut self, frame: u64) {
-        self.packets.at = frame;
-        self.packets.top = match &self.packets.held {
-            Some(held) => held.place(frame).saturating_sub(2) as u64,
+        self.frame_list.at = frame;
+        self.frame_list.top = match &self.frame_list.lines {
+            Some(held) => held.position_of(frame).saturating_sub(2) as u64,
             None => frame.saturating_sub(2).max(1),
         };
     }
 
-    fn form(&self, width: Option<usize>) -> FrameLineFormat {
-        let mut screen = self.theme.screen(self.options.glyphs);
+    fn line_format(&self, width: Option<usize>) -> FrameLineFormat {
+        let mut screen = self.theme.terminal_style(self.options.glyphs);
         screen.width = width;
         // Invisible lines, which are only searched, have no styles.
         if width.is_none() {
@@ -101,8 +101,8 @@ impl App {
         FrameLineFormat {
             screen,
             time: self.options.time,
-            start: self.all.tables.times.map(|(start, _)| start),
-            left: if width.is_some() { self.packets.left } else { 0 },
+            start: self.unfiltered.tables.times.map(|(start, _)| start),
+            scroll_columns: if width.is_some() { self.frame_list.scroll_columns } else { 0 },
             filehandles: self.options.filehandles,
             limits: self.options.limits.clone(),
             memory: self.options.memory.clone(),
@@ -110,60 +110,64 @@ impl App {
     }
 
     /// Sorts the packet list. In capture order it is read in pages, otherwise loaded up to a limit.
-    pub(super) fn sort_packets(&mut self, sort: FrameSort) {
-        self.packets.sort = sort;
-        if let Some(held) = &mut self.packets.held {
+    pub(super) fn sort_frames(&mut self, sort: FrameSort) {
+        self.frame_list.sort = sort;
+        if let Some(held) = &mut self.frame_list.lines {
             held.sort(sort);
         }
-        let (at, width) = (self.packets.at, usize::from(self.areas.list.width));
+        let (at, width) = (self.frame_list.at, usize::from(self.areas.list.width));
         if width > 0 {
-            self.hold_packets(width);
+            self.update_frame_lines(width);
         }
         self.go_to_frame(at);
     }
 
     /// Updates the loaded frames if the filter, the order or the width has changed.
-    pub(super) fn hold_packets(&mut self, width: usize) {
-        let filter = self.chosen.as_ref().and_then(|side| side.filter.clone());
-        if filter.is_none() && self.packets.sort.is_of_capture() {
-            if self.packets.held.take().is_some() {
-                self.go_to_frame(self.packets.at);
+    pub(super) fn update_frame_lines(&mut self, width: usize) {
+        let filter = self.filtered.as_ref().and_then(|side| side.filter.clone());
+        if filter.is_none() && self.frame_list.sort.is_capture_order() {
+            if self.frame_list.lines.take().is_some() {
+                self.go_to_frame(self.frame_list.at);
             }
             return;
         }
         let (filter, text) = filter.unzip();
-        let made_for =
-            FrameLineSettings { filter: text, width, left: self.packets.left, time: self.options.time };
-        if self.packets.held.as_ref().is_none_or(|held| held.made_for != made_for) {
+        let made_for = FrameLineSettings {
+            filter: text,
+            width,
+            left: self.frame_list.scroll_columns,
+            time: self.options.time,
+        };
+        if self.frame_list.lines.as_ref().is_none_or(|held| held.settings != made_for) {
             let scan = self.scan(FrameScanQuery::Selected(filter), Some(width));
-            self.packets.held = Some(FrameLineList::new(made_for, self.packets.sort, scan));
-            self.packets.top = 0;
+            self.frame_list.lines = Some(FrameLineList::new(made_for, self.frame_list.sort, scan));
+            self.frame_list.top = 0;
         }
     }
 
     /// Scrolls the list horizontally.
-    pub(super) fn scroll_packets(&mut self, is_right: bool) {
-        let left = self.packets.left;
-        self.packets.left = match is_right {
-            true => (left + SCROLLED).min(MOST_SCROLLED),
-            false => left.saturating_sub(SCROLLED),
+    pub(super) fn scroll_frames(&mut self, is_right: bool) {
+        let left = self.frame_list.scroll_columns;
+        self.frame_list.scroll_columns = match is_right {
+            true => (left + SCROLL_COLUMNS).min(MAX_SCROLL_COLUMNS),
+            false => left.saturating_sub(SCROLL_COLUMNS),
         };
     }
 
     fn scan(&self, wanted: FrameScanQuery, width: Option<usize>) -> FrameScan {
-        FrameScan::start(self.capture.clone(), wanted, self.form(width))
+        FrameScan::start(self.capture.clone(), wanted, self.line_format(width))
     }
 
     /// Searches for the next frame whose line contains a text: among the loaded frames, or through the capture.
-    pub(super) fn search_packets(&mut self, text: &str, is_forward: bool) {
-        let at = self.packets.at;
-        if let Some(held) = &self.packets.held {
-            let has = |line: &&FrameLine| crate::tui::search::contains(&plain(&line.text), text);
-            let place = held.place(at);
+    pub(super) fn search_frames(&mut self, text: &str, is_forward: bool) {
+        let at = self.frame_list.at;
+        if let Some(held) = &self.frame_list.lines {
+            let has = |line: &&FrameLine| crate::tui::search::contains_ignore_case(&plain(&line.text), text);
+            let place = held.position_of(at);
             let found = match is_forward {
                 true => {
-                    let near = held.from(place + 1).find(has).map(|line| (line.number, false));
-                    near.or_else(|| held.from(0).find(has).map(|line| (line.number, true)))
+                    let near = held.lines_from(place + 1).find(has).map(|line| (line.number, false));
+                    near.or_else(|| held.lines_from(0).find(has).map(|line| (line.number, true)))
                 }
                 false => {
                     let back = |to| (0..to).rev().filter_map(|place| held.get(place)).find(|line| has(line));
@@ -171,40 +175,44 @@ impl App {
                     near.or_else(|| back(held.len()).map(|line| (line.number, true)))
                 }
             };
-            return self.found_packet(found, text, is_forward);
+            return self.handle_search_result(found, text, is_forward);
         }
-        let wanted = FrameScanQuery::Text { small: text.to_owned(), from: FrameNumber(at), is_forward };
+        let wanted =
+            FrameScanQuery::Text { lowercase_text: text.to_owned(), from: FrameNumber(at), is_forward };
         // The lines of this scan are not truncated, so their whole text is searched.
-        self.packets.search = Some((self.scan(wanted, None), text.to_owned()));
+        self.frame_list.search = Some((self.scan(wanted, None), text.to_owned()));
         self.is_searching_forward = is_forward;
-        self.tell("searching the frames; Esc stops");
+        self.show_message("searching the frames; Esc stops");
     }
 
-    fn found_packet(&mut self, found: Option<(FrameNumber, bool)>, text: &str, is_forward: bool) {
+    fn handle_search_result(&mut self, found: Option<(FrameNumber, bool)>, text: &str, is_forward: bool) {
         self.message = None;
         match found {
             Some((frame, has_wrapped)) => {
                 self.go_to_frame(frame.0);
                 if has_wrapped {
-                    self.tell(format!("going on from the {}", if is_forward { "first" } else { "last" }));
+                    self.show_message(format!(
+                        "going on from the {}",
+                        if is_forward { "first" } else { "last" }
+                    ));
                 }
             }
-            None => self.complain(format!("no frame has {text:?}")),
+            None => self.show_error(format!("no frame has {text:?}")),
         }
     }
 
     /// Processes the results of scans. Returns `true` if there were any.
-    pub(super) fn tick_packets(&mut self) -> bool {
+    pub(super) fn poll_scans(&mut self) -> bool {
         let room = self.shares.lines_bytes;
-        let at = self.packets.at;
+        let at = self.frame_list.at;
         let is_complete = |held: &FrameLineList| held.is_complete_to(at);
-        let was_complete = self.packets.held.as_ref().is_none_or(is_complete);
-        let mut is_new = self.packets.held.as_mut().is_some_and(|held| held.take(room));
-        if !was_complete && self.packets.held.as_ref().is_some_and(is_complete) {
+        let was_complete = self.frame_list.lines.as_ref().is_none_or(is_complete);
+        let mut is_new = self.frame_list.lines.as_mut().is_some_and(|held| held.take_results(room));
+        if !was_complete && self.frame_list.lines.as_ref().is_some_and(is_complete) {
             // Move the cursor to the nearest selected frame.
-            self.step_packets(0);
+            self.move_frame_cursor(0);
         }
-        if let Some((scan, text)) = &self.packets.search {
+        if let Some((scan, text)) = &self.frame_list.search {
             let (found, is_over) = scan.take();
             let text = text.clone();
             let outcome = found.into_iter().find_map(|found| match found {
@@ -213,20 +221,20 @@ impl App {
             });
             if outcome.is_some() || is_over {
                 is_new = true;
-                self.packets.search = None;
-                self.found_packet(outcome.flatten(), &text, self.is_searching_forward);
+                self.frame_list.search = None;
+                self.handle_search_result(outcome.flatten(), &text, self.is_searching_forward);
             }
         }
         is_new
     }
 
     /// Returns the line of the cursor without styles, if it is loaded.
-    pub(super) fn packet_text(&self) -> Option<String> {
-        let at = self.packets.at;
-        let line = match &self.packets.held {
-            Some(held) => &held.get(held.place(at)).filter(|line| line.number.0 == at)?.text,
+    pub(super) fn cursor_line_text(&self) -> Option<String> {
+        let at = self.frame_list.at;
+        let line = match &self.frame_list.lines {
+            Some(held) => &held.get(held.position_of(at)).filter(|line| line.number.0 == at)?.text,
             None => {
-                let stretch = &self.packets.stretch;
+                let stretch = &self.frame_list.slice;
                 stretch.lines.get(usize::try_from(at.checked_sub(stretch.first.0)?).ok()?)?
             }
         };

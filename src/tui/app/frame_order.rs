@@ -7,7 +7,7 @@ use crate::output::units::TimeFormat;
 use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanResult};
 
 /// Interval at which new frames are sorted in.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RESORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Columns by which the packet list can be sorted, in display order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,21 +72,21 @@ pub(in crate::tui) struct FrameSort {
 
 impl FrameSort {
     /// Sorts by a column in its default direction.
-    pub(in crate::tui) fn by(by: FrameColumn) -> Self {
+    pub(in crate::tui) fn by_column(by: FrameColumn) -> Self {
         Self { by, is_descending: by.descends() }
     }
 
     /// Sorts by the column `step` positions from the current one.
-    pub(in crate::tui) fn beside(self, step: isize) -> Self {
+    pub(in crate::tui) fn neighbor(self, step: isize) -> Self {
         let at = FrameColumn::ALL.iter().position(|column| *column == self.by).unwrap_or(0) as isize;
         let at = (at + step).rem_euclid(FrameColumn::ALL.len() as isize);
-        Self::by(
+        Self::by_column(
             usize::try_from(at).ok().and_then(|at| FrameColumn::ALL.get(at)).copied().unwrap_or_default(),
         )
     }
 
     /// Returns `true` if this is the order of the capture, in which frames are read in pages.
-    pub(in crate::tui) fn is_of_capture(self) -> bool {
+    pub(in crate::tui) fn is_capture_order(self) -> bool {
         self == Self::default()
     }
 }
@@ -95,7 +95,7 @@ impl FrameSort {
 #[derive(Debug)]
 pub(in crate::tui) struct FrameLineList {
     /// Settings of the scan. A change requires another scan.
-    pub(in crate::tui) made_for: FrameLineSettings,
+    pub(in crate::tui) settings: FrameLineSettings,
     pub(in crate::tui) header: String,
     /// Lines in capture order.
     lines: Vec<FrameLine>,
@@ -103,13 +103,13 @@ pub(in crate::tui) struct FrameLineList {
     /// Indexes into `lines` in display order; empty in the order of the capture.
     order: Vec<u32>,
     /// Display position of each line.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     sorted_at: Option<Instant>,
     /// Size of the lines in bytes.
     bytes: usize,
     scan: Option<FrameScan>,
     /// `true` if lines are missing because of the memory limit.
-    pub(in crate::tui) is_cut: bool,
+    pub(in crate::tui) is_truncated: bool,
 }
 
 /// Settings by which frames were selected and formatted.
@@ -125,21 +125,21 @@ impl FrameLineList {
     /// Returns an empty list, which the scan fills.
     pub(in crate::tui) fn new(made_for: FrameLineSettings, sort: FrameSort, scan: FrameScan) -> Self {
         Self {
-            made_for,
+            settings: made_for,
             header: String::new(),
             lines: Vec::new(),
             sort,
             order: Vec::new(),
-            places: Vec::new(),
+            positions: Vec::new(),
             sorted_at: None,
             bytes: 0,
             scan: Some(scan),
-            is_cut: false,
+            is_truncated: false,
         }
     }
 
     /// Returns `true` while the scan is running.
-    pub(in crate::tui) fn is_looking(&self) -> bool {
+    pub(in crate::tui) fn is_scanning(&self) -> bool {
         self.scan.is_some()
     }
 
@@ -151,40 +151,40 @@ impl FrameLineList {
 
     /// Returns the number of displayed lines: if sorted, those sorted in so far.
     pub(in crate::tui) fn len(&self) -> usize {
-        if self.sort.is_of_capture() { self.lines.len() } else { self.order.len() }
+        if self.sort.is_capture_order() { self.lines.len() } else { self.order.len() }
     }
 
     /// Returns the displayed lines from a position on.
-    pub(in crate::tui) fn from(&self, place: usize) -> impl Iterator<Item = &FrameLine> {
+    pub(in crate::tui) fn lines_from(&self, place: usize) -> impl Iterator<Item = &FrameLine> {
         (place..self.len()).filter_map(|place| self.get(place))
     }
 
     /// Returns the line at a display position, counted from 0.
     pub(in crate::tui) fn get(&self, place: usize) -> Option<&FrameLine> {
-        match self.sort.is_of_capture() {
+        match self.sort.is_capture_order() {
             true => self.lines.get(place),
             false => self.lines.get(*self.order.get(place)? as usize),
         }
     }
 
     /// Returns the display position of a frame, or of the nearest later one.
-    pub(in crate::tui) fn place(&self, frame: u64) -> usize {
+    pub(in crate::tui) fn position_of(&self, frame: u64) -> usize {
         let line = self.lines.partition_point(|line| line.number.0 < frame);
         let line = line.min(self.lines.len().saturating_sub(1));
-        let place = self.places.get(line).map_or(line, |place| *place as usize);
+        let place = self.positions.get(line).map_or(line, |place| *place as usize);
         place.min(self.len().saturating_sub(1))
     }
 
     /// Changes the sort order.
     pub(in crate::tui) fn sort(&mut self, sort: FrameSort) {
         self.sort = sort;
-        self.put_in_order();
+        self.sort_lines();
     }
 
-    fn put_in_order(&mut self) {
+    fn sort_lines(&mut self) {
         self.sorted_at = Some(Instant::now());
-        (self.order, self.places) = (Vec::new(), Vec::new());
-        if self.sort.is_of_capture() {
+        (self.order, self.positions) = (Vec::new(), Vec::new());
+        if self.sort.is_capture_order() {
             return;
         }
         let FrameSort { by, is_descending } = self.sort;
@@ -200,11 +200,11 @@ impl FrameLineList {
                 *slot = place as u32;
             }
         }
-        (self.order, self.places) = (order, places);
+        (self.order, self.positions) = (order, places);
     }
 
     /// Adds the results of the scan, and stops it above `room` bytes. Returns `true` if there were any.
-    pub(in crate::tui) fn take(&mut self, room: usize) -> bool {
+    pub(in crate::tui) fn take_results(&mut self, room: usize) -> bool {
         let Some(scan) = &self.scan else { return false };
         let (found, is_over) = scan.take();
         let is_new = !found.is_empty() || is_over;
@@ -220,14 +220,14 @@ impl FrameLineList {
                 FrameScanResult::Text(_) => {}
             }
         }
-        self.is_cut = self.bytes > room || self.lines.len() >= u32::MAX as usize;
-        if is_over || self.is_cut {
+        self.is_truncated = self.bytes > room || self.lines.len() >= u32::MAX as usize;
+        if is_over || self.is_truncated {
             self.scan = None;
         }
         // Sorting is slow: while frames arrive it is repeated at intervals, and at the end.
-        let is_due = self.scan.is_none() || self.sorted_at.is_none_or(|at| at.elapsed() > PATIENCE);
+        let is_due = self.scan.is_none() || self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL);
         if is_due && (self.lines.len() > before || self.lines.len() > self.order.len()) {
-            self.put_in_order();
+            self.sort_lines();
         }
         is_new
     }
@@ -243,11 +243,11 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..FrameColumn::ALL.len() {
             seen.push(sort.by);
-            sort = sort.beside(1);
+            sort = sort.neighbor(1);
         }
         assert_eq!(seen, FrameColumn::ALL);
         assert_eq!(sort, FrameSort::default());
-        assert_eq!(sort.beside(-1).by, FrameColumn::Info);
-        assert!(FrameSort::by(FrameColumn::Bytes).is_descending);
+        assert_eq!(sort.neighbor(-1).by, FrameColumn::Info);
+        assert!(FrameSort::by_column(FrameColumn::Bytes).is_descending);
     }
 }

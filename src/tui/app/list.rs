@@ -8,7 +8,7 @@ use crate::tui::model::order::{self, RowOrder, RowSort};
 use crate::tui::model::{RowEntry, TransactionRows};
 
 /// Interval at which new rows are sorted in.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RESORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The columns by which the list can be sorted, in order.
 const COLUMNS: [TransactionListColumn; 11] = [
@@ -35,7 +35,7 @@ pub(in crate::tui) struct TransactionListPane {
     /// Number of columns scrolled past.
     pub(in crate::tui) scroll: usize,
     /// `true` if the cursor stays on the newest row.
-    pub(in crate::tui) has_tail: bool,
+    pub(in crate::tui) follows_tail: bool,
     /// Sort order; `None` for the order in which Transactions were completed.
     pub(in crate::tui) sort: Option<RowSort>,
     order: Option<RowOrder>,
@@ -46,7 +46,7 @@ pub(in crate::tui) struct TransactionListPane {
 impl TransactionListPane {
     /// Returns a list in the order in which Transactions were completed.
     pub(super) fn new(has_tail: bool) -> Self {
-        Self { has_tail, ..Self::default() }
+        Self { follows_tail: has_tail, ..Self::default() }
     }
 
     /// Returns the number of lines.
@@ -55,7 +55,7 @@ impl TransactionListPane {
     }
 
     /// Returns the row number of a line.
-    pub(in crate::tui) fn number(&self, at: usize) -> Option<usize> {
+    pub(in crate::tui) fn row_number(&self, at: usize) -> Option<usize> {
         match &self.order {
             Some(order) => order.rows.get(at).map(|number| *number as usize),
             None => Some(at),
@@ -64,12 +64,12 @@ impl TransactionListPane {
 
     /// Returns the row of a line; `None` if it is evicted, and beyond the end.
     pub(in crate::tui) fn entry<'r>(&self, rows: &'r TransactionRows, at: usize) -> Option<RowEntry<'r>> {
-        rows.get(self.number(at)?)
+        rows.get(self.row_number(at)?)
     }
 
     /// Returns `true` if some rows are not sorted in yet.
-    pub(in crate::tui) fn is_stale(&self, rows: &TransactionRows) -> bool {
-        self.sort.is_some() && self.order.as_ref().is_none_or(|order| order.of < rows.len())
+    pub(in crate::tui) fn has_unsorted_rows(&self, rows: &TransactionRows) -> bool {
+        self.sort.is_some() && self.order.as_ref().is_none_or(|order| order.row_count < rows.len())
     }
 
     /// Returns `true` while the list is being sorted.
@@ -78,19 +78,19 @@ impl TransactionListPane {
     }
 
     /// Moves the cursor by `by` lines.
-    pub(super) fn step(&mut self, by: isize, rows: &TransactionRows) {
+    pub(super) fn move_cursor(&mut self, by: isize, rows: &TransactionRows) {
         let last = self.len(rows).saturating_sub(1);
         self.at = self.at.saturating_add_signed(by).min(last);
-        self.has_tail &= by > 0 && self.at == last;
+        self.follows_tail &= by > 0 && self.at == last;
     }
 
     /// Moves the cursor to a line.
-    pub(super) fn go(&mut self, at: usize, rows: &TransactionRows) {
+    pub(super) fn move_to(&mut self, at: usize, rows: &TransactionRows) {
         self.at = at.min(self.len(rows).saturating_sub(1));
     }
 
     /// Sorts by the column `step` positions from the current one. The unsorted order precedes the first column.
-    pub(super) fn sort_beside(
+    pub(super) fn sort_by_neighbor(
         &mut self,
         step: isize,
         shown: &[TransactionListColumn],
@@ -113,7 +113,7 @@ impl TransactionListPane {
                 TransactionListColumn::Chunks | TransactionListColumn::Bytes | TransactionListColumn::Latency
             )
         });
-        self.sort_as(by.map(|by| RowSort { by, is_descending }), rows);
+        self.set_sort(by.map(|by| RowSort { by, is_descending }), rows);
     }
 
     /// Reverses the order.
@@ -122,12 +122,12 @@ impl TransactionListPane {
             Some(sort) => RowSort { is_descending: !sort.is_descending, ..sort },
             None => RowSort { by: TransactionListColumn::Time, is_descending: true },
         };
-        self.sort_as(Some(sort), rows);
+        self.set_sort(Some(sort), rows);
     }
 
-    fn sort_as(&mut self, sort: Option<RowSort>, rows: &TransactionRows) {
+    fn set_sort(&mut self, sort: Option<RowSort>, rows: &TransactionRows) {
         self.sort = sort;
-        self.has_tail = false;
+        self.follows_tail = false;
         match sort {
             Some(sort) => {
                 self.sorting = Some(order::start(rows, sort));
@@ -140,20 +140,20 @@ impl TransactionListPane {
     }
 
     /// Starts over with other rows.
-    pub(super) fn renew(&mut self, rows: &TransactionRows) {
+    pub(super) fn reset(&mut self, rows: &TransactionRows) {
         let sort = self.sort;
         (self.order, self.sorting) = (None, None);
-        self.sort_as(sort, rows);
+        self.set_sort(sort, rows);
     }
 
     /// Takes the result of sorting, and sorts in new rows. Returns `true` if the list has changed.
-    pub(super) fn tick(&mut self, rows: &TransactionRows) -> bool {
+    pub(super) fn poll_sorting(&mut self, rows: &TransactionRows) -> bool {
         let mut is_new = false;
         if let Some(sorting) = &self.sorting {
             match sorting.try_recv() {
                 Ok(order) => {
                     // The cursor stays on its row.
-                    let row = self.order.is_some().then(|| self.number(self.at)).flatten();
+                    let row = self.order.is_some().then(|| self.row_number(self.at)).flatten();
                     let at = row.and_then(|row| order.rows.iter().position(|other| *other as usize == row));
                     self.order = Some(order);
                     self.at = at.unwrap_or(self.at);
@@ -164,13 +164,13 @@ impl TransactionListPane {
                 Err(TryRecvError::Empty) => {}
             }
         } else if let Some(sort) = self.sort
-            && self.order.as_ref().is_none_or(|order| order.of < rows.len())
-            && self.sorted_at.is_none_or(|at| at.elapsed() > PATIENCE)
+            && self.order.as_ref().is_none_or(|order| order.row_count < rows.len())
+            && self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL)
         {
             self.sorting = Some(order::start(rows, sort));
             self.sorted_at = Some(Instant::now());
         }
-        if self.has_tail {
+        if self.follows_tail {
             let last = self.len(rows).saturating_sub(1);
             is_new |= self.at != last;
             self.at = last;

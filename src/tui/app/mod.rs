@@ -32,7 +32,7 @@ use crate::source::LinkState;
 
 use super::capture::CaptureHandle;
 use super::keys;
-use super::model::{PAGE, TransactionRows};
+use super::model::{PAGE_ROWS, TransactionRows};
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
 use super::read_pass::PassSettings;
 use super::reload::{DetailSubject, ReloadClient, ReloadRequest, ReloadResponse};
@@ -52,13 +52,13 @@ pub(super) use view_rows::MarkedRow;
 pub(super) use view_rows::ViewRows;
 
 /// Timeout after which an unanswered request is repeated.
-const AGAIN: Duration = Duration::from_millis(300);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Minimum width of the operation column when other columns are scrolled.
-const OPERATION: usize = 12;
+const MIN_OPERATION_COLUMNS: usize = 12;
 
 /// Approximate size of a row with its text, in bytes.
-const ROW: usize = 160;
+const ROW_BYTES: usize = 160;
 
 /// The views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub struct TuiOptions {
     /// Display filter.
     pub filter: Option<String>,
     /// Latency in nanoseconds from which a Transaction is slow.
-    pub slow: Option<u64>,
+    pub slow_ns: Option<u64>,
 }
 
 impl Default for TuiOptions {
@@ -149,7 +149,7 @@ impl Default for TuiOptions {
             filehandles: Filehandles::default(),
             time: TimeFormat::default(),
             filter: None,
-            slow: None,
+            slow_ns: None,
         }
     }
 }
@@ -179,7 +179,7 @@ pub(super) struct FilterOrigin {
     /// The previous filter.
     filter: Option<String>,
     /// The previous states of the tables.
-    tables: [TableViewState; view_rows::TABLES],
+    tables: [TableViewState; view_rows::TABLE_COUNT],
 }
 
 /// The areas drawn last, for the mouse and for paging.
@@ -203,24 +203,24 @@ pub(super) enum KeyMenu {
 pub struct App {
     pub(super) options: TuiOptions,
     pub(super) theme: Theme,
-    pub(super) signs: TuiGlyphs,
+    pub(super) tui_glyphs: TuiGlyphs,
     pub(super) capture: CaptureHandle,
-    manner: PassSettings,
+    pass_settings: PassSettings,
     shares: ViewShares,
-    pub(super) all: PassView,
-    pub(super) chosen: Option<PassView>,
-    reader: ReloadClient,
+    pub(super) unfiltered: PassView,
+    pub(super) filtered: Option<PassView>,
+    reload_client: ReloadClient,
     pub(super) view: TuiView,
-    pub(super) part: FocusPane,
+    pub(super) focus: FocusPane,
     pub(super) list: TransactionListPane,
-    pub(super) packets: FrameListPane,
+    pub(super) frame_list: FrameListPane,
     is_searching_forward: bool,
-    around: ChosenRowRates,
-    origins: Vec<FilterOrigin>,
+    row_rates: ChosenRowRates,
+    filter_origins: Vec<FilterOrigin>,
     /// Number of columns of the current view that do not fit.
     pub(super) hidden_columns: usize,
     /// States of the tables: operations, connections, files, charts.
-    pub(super) tables: [TableViewState; view_rows::TABLES],
+    pub(super) tables: [TableViewState; view_rows::TABLE_COUNT],
     pub(super) tree: TreePane,
     pub(super) has_waterfall: bool,
     pub(super) has_bytes: bool,
@@ -233,15 +233,15 @@ pub struct App {
     pub(super) message: Option<StatusMessage>,
     pub(super) is_paused: bool,
     /// Number of input errors that the user has dismissed.
-    errors_seen: usize,
-    hunt: Option<RunningSearch>,
+    dismissed_errors: usize,
+    search: Option<RunningSearch>,
     /// Text of the last search.
-    pub(super) searched: Option<String>,
-    asked_page: Option<(usize, Instant)>,
+    pub(super) last_search: Option<String>,
+    requested_page: Option<(usize, Instant)>,
     pub(super) areas: ScreenAreas,
     /// Control sequences to send to the terminal.
-    sequences: Vec<Vec<u8>>,
-    wants: Vec<TerminalRequest>,
+    control_sequences: Vec<Vec<u8>>,
+    requests: Vec<TerminalRequest>,
 }
 
 /// Requests that only the owner of the terminal can fulfil.
@@ -262,43 +262,44 @@ impl App {
             Some(text) => Some((Filter::parse(text)?, text.clone())),
             None => None,
         };
-        let (is_live, capture_is_live) = (capture.is_once(), capture.is_live());
+        let (is_live, capture_is_live) = (capture.is_received_once(), capture.is_live());
         let theme = Theme::new(options.theme);
         // For frames received once, a Transaction is shown as soon as it is acknowledged, and not seconds later.
-        let limits = FlowLimits { emit_on_acknowledgment: capture.is_once(), ..options.limits.clone() };
+        let limits =
+            FlowLimits { emit_on_acknowledgment: capture.is_received_once(), ..options.limits.clone() };
         let memory = options.memory.clone();
-        let shares = ViewShares::new(memory.view_bytes(), capture.is_once());
-        let pages = shares.waiting_bytes / 2 / ROW / PAGE;
+        let shares = ViewShares::new(memory.view_bytes(), capture.is_received_once());
+        let pages = shares.waiting_bytes / 2 / ROW_BYTES / PAGE_ROWS;
         let early_bytes = shares.waiting_bytes / 4;
         let manner = PassSettings {
             limits,
             memory,
             filehandles: options.filehandles,
             glyphs: options.glyphs,
-            pages,
-            early_bytes,
+            max_pending_pages: pages,
+            max_unnumbered_bytes: early_bytes,
         };
         let mut all = PassView::start(&capture, None, &manner, None);
-        let screen = theme.screen(options.glyphs);
+        let screen = theme.terminal_style(options.glyphs);
         let reader = ReloadClient::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
         let mut chosen = filter.map(|filter| PassView::start(&capture, Some(filter), &manner, Some(&all)));
-        shares.give(&mut all, chosen.as_mut());
+        shares.apply_limits(&mut all, chosen.as_mut());
         Ok(Self {
             theme,
-            signs: TuiGlyphs::new(options.glyphs),
+            tui_glyphs: TuiGlyphs::new(options.glyphs),
             capture,
-            manner,
+            pass_settings: manner,
             shares,
-            all,
-            chosen,
-            reader,
+            unfiltered: all,
+            filtered: chosen,
+            reload_client: reader,
             view: TuiView::default(),
-            part: FocusPane::default(),
+            focus: FocusPane::default(),
             list: TransactionListPane::new(capture_is_live),
-            packets: FrameListPane::default(),
+            frame_list: FrameListPane::default(),
             is_searching_forward: true,
-            around: ChosenRowRates::default(),
-            origins: Vec::new(),
+            row_rates: ChosenRowRates::default(),
+            filter_origins: Vec::new(),
             hidden_columns: 0,
             // Sort by Calls, bytes and bytes; for frames received once, by current rates.
             tables: (if is_live { [4, 5, 5, 0] } else { [2, 7, 1, 0] })
@@ -314,24 +315,24 @@ impl App {
             help: None,
             message: None,
             is_paused: false,
-            errors_seen: 0,
-            hunt: None,
-            searched: None,
-            asked_page: None,
+            dismissed_errors: 0,
+            search: None,
+            last_search: None,
+            requested_page: None,
             areas: ScreenAreas::default(),
-            sequences: Vec::new(),
-            wants: Vec::new(),
+            control_sequences: Vec::new(),
+            requests: Vec::new(),
             options,
         })
     }
 
     /// Returns the displayed pass.
-    pub(super) fn side(&self) -> &PassView {
-        self.chosen.as_ref().unwrap_or(&self.all)
+    pub(super) fn displayed_pass(&self) -> &PassView {
+        self.filtered.as_ref().unwrap_or(&self.unfiltered)
     }
 
     pub(super) fn rows(&self) -> &TransactionRows {
-        &self.side().rows
+        &self.displayed_pass().rows
     }
 
     /// Returns the row of the cursor; `None` if it is evicted, or if there is none.
@@ -345,12 +346,12 @@ impl App {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 if let Some(mut prompt) = self.prompt.take() {
                     match prompt.key(*key) {
-                        PromptKeyOutcome::More => self.prompt = Some(prompt),
-                        PromptKeyOutcome::Done => self.entered(&prompt),
-                        PromptKeyOutcome::Dropped => self.message = None,
+                        PromptKeyOutcome::Continue => self.prompt = Some(prompt),
+                        PromptKeyOutcome::Accepted => self.accept_prompt(&prompt),
+                        PromptKeyOutcome::Cancelled => self.message = None,
                     }
                 } else if let Some(menu) = self.menu.take() {
-                    self.picked(menu, key.code);
+                    self.handle_menu_key(menu, key.code);
                 } else if let Some(action) = keys::action(*key) {
                     self.message = None;
                     self.perform(action);
@@ -369,40 +370,41 @@ impl App {
     /// Processes the results of the other threads. Returns `true` if the screen may have changed.
     pub fn tick(&mut self) -> bool {
         let mut is_new = false;
-        let near = self.list.number(self.list.at).unwrap_or(0);
+        let near = self.list.row_number(self.list.at).unwrap_or(0);
         // Frames received once do not wait: a pause ends when the memory for pending rows is used up.
-        if self.is_paused && self.capture.is_once() {
-            let waiting =
-                self.all.pass.waiting() + self.chosen.as_ref().map_or(0, |side| side.pass.waiting());
-            if waiting > self.shares.waiting_bytes / 2 / ROW {
+        if self.is_paused && self.capture.is_received_once() {
+            let waiting = self.unfiltered.pass.pending_rows()
+                + self.filtered.as_ref().map_or(0, |side| side.pass.pending_rows());
+            if waiting > self.shares.waiting_bytes / 2 / ROW_BYTES {
                 self.is_paused = false;
-                self.complain("going on: the pause took all memory (--max-memory)");
+                self.show_error("going on: the pause took all memory (--max-memory)");
                 is_new = true;
             }
         }
         if !self.is_paused {
-            let (places, news) = self.all.take(if self.chosen.is_some() { usize::MAX / 2 } else { near });
+            let (places, news) =
+                self.unfiltered.take(if self.filtered.is_some() { usize::MAX / 2 } else { near });
             is_new |= news;
             if !places.is_empty() {
-                self.reader.ask(ReloadRequest::Places(places));
+                self.reload_client.request(ReloadRequest::ResumePoints(places));
             }
-            if let Some(chosen) = &mut self.chosen {
+            if let Some(chosen) = &mut self.filtered {
                 is_new |= chosen.take(near).1;
             }
         }
-        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-        is_new |= self.list.tick(rows);
-        while let Some(answer) = self.reader.answer() {
+        let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
+        is_new |= self.list.poll_sorting(rows);
+        while let Some(answer) = self.reload_client.try_response() {
             is_new = true;
-            self.answered(answer);
+            self.handle_response(answer);
         }
-        is_new |= self.go_on_hunting();
-        is_new |= self.tick_packets();
-        self.ask();
+        is_new |= self.continue_search();
+        is_new |= self.poll_scans();
+        self.request_missing_data();
         is_new
     }
 
-    fn answered(&mut self, answer: ReloadResponse) {
+    fn handle_response(&mut self, answer: ReloadResponse) {
         match answer {
             ReloadResponse::Detail(mut detail) => {
                 if self.subject() != Some(detail.subject) {
@@ -418,79 +420,86 @@ impl App {
                 self.tree.show(*detail);
             }
             ReloadResponse::Frames(stretch) => {
-                self.packets.stretch = stretch;
-                self.packets.asked = None;
+                self.frame_list.slice = stretch;
+                self.frame_list.request = None;
             }
             ReloadResponse::Page { number, filter, page } => {
-                self.asked_page = None;
-                let near = self.list.number(self.list.at).unwrap_or(0);
-                let side = self.chosen.as_mut().unwrap_or(&mut self.all);
+                self.requested_page = None;
+                let near = self.list.row_number(self.list.at).unwrap_or(0);
+                let side = self.filtered.as_mut().unwrap_or(&mut self.unfiltered);
                 if side.filter.as_ref().map(|(_, text)| text) == filter.as_ref() {
-                    side.rows.remember(number, page, near);
+                    side.rows.restore_page(number, page, near);
                 }
             }
-            ReloadResponse::Saved(Ok(text)) => self.tell(text),
-            ReloadResponse::Saved(Err(text)) => self.complain(text),
+            ReloadResponse::Saved(Ok(text)) => self.show_message(text),
+            ReloadResponse::Saved(Err(text)) => self.show_error(text),
         }
     }
 
     /// Requests data that the screen shows and that is not loaded.
-    fn ask(&mut self) {
+    fn request_missing_data(&mut self) {
         if self.view.has_tree()
             && let Some(subject) = self.subject()
-            && self.tree.asked != Some(subject)
+            && self.tree.requested != Some(subject)
         {
-            self.tree.asked = Some(subject);
-            self.reader.ask(ReloadRequest::Detail(subject));
+            self.tree.requested = Some(subject);
+            self.reload_client.request(ReloadRequest::Detail(subject));
         }
-        let is_due = |asked: Option<Instant>| asked.is_none_or(|asked| asked.elapsed() > AGAIN);
+        let is_due = |asked: Option<Instant>| asked.is_none_or(|asked| asked.elapsed() > REQUEST_TIMEOUT);
         if self.view == TuiView::Transactions {
             let height = usize::from(self.areas.list.height).max(1);
             let lines = self.list.top..self.list.top + height;
-            let numbers = lines.filter_map(|at| self.list.number(at));
-            let forgotten = numbers.into_iter().find(|number| self.rows().is_forgotten(*number));
-            if let Some(number) = forgotten.map(|number| number / PAGE)
-                && is_due(self.asked_page.filter(|(asked, _)| *asked == number).map(|(_, at)| at))
+            let numbers = lines.filter_map(|at| self.list.row_number(at));
+            let forgotten = numbers.into_iter().find(|number| self.rows().is_evicted(*number));
+            if let Some(number) = forgotten.map(|number| number / PAGE_ROWS)
+                && is_due(self.requested_page.filter(|(asked, _)| *asked == number).map(|(_, at)| at))
             {
-                self.asked_page = Some((number, Instant::now()));
-                let filter = self.side().filter.clone();
-                self.reader.ask(ReloadRequest::Page { number, filter });
+                self.requested_page = Some((number, Instant::now()));
+                let filter = self.displayed_pass().filter.clone();
+                self.reload_client.request(ReloadRequest::Page { number, filter });
             }
         }
         if self.view == TuiView::Frames {
-            self.ask_frames();
+            self.request_frames();
         }
     }
 
-    fn ask_frames(&mut self) {
+    fn request_frames(&mut self) {
         let (height, width) = (u64::from(self.areas.list.height), usize::from(self.areas.list.width));
-        let count = self.all.progress.frames;
+        let count = self.unfiltered.progress.frames;
         if width > 0 {
-            self.hold_packets(width);
+            self.update_frame_lines(width);
         }
-        if height == 0 || count == 0 || self.packets.held.is_some() {
+        if height == 0 || count == 0 || self.frame_list.lines.is_some() {
             return;
         }
-        let top = FrameNumber(self.packets.top.max(1));
-        let stretch = &self.packets.stretch;
+        let top = FrameNumber(self.frame_list.top.max(1));
+        let stretch = &self.frame_list.slice;
         let end = top.0.saturating_add(height).min(count + 1);
         let has = (1..=top.0).contains(&stretch.wanted.0)
             && stretch.first.0 + stretch.lines.len() as u64 >= end
-            && (stretch.width, stretch.left) == (width, self.packets.left);
-        let is_asked = self.packets.asked.is_some_and(|(asked, by, at)| {
-            (asked, by) == (top, (width, self.packets.left)) && at.elapsed() < AGAIN
+            && (stretch.width, stretch.left) == (width, self.frame_list.scroll_columns);
+        let is_asked = self.frame_list.request.is_some_and(|(asked, by, at)| {
+            (asked, by) == (top, (width, self.frame_list.scroll_columns)) && at.elapsed() < REQUEST_TIMEOUT
         });
         if has || is_asked {
             return;
         }
-        let left = self.packets.left;
-        self.packets.asked = Some((top, (width, left), Instant::now()));
+        let left = self.frame_list.scroll_columns;
+        self.frame_list.request = Some((top, (width, left), Instant::now()));
         let first = FrameNumber(top.0.saturating_sub(4 * height).max(1));
-        let mut screen = self.theme.screen(self.options.glyphs);
+        let mut screen = self.theme.terminal_style(self.options.glyphs);
         screen.width = Some(width);
-        let start = self.all.tables.times.map(|(start, _)| start);
+        let start = self.unfiltered.tables.times.map(|(start, _)| start);
         let count = (9 * height) as usize;
-        self.reader.ask(ReloadRequest::Frames { first, count, screen, left, time: self.options.time, start });
+        self.reload_client.request(ReloadRequest::Frames {
+            first,
+            count,
+            screen,
+            left,
+            time: self.options.time,
+            start,
+        });
     }
 
     /// Draws the screen.
@@ -505,35 +514,35 @@ impl App {
 
     /// Returns `true` if the capture was read to its end.
     pub fn is_read(&self) -> bool {
-        self.side().progress.is_over
+        self.displayed_pass().progress.is_over
     }
 
     /// Returns `true` if no work is pending: everything was read and every request was answered.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let is_over = |side: &PassView| side.progress.is_over || self.is_paused;
         let has_tree = !self.view.has_tree()
             || self.subject().is_none()
             || self.tree.detail.as_ref().map(|detail| detail.subject) == self.subject();
-        is_over(&self.all)
-            && self.chosen.as_ref().is_none_or(is_over)
+        is_over(&self.unfiltered)
+            && self.filtered.as_ref().is_none_or(is_over)
             && !self.list.is_sorting()
-            && self.hunt.is_none()
+            && self.search.is_none()
             && has_tree
-            && self.packets.asked.is_none()
-            && !self.packets.is_looking()
-            && self.asked_page.is_none()
+            && self.frame_list.request.is_none()
+            && !self.frame_list.is_scanning()
+            && self.requested_page.is_none()
     }
 
     /// Returns `true` if pending work will change the screen soon.
     pub(super) fn is_busy(&self) -> bool {
-        !self.is_settled() && !self.is_paused
+        !self.is_idle() && !self.is_paused
     }
 
     /// Returns the last input error not dismissed, with the number of earlier ones, or else the problem of the link.
-    pub(super) fn problem(&self) -> Option<String> {
-        let errors = self.all.errors.get(self.errors_seen..).unwrap_or_default();
+    pub(super) fn error_message(&self) -> Option<String> {
+        let errors = self.unfiltered.errors.get(self.dismissed_errors..).unwrap_or_default();
         let Some((last, others)) = errors.split_last() else {
-            return self.link().map(|state| format!("{}: {state}", self.capture.name()));
+            return self.link_problem().map(|state| format!("{}: {state}", self.capture.name()));
         };
         Some(match others.len() {
             0 => last.clone(),
@@ -542,26 +551,29 @@ impl App {
     }
 
     /// Returns the state of the interface if it delivers nothing at present.
-    pub(super) fn link(&self) -> Option<LinkState> {
-        self.all.progress.link.filter(|state| *state != LinkState::Up && !self.all.progress.is_over)
+    pub(super) fn link_problem(&self) -> Option<LinkState> {
+        self.unfiltered
+            .progress
+            .link
+            .filter(|state| *state != LinkState::Up && !self.unfiltered.progress.is_over)
     }
 
-    pub(super) fn tell(&mut self, text: impl Into<String>) {
+    pub(super) fn show_message(&mut self, text: impl Into<String>) {
         self.message = Some(StatusMessage { text: text.into(), is_error: false });
     }
 
-    pub(super) fn complain(&mut self, text: impl Into<String>) {
+    pub(super) fn show_error(&mut self, text: impl Into<String>) {
         self.message = Some(StatusMessage { text: text.into(), is_error: true });
     }
 
     /// Takes the control sequences to send to the terminal.
     pub(super) fn take_sequences(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.sequences)
+        std::mem::take(&mut self.control_sequences)
     }
 
     /// Takes the requests to the owner of the terminal.
-    pub(super) fn take_wishes(&mut self) -> Vec<TerminalRequest> {
-        std::mem::take(&mut self.wants)
+    pub(super) fn take_requests(&mut self) -> Vec<TerminalRequest> {
+        std::mem::take(&mut self.requests)
     }
 
     /// Returns the columns of the list for this width: the most important ones, or after scrolling the operation and
@@ -570,8 +582,8 @@ impl App {
         let layout = TransactionListLayout::of(Some(width), self.options.time);
         let Some(skipped) = self.list.scroll.checked_sub(1) else { return layout };
         let all = TransactionListLayout::of(Some(usize::MAX / 2), self.options.time);
-        let mut columns = vec![(TransactionListColumn::Operation, OPERATION)];
-        let mut left = width.saturating_sub(OPERATION);
+        let mut columns = vec![(TransactionListColumn::Operation, MIN_OPERATION_COLUMNS)];
+        let mut left = width.saturating_sub(MIN_OPERATION_COLUMNS);
         let others =
             all.columns.into_iter().filter(|(column, _)| *column != TransactionListColumn::Operation);
         for (column, wide) in others.skip(skipped) {
@@ -595,14 +607,14 @@ impl App {
         self.prompt = Some(Prompt::new(purpose, text, history));
     }
 
-    fn entered(&mut self, prompt: &Prompt) {
+    fn accept_prompt(&mut self, prompt: &Prompt) {
         let text = prompt.text();
         let text = text.trim();
         if let Some(history) = self.history.get_mut(prompt.purpose as usize) {
-            prompt::note(history, text);
+            prompt::add_to_history(history, text);
         }
         match prompt.purpose {
-            PromptPurpose::Filter if text.is_empty() => self.unfilter(),
+            PromptPurpose::Filter if text.is_empty() => self.remove_filter(),
             PromptPurpose::Filter => self.set_filter(text),
             PromptPurpose::Search => self.search_for(text),
             PromptPurpose::GoTo => self.go_to(text),

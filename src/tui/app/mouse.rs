@@ -34,9 +34,9 @@ impl App {
     fn wheel(&mut self, place: Position, by: isize) {
         let Some((part, _)) = self.part_at(place) else { return };
         // The wheel scrolls the pane under the mouse, and the focus stays.
-        let before = std::mem::replace(&mut self.part, part);
+        let before = std::mem::replace(&mut self.focus, part);
         self.move_by(by);
-        self.part = before;
+        self.focus = before;
     }
 
     fn click(&mut self, place: Position) {
@@ -46,7 +46,7 @@ impl App {
         }
         if let Some((_, column)) = self.areas.columns.iter().find(|(area, _)| area.contains(place)) {
             let column = *column;
-            let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+            let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
             return match self.list.sort.is_some_and(|sort| sort.by == column) {
                 true => self.list.reverse(rows),
                 false => self.list.sort_by(Some(column), rows),
@@ -57,13 +57,13 @@ impl App {
         }
         let Some((part, area)) = self.part_at(place) else { return };
         let line = usize::from(place.y.saturating_sub(area.y));
-        self.part = part;
+        self.focus = part;
         match part {
             FocusPane::List => self.click_row(line),
             FocusPane::Tree if self.shows_waterfall() => {
                 let bar = self.tree.bar_top + line;
                 self.tree.bar = 0;
-                self.tree.step_bar(isize::try_from(bar).unwrap_or(0));
+                self.tree.move_bar_cursor(isize::try_from(bar).unwrap_or(0));
             }
             FocusPane::Tree => {
                 let at = self.tree.top + line;

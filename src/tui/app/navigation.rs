@@ -9,12 +9,12 @@ use super::view_rows::ViewRows;
 use super::{App, FocusPane, TableViewState, TuiView};
 
 /// Maximum duration of a search step between two key events.
-const STRETCH: Duration = Duration::from_millis(8);
+const SEARCH_STEP: Duration = Duration::from_millis(8);
 /// A Transaction is slow if it takes more than this many times the median of its operation.
-const SLOW: u64 = 4;
+const SLOW_FACTOR: u64 = 4;
 
 /// Message while a match may still arrive.
-const LOOKING_ON: &str = "looking on in what is being read; Esc stops";
+const SEARCHING_MESSAGE: &str = "looking on in what is being read; Esc stops";
 
 impl App {
     /// Returns the state of the current view's table.
@@ -41,10 +41,10 @@ impl App {
 
     /// Moves by `by` lines in the focused pane.
     pub(super) fn move_by(&mut self, by: isize) {
-        match self.part {
+        match self.focus {
             FocusPane::List => self.move_rows(by),
-            FocusPane::Tree if self.shows_waterfall() => self.tree.step_bar(by),
-            FocusPane::Tree => self.tree.step(by),
+            FocusPane::Tree if self.shows_waterfall() => self.tree.move_bar_cursor(by),
+            FocusPane::Tree => self.tree.move_cursor(by),
             FocusPane::Bytes => {
                 let top = self.tree.bytes_top.unwrap_or(0).saturating_add_signed(by);
                 self.tree.bytes_top = Some(top.min(1 << 24));
@@ -54,7 +54,7 @@ impl App {
 
     /// Moves by `by` pages of the focused pane.
     pub(super) fn move_pages(&mut self, by: isize) {
-        let area = match self.part {
+        let area = match self.focus {
             FocusPane::List => self.areas.list,
             FocusPane::Tree => self.areas.tree,
             FocusPane::Bytes => self.areas.bytes,
@@ -64,9 +64,9 @@ impl App {
     }
 
     /// Moves to the left or to the right.
-    pub(super) fn sideways(&mut self, is_right: bool) {
-        match self.part {
-            FocusPane::Tree if self.view.has_tree() => self.tree.turn(is_right),
+    pub(super) fn move_horizontally(&mut self, is_right: bool) {
+        match self.focus {
+            FocusPane::Tree if self.view.has_tree() => self.tree.set_open(is_right),
             FocusPane::List => self.scroll_columns(is_right),
             FocusPane::Tree | FocusPane::Bytes => {}
         }
@@ -81,10 +81,10 @@ impl App {
         if self.areas.bytes.height > 0 {
             parts.push(FocusPane::Bytes);
         }
-        let at = parts.iter().position(|part| *part == self.part).unwrap_or(0);
+        let at = parts.iter().position(|part| *part == self.focus).unwrap_or(0);
         // Two steps forward are one step back among three panes; among two panes a single step suffices.
         let steps = if parts.len() == 2 { 1 } else { steps };
-        self.part = parts.get((at + steps) % parts.len()).copied().unwrap_or_default();
+        self.focus = parts.get((at + steps) % parts.len()).copied().unwrap_or_default();
     }
 
     /// Searches for text: in the tree if it has the focus, else in the rows.
@@ -92,19 +92,19 @@ impl App {
         if text.is_empty() {
             return;
         }
-        self.searched = Some(text.to_ascii_lowercase());
-        self.search_on(true);
+        self.last_search = Some(text.to_ascii_lowercase());
+        self.repeat_search(true);
     }
 
-    pub(super) fn search_on(&mut self, is_forward: bool) {
-        let Some(text) = self.searched.clone() else {
-            return self.complain("nothing was searched for; / searches");
+    pub(super) fn repeat_search(&mut self, is_forward: bool) {
+        let Some(text) = self.last_search.clone() else {
+            return self.show_error("nothing was searched for; / searches");
         };
-        if self.view.has_tree() && self.part != FocusPane::List {
-            self.part = FocusPane::Tree;
+        if self.view.has_tree() && self.focus != FocusPane::List {
+            self.focus = FocusPane::Tree;
             self.has_waterfall = false;
             if !self.tree.find(&text, is_forward) {
-                self.complain(SearchTarget::Text(text).missing());
+                self.show_error(SearchTarget::Text(text).not_found_message());
             }
         } else {
             self.search_rows(text, is_forward);
@@ -113,80 +113,81 @@ impl App {
 
     /// Goes to the location that the text denotes.
     pub(super) fn go_to(&mut self, text: &str) {
-        let start = self.all.tables.times.map(|(start, _)| start);
-        match search::place(text, start) {
-            Ok(target) => self.go_to_place(target),
-            Err(text) => self.complain(text),
+        let start = self.unfiltered.tables.times.map(|(start, _)| start);
+        match search::parse_location(text, start) {
+            Ok(target) => self.go_to_target(target),
+            Err(text) => self.show_error(text),
         }
     }
 
     /// Starts a search for the next matching row.
-    pub(super) fn hunt(&mut self, target: SearchTarget, is_forward: bool) {
+    pub(super) fn start_search(&mut self, target: SearchTarget, is_forward: bool) {
         self.view = TuiView::Transactions;
         let count = self.list.len(self.rows());
-        self.hunt = Some(RunningSearch::new(target, is_forward, self.list.at, count));
-        self.list.has_tail = false;
+        self.search = Some(RunningSearch::new(target, is_forward, self.list.at, count));
+        self.list.follows_tail = false;
         // Nearby rows are found before the next key.
-        self.go_on_hunting();
+        self.continue_search();
     }
 
     /// Continues the search with some more rows. Returns `true` if the screen has changed.
-    pub(super) fn go_on_hunting(&mut self) -> bool {
-        let Some(mut hunt) = self.hunt.take() else { return false };
+    pub(super) fn continue_search(&mut self) -> bool {
+        let Some(mut hunt) = self.search.take() else { return false };
         let start = Instant::now();
         let count = self.list.len(self.rows());
         let is_sorted = self.list.sort.is_some();
         // The last rows arrive together with the end of the pass.
-        if hunt.left == 0 && hunt.is_forward {
+        if hunt.remaining == 0 && hunt.is_forward {
             match is_sorted {
                 false => hunt.extend(count),
                 // New rows are sorted in anywhere.
-                true if hunt.is_of_another(count) => hunt = RunningSearch::from_start(hunt.target, count),
+                true if hunt.has_count_changed(count) => hunt = RunningSearch::from_start(hunt.target, count),
                 true => {}
             }
         }
         // A match may be in frames not read yet, or in rows not sorted in yet.
-        let may_come = hunt.is_forward && (!self.side().progress.is_over || self.list.is_stale(self.rows()));
-        while hunt.left > 0 {
+        let may_come = hunt.is_forward
+            && (!self.displayed_pass().progress.is_over || self.list.has_unsorted_rows(self.rows()));
+        while hunt.remaining > 0 {
             let is_it = self
                 .list
-                .entry(self.rows(), hunt.next)
+                .entry(self.rows(), hunt.next_position)
                 .is_some_and(|entry| self.is_target(&hunt.target, &entry));
             if is_it {
-                self.list.at = hunt.next;
+                self.list.at = hunt.next_position;
                 // Another message may have replaced this one.
-                self.message.take_if(|message| message.text == LOOKING_ON);
+                self.message.take_if(|message| message.text == SEARCHING_MESSAGE);
                 // Centre a row that is not visible.
                 let height = usize::from(self.areas.list.height);
-                if !(self.list.top..self.list.top + height).contains(&hunt.next) {
-                    self.list.top = hunt.next.saturating_sub(height / 2);
+                if !(self.list.top..self.list.top + height).contains(&hunt.next_position) {
+                    self.list.top = hunt.next_position.saturating_sub(height / 2);
                 }
-                self.part = FocusPane::List;
+                self.focus = FocusPane::List;
                 if hunt.has_wrapped {
                     let from = if hunt.is_forward { "first" } else { "last" };
-                    self.tell(format!("going on from the {from}"));
+                    self.show_message(format!("going on from the {from}"));
                 }
                 return true;
             }
-            hunt.step();
-            if hunt.left % 256 == 0 && start.elapsed() > STRETCH {
-                self.hunt = Some(hunt);
+            hunt.advance();
+            if hunt.remaining % 256 == 0 && start.elapsed() > SEARCH_STEP {
+                self.search = Some(hunt);
                 return false;
             }
         }
         if may_come {
             let is_news = self.message.is_none();
             if is_news {
-                self.tell(LOOKING_ON);
+                self.show_message(SEARCHING_MESSAGE);
             }
-            self.hunt = Some(hunt);
+            self.search = Some(hunt);
             return is_news;
         }
-        let forgotten = match self.rows().forgotten() {
+        let forgotten = match self.rows().evicted_count() {
             0 => String::new(),
             count => format!(" among those in memory; {count} are forgotten (--max-memory)"),
         };
-        self.complain(hunt.target.missing() + &forgotten);
+        self.show_error(hunt.target.not_found_message() + &forgotten);
         true
     }
 
@@ -207,12 +208,12 @@ impl App {
 
     /// Returns `true` if a Transaction is slow: by the configured latency or the median of its operation.
     pub(in crate::tui) fn is_slow(&self, entry: &RowEntry<'_>) -> bool {
-        let Some(latency) = entry.row.latency else { return false };
-        match self.options.slow {
+        let Some(latency) = entry.row.latency_ns else { return false };
+        match self.options.slow_ns {
             Some(slow) => latency >= slow,
             None => {
-                let median = self.all.tables.median(entry.name());
-                median.is_some_and(|median| latency > median.saturating_mul(SLOW))
+                let median = self.unfiltered.tables.median_latency_ns(entry.name());
+                median.is_some_and(|median| latency > median.saturating_mul(SLOW_FACTOR))
             }
         }
     }

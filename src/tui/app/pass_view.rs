@@ -30,7 +30,7 @@ impl PassView {
         manner: &PassSettings,
         first: Option<&Self>,
     ) -> Self {
-        let names = first.filter(|_| capture.is_once()).map(|first| first.pass.names.clone());
+        let names = first.filter(|_| capture.is_received_once()).map(|first| first.pass.names.clone());
         let condition = filter.as_ref().map(|(filter, _)| filter.clone());
         Self {
             pass: ReadPass::start(capture.clone(), condition, manner.clone(), names),
@@ -62,6 +62,6 @@ impl PassView {
         self.errors.extend(mail.errors);
         self.progress = mail.progress.unwrap_or(before);
         is_new |= self.progress != before;
-        (mail.places, is_new)
+        (mail.resume_points, is_new)
     }
 }

@@ -24,26 +24,30 @@ impl App {
         if path.is_empty() {
             return;
         }
-        let Some(what) = self.chosen_to_save(is_all) else { return self.complain("nothing is chosen") };
-        self.tell(format!("saving to {path} {}", self.signs.glyphs.cut));
-        self.reader.ask(ReloadRequest::Save(SaveRequest { to: PathBuf::from(path), what, has_control }));
+        let Some(what) = self.save_selection(is_all) else { return self.show_error("nothing is chosen") };
+        self.show_message(format!("saving to {path} {}", self.tui_glyphs.glyphs.cut));
+        self.reload_client.request(ReloadRequest::Save(SaveRequest {
+            to: PathBuf::from(path),
+            selection: what,
+            has_control_frames: has_control,
+        }));
     }
 
     /// Returns the selection to save: all displayed Transactions, the marked ones, or the one at the cursor.
-    fn chosen_to_save(&self, is_all: bool) -> Option<SaveSelection> {
-        let is_once = self.capture.is_once();
+    fn save_selection(&self, is_all: bool) -> Option<SaveSelection> {
+        let is_once = self.capture.is_received_once();
         let marked = self.marked_transactions();
-        let filter = self.side().filter.as_ref().map(|(filter, _)| filter);
+        let filter = self.displayed_pass().filter.as_ref().map(|(filter, _)| filter);
         Some(match is_all {
             // Frames received once are found by their rows.
-            true if is_once && filter.is_some() => SaveSelection::these(self.rows().entries()),
+            true if is_once && filter.is_some() => SaveSelection::for_rows(self.rows().entries()),
             true => SaveSelection::Selected(filter.cloned()),
-            false if marked.is_empty() && is_once => SaveSelection::these(self.entry().into_iter()),
+            false if marked.is_empty() && is_once => SaveSelection::for_rows(self.entry().into_iter()),
             false if marked.is_empty() => {
                 SaveSelection::Numbers([self.entry()?.row.index].into_iter().collect())
             }
-            false if is_once => SaveSelection::these(
-                self.all.rows.entries().filter(|entry| marked.contains(&entry.row.index)),
+            false if is_once => SaveSelection::for_rows(
+                self.unfiltered.rows.entries().filter(|entry| marked.contains(&entry.row.index)),
             ),
             false => SaveSelection::Numbers(marked),
         })

@@ -16,7 +16,7 @@ pub(in crate::tui) struct TreePane {
     /// The displayed detail.
     pub(in crate::tui) detail: Option<SubjectDetail>,
     /// The subject requested last.
-    pub(super) asked: Option<DetailSubject>,
+    pub(super) requested: Option<DetailSubject>,
     /// Index of the cursor among the visible lines.
     pub(in crate::tui) at: usize,
     /// Index of the top visible line.
@@ -39,7 +39,7 @@ impl Default for TreePane {
         let closed = [(2, "Frame".to_owned())].into_iter().collect();
         Self {
             detail: None,
-            asked: None,
+            requested: None,
             at: 0,
             top: 0,
             left: 0,
@@ -52,7 +52,7 @@ impl Default for TreePane {
     }
 }
 
-fn group(line: &TreeLine) -> TreeGroupKey {
+fn group_key(line: &TreeLine) -> TreeGroupKey {
     let text = line.pieces.first().map_or("", |(_, text)| text.as_str());
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(text.len());
     (line.depth, text.get(..end).unwrap_or_default().to_owned())
@@ -62,16 +62,17 @@ impl TreePane {
     /// Shows another detail.
     pub(super) fn show(&mut self, detail: SubjectDetail) {
         let is_same = self.detail.as_ref().is_some_and(|before| before.subject == detail.subject);
-        let before = self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group(line)));
+        let before =
+            self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group_key(line)));
         self.detail = Some(detail);
-        self.look();
+        self.update_visible();
         self.bytes_top = None;
         if !is_same {
             (self.bar, self.bar_top) = (0, 0);
             // Keep the cursor on the same field, so that a user can compare it between Transactions.
             let again = |at: &usize| {
                 let line = self.line(*at).map(|(line, _)| line);
-                line.map(|line| (line.depth, line.field.map(|field| field.name), group(line))) == before
+                line.map(|line| (line.depth, line.field.map(|field| field.name), group_key(line))) == before
             };
             self.at = (0..self.len()).find(again).unwrap_or(0);
         }
@@ -83,7 +84,7 @@ impl TreePane {
     }
 
     /// Computes the visible lines.
-    fn look(&mut self) {
+    fn update_visible(&mut self) {
         let mut visible = Vec::new();
         let mut hidden_below = None;
         for (at, line) in self.lines().iter().enumerate() {
@@ -92,7 +93,7 @@ impl TreePane {
             }
             hidden_below = None;
             visible.push(at);
-            if self.has_more(at) && self.closed.contains(&group(line)) {
+            if self.is_group(at) && self.closed.contains(&group_key(line)) {
                 hidden_below = Some(line.depth);
             }
         }
@@ -108,8 +109,8 @@ impl TreePane {
     pub(in crate::tui) fn line(&self, at: usize) -> Option<(&TreeLine, Option<bool>)> {
         let number = *self.visible.get(at)?;
         let line = self.lines().get(number)?;
-        let is_open = !self.closed.contains(&group(line));
-        Some((line, self.has_more(number).then_some(is_open)))
+        let is_open = !self.closed.contains(&group_key(line));
+        Some((line, self.is_group(number).then_some(is_open)))
     }
 
     /// Returns the line of the cursor.
@@ -117,33 +118,33 @@ impl TreePane {
         self.line(self.at).map(|(line, _)| line)
     }
 
-    fn has_more(&self, number: usize) -> bool {
+    fn is_group(&self, number: usize) -> bool {
         let depth = |at: usize| self.lines().get(at).map(|line| line.depth);
         depth(number + 1) > depth(number)
     }
 
     /// Moves the cursor.
-    pub(super) fn step(&mut self, by: isize) {
+    pub(super) fn move_cursor(&mut self, by: isize) {
         self.at = self.at.saturating_add_signed(by).min(self.len().saturating_sub(1));
         self.bytes_top = None;
     }
 
     /// Moves the cursor in the waterfall.
-    pub(super) fn step_bar(&mut self, by: isize) {
+    pub(super) fn move_bar_cursor(&mut self, by: isize) {
         let count = self.detail.as_ref().map_or(0, |detail| detail.waterfall.bars.len());
         self.bar = self.bar.saturating_add_signed(by).min(count.saturating_sub(1));
     }
 
     /// Opens or closes the group at the cursor. Elsewhere it scrolls, or closing goes to the parent group.
-    pub(super) fn turn(&mut self, open: bool) {
+    pub(super) fn set_open(&mut self, open: bool) {
         let Some((line, state)) = self.line(self.at) else { return };
         match (state, open) {
             (Some(false), true) => {
-                let group = group(line);
+                let group = group_key(line);
                 self.closed.remove(&group);
             }
             (Some(true), false) => {
-                let group = group(line);
+                let group = group_key(line);
                 self.closed.insert(group);
             }
             (_, true) => self.left = (self.left + 8).min(400),
@@ -156,13 +157,13 @@ impl TreePane {
                 }
             }
         }
-        self.look();
+        self.update_visible();
     }
 
     /// Opens or closes the group at the cursor. Returns `false` if there is none.
     pub(super) fn toggle(&mut self) -> bool {
         let Some((_, Some(is_open))) = self.line(self.at) else { return false };
-        self.turn(!is_open);
+        self.set_open(!is_open);
         true
     }
 
@@ -172,8 +173,9 @@ impl TreePane {
         let found = (1..=count).find_map(|step| {
             let from = if is_forward { self.at + step } else { self.at + 2 * count - step };
             let at = from % count;
-            let has =
-                self.line(at).is_some_and(|(line, _)| crate::tui::search::contains(&line.text(), small));
+            let has = self
+                .line(at)
+                .is_some_and(|(line, _)| crate::tui::search::contains_ignore_case(&line.text(), small));
             has.then_some(at)
         });
         if let Some(at) = found {

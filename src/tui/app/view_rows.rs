@@ -16,10 +16,10 @@ use crate::tui::views::table::TableView;
 use super::frame_order::FrameLineList;
 use super::{App, FilterOrigin, FocusPane, FrameColumn, FrameSort, TuiView};
 
-const NOTHING: &str = "nothing is chosen";
+const NOTHING_CHOSEN: &str = "nothing is chosen";
 
 /// Number of tables, which keep their cursor and order.
-pub(super) const TABLES: usize = 4;
+pub(super) const TABLE_COUNT: usize = 4;
 
 /// The kind of a view's rows.
 #[derive(Clone, Copy)]
@@ -119,9 +119,9 @@ impl TuiView {
 
 impl App {
     /// Returns the loaded frames, if the view shows frames.
-    pub(in crate::tui) fn held_packets(&self) -> Option<&FrameLineList> {
+    pub(in crate::tui) fn loaded_frames(&self) -> Option<&FrameLineList> {
         match self.view.rows() {
-            ViewRows::Frames => self.packets.held.as_ref(),
+            ViewRows::Frames => self.frame_list.lines.as_ref(),
             ViewRows::Transactions | ViewRows::Table(..) => None,
         }
     }
@@ -130,7 +130,7 @@ impl App {
     pub(in crate::tui) fn subject(&self) -> Option<DetailSubject> {
         match self.view.rows() {
             ViewRows::Frames => {
-                (self.packets.at > 0).then_some(DetailSubject::Frame(FrameNumber(self.packets.at)))
+                (self.frame_list.at > 0).then_some(DetailSubject::Frame(FrameNumber(self.frame_list.at)))
             }
             ViewRows::Transactions | ViewRows::Table(..) => {
                 Some(DetailSubject::Transaction(TransactionReloadKey::from(self.entry()?.row)))
@@ -139,21 +139,21 @@ impl App {
     }
 
     /// Goes to a location: in the packet list to a frame; everything else is searched for among the Transactions.
-    pub(super) fn go_to_place(&mut self, target: SearchTarget) {
+    pub(super) fn go_to_target(&mut self, target: SearchTarget) {
         match (self.view.rows(), target) {
             (ViewRows::Frames, SearchTarget::Frame(FrameNumber(frame))) => {
-                let last = self.all.progress.frames.max(1);
+                let last = self.unfiltered.progress.frames.max(1);
                 self.go_to_frame(frame.clamp(1, last));
-                self.step_packets(0);
+                self.move_frame_cursor(0);
                 if frame > last {
-                    self.complain(format!("the last frame is {last}"));
+                    self.show_error(format!("the last frame is {last}"));
                 }
             }
             (ViewRows::Frames | ViewRows::Transactions | ViewRows::Table(..), target) => {
                 self.view = TuiView::Transactions;
-                self.list.has_tail = false;
-                self.hunt = Some(RunningSearch::from_start(target, self.list.len(self.rows())));
-                self.go_on_hunting();
+                self.list.follows_tail = false;
+                self.search = Some(RunningSearch::from_start(target, self.list.len(self.rows())));
+                self.continue_search();
             }
         }
     }
@@ -167,10 +167,10 @@ impl App {
     pub(super) fn move_rows(&mut self, by: isize) {
         match self.view.rows() {
             ViewRows::Transactions => {
-                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-                self.list.step(by, rows);
+                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
+                self.list.move_cursor(by, rows);
             }
-            ViewRows::Frames => self.step_packets(by),
+            ViewRows::Frames => self.move_frame_cursor(by),
             ViewRows::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut() {
@@ -185,13 +185,13 @@ impl App {
         match self.view.rows() {
             ViewRows::Transactions => {
                 let at = self.list.top + line;
-                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 if at < self.list.len(rows) {
-                    self.list.go(at, rows);
-                    self.list.has_tail = false;
+                    self.list.move_to(at, rows);
+                    self.list.follows_tail = false;
                 }
             }
-            ViewRows::Frames => self.click_packet(line as u64),
+            ViewRows::Frames => self.click_frame(line as u64),
             ViewRows::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut()
@@ -209,7 +209,7 @@ impl App {
         match self.view.rows() {
             ViewRows::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
             ViewRows::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
-            ViewRows::Frames => self.scroll_packets(is_right),
+            ViewRows::Frames => self.scroll_frames(is_right),
             ViewRows::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.scroll = match is_right {
@@ -224,7 +224,7 @@ impl App {
     /// Opens the row of the cursor: its tree, or its Transactions.
     pub(super) fn open_row(&mut self) {
         match self.view.rows() {
-            ViewRows::Transactions | ViewRows::Frames => self.part = FocusPane::Tree,
+            ViewRows::Transactions | ViewRows::Frames => self.focus = FocusPane::Tree,
             ViewRows::Table(view, _) => {
                 let filter = self.table_row(view).and_then(|row| view.filter(self, row));
                 if let Some(filter) = filter {
@@ -232,7 +232,7 @@ impl App {
                         FilterOrigin { view: self.view, filter: self.filter_text(), tables: self.tables };
                     self.show(TuiView::Transactions);
                     self.set_filter(&filter);
-                    self.origins.push(origin);
+                    self.filter_origins.push(origin);
                 }
             }
         }
@@ -241,10 +241,11 @@ impl App {
     /// Searches for the next row that contains a text.
     pub(super) fn search_rows(&mut self, text: String, is_forward: bool) {
         match self.view.rows() {
-            ViewRows::Transactions => self.hunt(SearchTarget::Text(text), is_forward),
-            ViewRows::Frames => self.search_packets(&text, is_forward),
+            ViewRows::Transactions => self.start_search(SearchTarget::Text(text), is_forward),
+            ViewRows::Frames => self.search_frames(&text, is_forward),
             ViewRows::Table(view, _) => {
-                let has_text = |app: &Self, row| crate::tui::search::contains(&view.text(app, row), &text);
+                let has_text =
+                    |app: &Self, row| crate::tui::search::contains_ignore_case(&view.text(app, row), &text);
                 self.search_table(view, is_forward, &has_text, &format!("no row has {text:?}"));
             }
         }
@@ -254,17 +255,17 @@ impl App {
     pub(super) fn next_mark(&mut self) {
         const NONE: &str = "nothing is marked here; m marks";
         match self.view.rows() {
-            ViewRows::Transactions => self.hunt(SearchTarget::Marked, true),
+            ViewRows::Transactions => self.start_search(SearchTarget::Marked, true),
             ViewRows::Frames => {
                 let frames: Vec<u64> = self
                     .marks
                     .iter()
                     .filter_map(|mark| if let MarkedRow::Frame(frame) = mark { Some(*frame) } else { None })
                     .collect();
-                let next = frames.iter().find(|frame| **frame > self.packets.at).or(frames.first());
+                let next = frames.iter().find(|frame| **frame > self.frame_list.at).or(frames.first());
                 match next {
                     Some(frame) => self.go_to_frame(*frame),
-                    None => self.complain(NONE),
+                    None => self.show_error(NONE),
                 }
             }
             ViewRows::Table(view, _) => {
@@ -284,19 +285,22 @@ impl App {
     ) {
         let order = view.order(self);
         let mut hunt = RunningSearch::new(SearchTarget::Marked, is_forward, self.table().at, order.len());
-        while hunt.left > 0 {
-            if order.get(hunt.next).is_some_and(|row| is_it(self, *row)) {
+        while hunt.remaining > 0 {
+            if order.get(hunt.next_position).is_some_and(|row| is_it(self, *row)) {
                 if let Some(table) = self.table_mut() {
-                    table.at = hunt.next;
+                    table.at = hunt.next_position;
                 }
                 if hunt.has_wrapped {
-                    self.tell(format!("going on from the {}", if is_forward { "first" } else { "last" }));
+                    self.show_message(format!(
+                        "going on from the {}",
+                        if is_forward { "first" } else { "last" }
+                    ));
                 }
                 return;
             }
-            hunt.step();
+            hunt.advance();
         }
-        self.complain(missing);
+        self.show_error(missing);
     }
 
     /// Returns the filter for the row of the cursor.
@@ -306,9 +310,9 @@ impl App {
                 let (xid, connection) = (self.filter_for_xid()?, self.filter_for_connection()?);
                 Ok(format!("{xid} && {connection}"))
             }
-            ViewRows::Frames => Ok(format!("frame.number == {}", self.packets.at)),
+            ViewRows::Frames => Ok(format!("frame.number == {}", self.frame_list.at)),
             ViewRows::Table(view, _) => {
-                self.table_row(view).and_then(|row| view.filter(self, row)).ok_or(NOTHING)
+                self.table_row(view).and_then(|row| view.filter(self, row)).ok_or(NOTHING_CHOSEN)
             }
         }
     }
@@ -317,7 +321,7 @@ impl App {
     pub(super) fn row_value(&self) -> Option<String> {
         match self.view.rows() {
             ViewRows::Transactions => self.entry().map(|entry| entry.label().to_owned()),
-            ViewRows::Frames => self.packet_text().or(Some(self.packets.at.to_string())),
+            ViewRows::Frames => self.cursor_line_text().or(Some(self.frame_list.at.to_string())),
             ViewRows::Table(view, _) => view.value(self, self.table_row(view)?),
         }
     }
@@ -326,7 +330,7 @@ impl App {
     pub(super) fn mark_row(&mut self) {
         let mark = match self.view.rows() {
             ViewRows::Transactions => self.entry().map(|entry| MarkedRow::Transaction(entry.row.index)),
-            ViewRows::Frames => (self.packets.at > 0).then_some(MarkedRow::Frame(self.packets.at)),
+            ViewRows::Frames => (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at)),
             ViewRows::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
         };
         let Some(mark) = mark else { return };
@@ -355,10 +359,10 @@ impl App {
                 let width = usize::from(self.areas.list.width);
                 let shown: Vec<_> =
                     self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
-                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-                self.list.sort_beside(step, &shown, rows);
+                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
+                self.list.sort_by_neighbor(step, &shown, rows);
             }
-            ViewRows::Frames => self.sort_packets(self.packets.sort.beside(step)),
+            ViewRows::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
             ViewRows::Table(view, _) => {
                 let count = view.columns().len() as isize;
                 if let Some(table) = self.table_mut()
@@ -376,9 +380,9 @@ impl App {
             ViewRows::Transactions => {}
             ViewRows::Frames => {
                 let Some(by) = FrameColumn::ALL.get(number).copied() else { return };
-                match by == self.packets.sort.by {
+                match by == self.frame_list.sort.by {
                     true => self.reverse_rows(),
-                    false => self.sort_packets(FrameSort::by(by)),
+                    false => self.sort_frames(FrameSort::by_column(by)),
                 }
             }
             ViewRows::Table(..) => {
@@ -394,12 +398,12 @@ impl App {
     pub(super) fn reverse_rows(&mut self) {
         match self.view.rows() {
             ViewRows::Transactions => {
-                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.reverse(rows);
             }
             ViewRows::Frames => {
-                let FrameSort { by, is_descending } = self.packets.sort;
-                self.sort_packets(FrameSort { by, is_descending: !is_descending });
+                let FrameSort { by, is_descending } = self.frame_list.sort;
+                self.sort_frames(FrameSort { by, is_descending: !is_descending });
             }
             ViewRows::Table(..) => {
                 if let Some(table) = self.table_mut() {

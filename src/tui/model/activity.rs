@@ -9,7 +9,7 @@ use crate::analysis::rates::RateTable;
 use crate::analysis::sequence::SlotUse;
 
 /// Maximum number of pending Calls listed, oldest first.
-pub const LISTED: usize = 200;
+pub const MAX_LISTED_CALLS: usize = 200;
 /// Age in nanoseconds from which a pending Call is old: a working server replies earlier.
 pub const OLD_NS: u64 = 1_000_000_000;
 
@@ -48,9 +48,9 @@ pub struct LiveActivity {
     /// Current time of the clock that stamps frames.
     pub now: Timestamp,
     /// Number of pending Calls.
-    pub in_flight: usize,
+    pub pending_count: usize,
     /// Number of pending Calls with an age of at least [`OLD_NS`].
-    pub old: usize,
+    pub old_count: usize,
     /// The oldest pending Calls, oldest first.
     pub pending: Vec<PendingCallRow>,
     /// Rates over the last second, ten seconds and minute.
@@ -69,7 +69,7 @@ impl LiveActivity {
     }
 
     /// Returns `true` if it stays the same until another frame arrives.
-    pub fn is_at_rest(&self) -> bool {
-        self.in_flight == 0 && self.rates.is_idle()
+    pub fn is_idle(&self) -> bool {
+        self.pending_count == 0 && self.rates.is_idle()
     }
 }

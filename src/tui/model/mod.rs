@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-pub use row::{PAGE, RowEntry, RowPage, TransactionListRow};
+pub use row::{PAGE_ROWS, RowEntry, RowPage, TransactionListRow};
 
 /// A page, or the description of an evicted one.
 #[derive(Clone, Debug)]
 enum RowPageSlot {
-    Here(Arc<RowPage>),
-    Forgotten { rows: usize, first: FrameNumber },
+    Loaded(Arc<RowPage>),
+    Evicted { rows: usize, first: FrameNumber },
 }
 
 /// The rows of a pass, in the order in which Transactions were completed.
@@ -25,13 +25,13 @@ pub struct TransactionRows {
     len: usize,
     bytes: usize,
     limit: usize,
-    forgotten: usize,
+    evicted_count: usize,
 }
 
 impl TransactionRows {
     /// Returns an empty list with a limit in bytes.
     pub fn new(limit: usize) -> Self {
-        Self { slots: Vec::new(), len: 0, bytes: 0, limit, forgotten: 0 }
+        Self { slots: Vec::new(), len: 0, bytes: 0, limit, evicted_count: 0 }
     }
 
     /// Sets the limit in bytes. Rows above it are evicted when the next ones are added.
@@ -50,12 +50,12 @@ impl TransactionRows {
     }
 
     /// Returns the number of evicted rows.
-    pub fn forgotten(&self) -> usize {
-        self.forgotten
+    pub fn evicted_count(&self) -> usize {
+        self.evicted_count
     }
 
     /// Returns the memory used, in bytes.
-    pub fn weight(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.bytes + self.slots.capacity() * size_of::<RowPageSlot>()
     }
 
@@ -63,27 +63,27 @@ impl TransactionRows {
     pub fn push(&mut self, page: RowPage, near: usize) {
         self.len += page.len();
         let mut left = Some(page);
-        if let Some(RowPageSlot::Here(last)) = self.slots.last_mut()
-            && last.len() < PAGE
+        if let Some(RowPageSlot::Loaded(last)) = self.slots.last_mut()
+            && last.len() < PAGE_ROWS
             && let Some(page) = left.take()
         {
             let last = Arc::make_mut(last);
-            self.bytes -= last.weight();
+            self.bytes -= last.memory_bytes();
             left = last.append(page);
-            self.bytes += last.weight();
+            self.bytes += last.memory_bytes();
         }
         if let Some(page) = left {
-            self.bytes += page.weight();
-            self.slots.push(RowPageSlot::Here(Arc::new(page)));
+            self.bytes += page.memory_bytes();
+            self.slots.push(RowPageSlot::Loaded(Arc::new(page)));
         }
-        self.forget(near / PAGE);
+        self.evict_pages(near / PAGE_ROWS);
     }
 
     /// Evicts pages until the limit is met, the farthest from `near` first. The last page stays, because it grows.
-    fn forget(&mut self, near: usize) {
+    fn evict_pages(&mut self, near: usize) {
         while self.bytes > self.limit {
             let last = self.slots.len().saturating_sub(1);
-            let here = |slot: &RowPageSlot| matches!(slot, RowPageSlot::Here(_));
+            let here = |slot: &RowPageSlot| matches!(slot, RowPageSlot::Loaded(_));
             let start = self.slots.iter().position(here).filter(|at| *at < last);
             let end = self.slots.get(..last).and_then(|slots| slots.iter().rposition(here));
             let Some((start, end)) = start.zip(end) else { return };
@@ -92,37 +92,37 @@ impl TransactionRows {
                 return;
             }
             let Some(slot) = self.slots.get_mut(farthest) else { return };
-            let RowPageSlot::Here(page) = &slot else { return };
-            self.bytes -= page.weight();
-            self.forgotten += page.len();
+            let RowPageSlot::Loaded(page) = &slot else { return };
+            self.bytes -= page.memory_bytes();
+            self.evicted_count += page.len();
             let first = page.get(0).map_or(FrameNumber(0), |entry| entry.row.first);
-            *slot = RowPageSlot::Forgotten { rows: page.len(), first };
+            *slot = RowPageSlot::Evicted { rows: page.len(), first };
         }
     }
 
     /// Returns a row; `None` if it is evicted, and beyond the end.
     pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
-        match self.slots.get(at / PAGE)? {
-            RowPageSlot::Here(page) => page.get(at % PAGE),
-            RowPageSlot::Forgotten { .. } => None,
+        match self.slots.get(at / PAGE_ROWS)? {
+            RowPageSlot::Loaded(page) => page.get(at % PAGE_ROWS),
+            RowPageSlot::Evicted { .. } => None,
         }
     }
 
     /// Returns `true` if a row was evicted.
-    pub fn is_forgotten(&self, at: usize) -> bool {
-        matches!(self.slots.get(at / PAGE), Some(RowPageSlot::Forgotten { .. }))
+    pub fn is_evicted(&self, at: usize) -> bool {
+        matches!(self.slots.get(at / PAGE_ROWS), Some(RowPageSlot::Evicted { .. }))
     }
 
     /// Restores an evicted page that was read again, if it matches.
-    pub fn remember(&mut self, number: usize, page: RowPage, near: usize) {
-        let Some(slot @ RowPageSlot::Forgotten { .. }) = self.slots.get_mut(number) else { return };
-        let RowPageSlot::Forgotten { rows, first } = *slot else { return };
+    pub fn restore_page(&mut self, number: usize, page: RowPage, near: usize) {
+        let Some(slot @ RowPageSlot::Evicted { .. }) = self.slots.get_mut(number) else { return };
+        let RowPageSlot::Evicted { rows, first } = *slot else { return };
         let is_same = page.len() == rows && page.get(0).is_none_or(|entry| entry.row.first == first);
         if is_same {
-            self.bytes += page.weight();
-            self.forgotten -= rows;
-            *slot = RowPageSlot::Here(Arc::new(page));
-            self.forget(near / PAGE);
+            self.bytes += page.memory_bytes();
+            self.evicted_count -= rows;
+            *slot = RowPageSlot::Loaded(Arc::new(page));
+            self.evict_pages(near / PAGE_ROWS);
         }
     }
 
@@ -134,8 +134,8 @@ impl TransactionRows {
     /// Returns the pages in memory, each with the number of its first row.
     pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<RowPage>)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
-            RowPageSlot::Here(page) => Some((number * PAGE, page)),
-            RowPageSlot::Forgotten { .. } => None,
+            RowPageSlot::Loaded(page) => Some((number * PAGE_ROWS, page)),
+            RowPageSlot::Evicted { .. } => None,
         })
     }
 }

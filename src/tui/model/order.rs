@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::output::transaction_list::TransactionListColumn;
 
-use super::{PAGE, RowEntry, RowPage, TransactionRows};
+use super::{PAGE_ROWS, RowEntry, RowPage, TransactionRows};
 
 /// Sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct RowOrder {
     /// Row numbers in sorted order.
     pub rows: Vec<u32>,
     /// Number of rows when sorting began.
-    pub of: usize,
+    pub row_count: usize,
 }
 
 /// Compares two rows by a column.
@@ -40,7 +40,7 @@ fn compare(by: TransactionListColumn, a: &RowEntry<'_>, b: &RowEntry<'_>) -> Ord
         TransactionListColumn::Operation => a.label().cmp(b.label()),
         TransactionListColumn::Chunks => one.chunk_bytes.cmp(&other.chunk_bytes),
         TransactionListColumn::Bytes => one.bytes.cmp(&other.bytes),
-        TransactionListColumn::Latency => one.latency.cmp(&other.latency),
+        TransactionListColumn::Latency => one.latency_ns.cmp(&other.latency_ns),
         TransactionListColumn::Status => {
             // Rows that need attention come first.
             let weight =
@@ -57,7 +57,7 @@ pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<RowOrder> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         // The receiver may be gone.
-        let _ = sender.send(RowOrder { rows: sorted(&pages, sort), of });
+        let _ = sender.send(RowOrder { rows: sorted(&pages, sort), row_count: of });
     });
     receiver
 }
@@ -65,7 +65,7 @@ pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<RowOrder> {
 fn sorted(pages: &[(usize, Arc<RowPage>)], sort: RowSort) -> Vec<u32> {
     let mut rows: Vec<(u32, RowEntry<'_>)> = Vec::new();
     for (start, page) in pages {
-        debug_assert!(start % PAGE == 0);
+        debug_assert!(start % PAGE_ROWS == 0);
         rows.extend(page.iter().enumerate().map(|(at, entry)| ((start + at) as u32, entry)));
     }
     rows.sort_by(|(_, a), (_, b)| {

@@ -17,9 +17,9 @@ use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
 /// Number of rows per page.
-pub const PAGE: usize = 1024;
+pub const PAGE_ROWS: usize = 1024;
 /// Maximum length of a column's text, in bytes.
-const TEXT: usize = 255;
+const MAX_TEXT_BYTES: usize = 255;
 /// Columns that a status may take: too few for the ranges of missing bytes, which are in the tree.
 const STATUS_WIDTH: usize = 23;
 
@@ -35,7 +35,7 @@ pub struct TransactionListRow {
     /// Last frame.
     pub last: FrameNumber,
     /// Time from Call to Reply, in nanoseconds.
-    pub latency: Option<u64>,
+    pub latency_ns: Option<u64>,
     /// Number of bytes in its messages and chunks.
     pub bytes: u64,
     /// Number of bytes transferred through its chunks.
@@ -71,7 +71,7 @@ struct RowTextLengths {
     short_chunks: u8,
     status: u8,
     /// Length of the status without marks.
-    split: u8,
+    status_length: u8,
 }
 
 /// Rows with their text.
@@ -103,7 +103,7 @@ impl RowPage {
     }
 
     /// Returns the memory used, in bytes.
-    pub fn weight(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.rows.capacity() * size_of::<TransactionListRow>()
             + self.text.capacity()
@@ -123,8 +123,8 @@ impl RowPage {
 
     /// Moves rows from the start of `other` to the end of this page until it is full, and returns the rest.
     pub fn append(&mut self, other: Self) -> Option<Self> {
-        let room = PAGE.saturating_sub(self.rows.len());
-        if self.rows.is_empty() && other.rows.len() <= PAGE {
+        let room = PAGE_ROWS.saturating_sub(self.rows.len());
+        if self.rows.is_empty() && other.rows.len() <= PAGE_ROWS {
             *self = other;
             return None;
         }
@@ -191,8 +191,8 @@ impl<'p> RowEntry<'p> {
     }
 
     /// Returns the Transaction as counted for rates, at the end of its Reply, or at its Call if there is no Reply.
-    pub fn ended(&self) -> EndedTransaction<'p> {
-        let latency_ns = i64::try_from(self.row.latency.unwrap_or(0)).unwrap_or(i64::MAX);
+    pub fn to_ended_transaction(&self) -> EndedTransaction<'p> {
+        let latency_ns = i64::try_from(self.row.latency_ns.unwrap_or(0)).unwrap_or(i64::MAX);
         EndedTransaction {
             time: Timestamp(self.row.time.0.saturating_add(latency_ns)),
             bytes: self.row.bytes,
@@ -237,7 +237,8 @@ impl<'p> RowEntry<'p> {
 
     /// Returns the status followed by the problems of the Transaction, and the length of the status.
     pub fn status(&self) -> (&'p str, usize) {
-        let RowTextLengths { version, label, chunks, short_chunks, status, split, .. } = self.row.lengths;
+        let RowTextLengths { version, label, chunks, short_chunks, status, status_length: split, .. } =
+            self.row.lengths;
         (self.piece(&[version, label, chunks, short_chunks], status), usize::from(split))
     }
 }
@@ -268,22 +269,22 @@ impl RowWriter {
         let mut lengths = RowTextLengths::default();
         let text = page.text.len() as u32;
         transaction_list::version(facts, &mut self.cell);
-        lengths.version = self.put(page);
+        lengths.version = self.take_cell(page);
         self.labels.write(reading, facts, about, &self.glyphs, &mut self.cell);
         let path = self.labels.path();
         lengths.path = match (u8::try_from(path.start), u8::try_from(path.end)) {
             (Ok(start), Ok(end)) => (start, end),
             _ => (0, 0),
         };
-        lengths.label = self.put(page);
+        lengths.label = self.take_cell(page);
         lengths.name = match facts.operation {
             Some(CallOperation::Named(name)) => u8::try_from(name.len()).unwrap_or(0),
             _ => 0,
         };
         transaction_list::chunks(transaction, false, &mut self.cell);
-        lengths.chunks = self.put(page);
+        lengths.chunks = self.take_cell(page);
         transaction_list::chunks(transaction, true, &mut self.cell);
-        lengths.short_chunks = self.put(page);
+        lengths.short_chunks = self.take_cell(page);
         let (is_ok, split) = transaction_list::status_and_marks(
             transaction,
             facts,
@@ -291,8 +292,8 @@ impl RowWriter {
             &self.glyphs,
             &mut self.cell,
         );
-        lengths.split = u8::try_from(split).unwrap_or(u8::MAX);
-        lengths.status = self.put(page);
+        lengths.status_length = u8::try_from(split).unwrap_or(u8::MAX);
+        lengths.status = self.take_cell(page);
         let (first, last) = frames(transaction);
         let message = transaction.call.as_ref().or(transaction.reply.as_ref());
         let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
@@ -302,7 +303,7 @@ impl RowWriter {
             time: message.map_or(Timestamp(0), |message| message.time),
             first,
             last,
-            latency: transaction.latency_ns(),
+            latency_ns: transaction.latency_ns(),
             bytes: transaction_list::wire_bytes(transaction),
             chunk_bytes: chunks.chain(&transaction.reply_chunk).map(|chunk| chunk.moved_bytes()).sum(),
             connection: transaction.connection.number,
@@ -339,9 +340,9 @@ impl RowWriter {
     }
 
     /// Moves the cell to the text of the page, truncated to the maximum length, and returns its length.
-    fn put(&mut self, page: &mut RowPage) -> u8 {
-        if self.cell.len() > TEXT {
-            let room = TEXT - self.glyphs.cut.len();
+    fn take_cell(&mut self, page: &mut RowPage) -> u8 {
+        if self.cell.len() > MAX_TEXT_BYTES {
+            let room = MAX_TEXT_BYTES - self.glyphs.cut.len();
             let end = (0..=room).rev().find(|at| self.cell.is_char_boundary(*at)).unwrap_or(0);
             self.cell.truncate(end);
             let _ = write!(self.cell, "{}", self.glyphs.cut);

@@ -19,9 +19,9 @@ use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
 use crate::filter;
 
 /// Maximum number of files listed by bytes, and of files listed by time.
-const FILES: usize = 500;
+const MAX_FILES_PER_ORDER: usize = 500;
 /// Maximum number of operations with a latency histogram.
-const OPERATIONS: usize = 256;
+const MAX_HISTOGRAMS: usize = 256;
 
 /// A file with its statistics.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub struct ViewTables {
     /// Load over time.
     pub load: Series<Load>,
     /// Number of states that the decoder evicted because of its limits.
-    pub given_up: u64,
+    pub evicted_count: u64,
 }
 
 impl Default for ViewTables {
@@ -75,14 +75,14 @@ impl Default for ViewTables {
             files: Vec::new(),
             histogram: Histogram::default(),
             load: load::load(),
-            given_up: 0,
+            evicted_count: 0,
         }
     }
 }
 
 impl ViewTables {
     /// Returns the median latency of an operation in nanoseconds, in the first listed version.
-    pub fn median(&self, name: &str) -> Option<u64> {
+    pub fn median_latency_ns(&self, name: &str) -> Option<u64> {
         self.operations.iter().find(|row| row.name() == name).and_then(|row| Some(row.latency?.p50))
     }
 
@@ -92,7 +92,7 @@ impl ViewTables {
     }
 
     /// Returns the totals to which the operations are compared.
-    pub fn whole(&self) -> CaptureTotals {
+    pub fn totals(&self) -> CaptureTotals {
         CaptureTotals::new(&self.operations, self.times)
     }
 }
@@ -102,11 +102,11 @@ impl ViewTables {
 pub struct ViewTablesBuilder {
     statistics: Statistics,
     histograms: BTreeMap<OperationKey, Histogram>,
-    all: Histogram,
+    histogram: Histogram,
     files: FileTallies,
     load: Series<Load>,
-    lives: ConnectionLifetimes,
-    is_new: bool,
+    lifetimes: ConnectionLifetimes,
+    is_unused: bool,
 }
 
 impl ViewTablesBuilder {
@@ -116,18 +116,18 @@ impl ViewTablesBuilder {
         Self {
             statistics: Statistics::new(3 * eighth),
             histograms: BTreeMap::new(),
-            all: Histogram::default(),
+            histogram: Histogram::default(),
             files: FileTallies::new(2 * eighth),
             load: load::load(),
             // They are cloned for the tables, and old tables may still exist when new ones are made.
-            lives: ConnectionLifetimes::new(eighth),
-            is_new: true,
+            lifetimes: ConnectionLifetimes::new(eighth),
+            is_unused: true,
         }
     }
 
     /// Returns `true` if no tables were made yet.
-    pub fn is_new(&self) -> bool {
-        self.is_new
+    pub fn is_unused(&self) -> bool {
+        self.is_unused
     }
 
     /// Counts a frame.
@@ -156,9 +156,9 @@ impl ViewTablesBuilder {
             self.files.transaction(path, transaction, bytes, failed);
         }
         if let Some(latency) = transaction.latency_ns() {
-            self.all.add(latency);
+            self.histogram.add(latency);
             let key = OperationKey::from_summary(facts);
-            if self.histograms.len() < OPERATIONS || self.histograms.contains_key(&key) {
+            if self.histograms.len() < MAX_HISTOGRAMS || self.histograms.contains_key(&key) {
                 self.histograms.entry(key).or_default().add(latency);
             }
         }
@@ -168,19 +168,19 @@ impl ViewTablesBuilder {
             step.bytes += bytes;
             step.errors += u64::from(failed);
         }
-        self.lives.transaction(transaction, reading, facts);
+        self.lifetimes.transaction(transaction, reading, facts);
         if let Some(used) = sequence::slot(reading, facts) {
-            self.lives.slot(transaction, used.slot, sequence::granted_slots(reading, facts));
+            self.lifetimes.slot(transaction, used.slot, sequence::granted_slots(reading, facts));
         }
     }
 
     /// Makes the tables.
     pub fn tables(&mut self, flow: &Flow) -> ViewTables {
-        self.is_new = false;
-        let Self { statistics, histograms, all, files, load, lives, .. } = self;
+        self.is_unused = false;
+        let Self { statistics, histograms, histogram: all, files, load, lifetimes: lives, .. } = self;
         lives.update_states(flow);
-        let mut listed = files.largest(FILES, |tally| tally.bytes);
-        listed.extend(files.largest(FILES, |tally| tally.time_ns));
+        let mut listed = files.largest(MAX_FILES_PER_ORDER, |tally| tally.bytes);
+        listed.extend(files.largest(MAX_FILES_PER_ORDER, |tally| tally.time_ns));
         listed.sort_unstable_by_key(|(path, _)| *path);
         listed.dedup_by_key(|(path, _)| *path);
         let connections = statistics.connections();
@@ -196,7 +196,7 @@ impl ViewTablesBuilder {
             files: listed.into_iter().map(|(path, tally)| FileRow { path: path.to_vec(), tally }).collect(),
             histogram: all.clone(),
             load: load.clone(),
-            given_up: flow.evicted_counts().map(|(_, count)| count).sum(),
+            evicted_count: flow.evicted_counts().map(|(_, count)| count).sum(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct ReliablePacket {
 
 impl ReliablePacket {
     /// Returns the packet of a datagram; `None` if the datagram is not InfiniBand or RoCE.
-    pub(super) fn of(datagram: &Datagram<'_>) -> Option<Self> {
+    pub(super) fn from_datagram(datagram: &Datagram<'_>) -> Option<Self> {
         let DatagramPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
             return None;
         };
@@ -57,7 +57,7 @@ struct RdmaAckPacket<'p> {
 }
 
 /// Sets the acknowledgement of each bar, and adds bars for the NAKs of the Transaction's `frames`.
-pub(super) fn mark(
+pub(super) fn add_acknowledgements(
     bars: &mut Vec<WaterfallBar>,
     connection: &ConnectionName,
     frames: &[FrameNumber],
@@ -87,7 +87,7 @@ pub(super) fn mark(
                 && answer.packet.goes_to(sender)
                 && sent.psn.distance(answer.packet.psn) >= 0
         };
-        bar.acknowledged = answers
+        bar.ack = answers
             .iter()
             .skip(behind)
             .find(covers)
@@ -111,7 +111,7 @@ pub(super) fn mark(
                 frames: (answer.frame, answer.frame),
                 bytes: 0,
                 is_open: false,
-                acknowledged: None,
+                ack: None,
             });
         }
     }

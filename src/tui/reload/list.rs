@@ -6,16 +6,16 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use crate::analysis::names::FileNames;
 use crate::output::frames::FrameList;
 
-use super::{FRAMES, FrameListSlice, ReloadRequest, ReloadWorker};
+use super::{FrameListSlice, ReloadRequest, ReloadWorker, STALE_CHECK_FRAMES};
 
 /// Number of preceding frames read as context.
-const BEFORE: u64 = 1 << 16;
+const CONTEXT_FRAMES: u64 = 1 << 16;
 
 impl ReloadWorker {
     /// Reads the frames; `None` if another request has priority.
     pub(super) fn frames(&mut self, question: ReloadRequest) -> Option<FrameListSlice> {
         let ReloadRequest::Frames { first, count, screen, left, time, start } = question else { return None };
-        let mut again = self.capture.again(self.place(first, BEFORE)).ok()?;
+        let mut again = self.capture.reread(self.resume_point_before(first, CONTEXT_FRAMES)).ok()?;
         let mut flow = Flow::new(FlowLimits {
             keep_file_data: false,
             record_frame_events: false,
@@ -54,7 +54,7 @@ impl ReloadWorker {
                 break;
             }
             read += 1;
-            if read % FRAMES == 0 && self.is_stale() {
+            if read % STALE_CHECK_FRAMES == 0 && self.is_superseded() {
                 // Requested again when the current request is done.
                 return None;
             }

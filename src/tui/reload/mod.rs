@@ -34,7 +34,7 @@ use super::save::{self, SaveRequest};
 pub use waterfall::{Waterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
 
 /// Number of frames between two checks for requests.
-const FRAMES: u64 = 1024;
+const STALE_CHECK_FRAMES: u64 = 1024;
 
 /// Key of a Transaction to read again, taken from its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct TransactionReloadKey {
     /// Last frame.
     pub last: FrameNumber,
     /// Time from Call to Reply, in nanoseconds.
-    pub latency: Option<u64>,
+    pub latency_ns: Option<u64>,
     /// Number of bytes in its messages and chunks.
     pub bytes: u64,
     /// `true` if the server sent the Call.
@@ -59,10 +59,10 @@ pub struct TransactionReloadKey {
 
 impl TransactionReloadKey {
     /// Returns `true` if `transaction` is this one. Its numbers are not compared, because they may differ.
-    pub(super) fn is(&self, transaction: &Transaction) -> bool {
+    pub(super) fn matches(&self, transaction: &Transaction) -> bool {
         transaction.xid == self.xid
             && row::frames(transaction) == (self.first, self.last)
-            && transaction.latency_ns() == self.latency
+            && transaction.latency_ns() == self.latency_ns
             && wire_bytes(transaction) == self.bytes
             && (transaction.direction == CallDirection::Reverse) == self.is_reverse
     }
@@ -70,8 +70,18 @@ impl TransactionReloadKey {
 
 impl From<&TransactionListRow> for TransactionReloadKey {
     fn from(row: &TransactionListRow) -> Self {
-        let TransactionListRow { index, connection, xid, first, last, latency, bytes, is_reverse, .. } = *row;
-        Self { index, connection, xid, first, last, latency, bytes, is_reverse }
+        let TransactionListRow {
+            index,
+            connection,
+            xid,
+            first,
+            last,
+            latency_ns: latency,
+            bytes,
+            is_reverse,
+            ..
+        } = *row;
+        Self { index, connection, xid, first, last, latency_ns: latency, bytes, is_reverse }
     }
 }
 
@@ -151,7 +161,7 @@ pub(super) enum ReloadRequest {
     },
     Save(SaveRequest),
     /// More resume points.
-    Places(Vec<ResumePoint>),
+    ResumePoints(Vec<ResumePoint>),
 }
 
 /// A response of the reload thread.
@@ -171,8 +181,8 @@ pub(super) enum ReloadResponse {
 /// The client end of the reload thread.
 #[derive(Debug)]
 pub(super) struct ReloadClient {
-    questions: Sender<ReloadRequest>,
-    answers: Receiver<ReloadResponse>,
+    requests: Sender<ReloadRequest>,
+    responses: Receiver<ReloadResponse>,
 }
 
 impl ReloadClient {
@@ -194,23 +204,23 @@ impl ReloadClient {
                 limits,
                 names,
                 screen,
-                places: Vec::new(),
-                asked,
-                answers,
-                waiting: PendingReloads::default(),
+                resume_points: Vec::new(),
+                requests: asked,
+                responses: answers,
+                pending: PendingReloads::default(),
             };
-            while desk.serve() {}
+            while desk.serve_next() {}
         });
-        Self { questions, answers: received }
+        Self { requests: questions, responses: received }
     }
 
-    pub(super) fn ask(&self, question: ReloadRequest) {
+    pub(super) fn request(&self, question: ReloadRequest) {
         // The thread ends when the client is dropped.
-        let _ = self.questions.send(question);
+        let _ = self.requests.send(question);
     }
 
-    pub(super) fn answer(&self) -> Option<ReloadResponse> {
-        self.answers.try_recv().ok()
+    pub(super) fn try_response(&self) -> Option<ReloadResponse> {
+        self.responses.try_recv().ok()
     }
 }
 
@@ -236,74 +246,74 @@ struct ReloadWorker {
     limits: FlowLimits,
     names: SharedNames,
     screen: TerminalStyle,
-    places: Vec<ResumePoint>,
-    asked: Receiver<ReloadRequest>,
-    answers: Sender<ReloadResponse>,
-    waiting: PendingReloads,
+    resume_points: Vec<ResumePoint>,
+    requests: Receiver<ReloadRequest>,
+    responses: Sender<ReloadResponse>,
+    pending: PendingReloads,
 }
 
 impl ReloadWorker {
     /// Answers one request. Returns `false` when the client is gone.
-    fn serve(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            match self.asked.recv() {
-                Ok(question) => self.note(question),
+    fn serve_next(&mut self) -> bool {
+        if self.pending.is_empty() {
+            match self.requests.recv() {
+                Ok(question) => self.enqueue(question),
                 Err(_) => return false,
             }
         }
-        if !self.listen() {
+        if !self.receive_requests() {
             return false;
         }
-        let answer = if let Some(subject) = self.waiting.detail.take() {
+        let answer = if let Some(subject) = self.pending.detail.take() {
             self.detail(subject).map(|detail| ReloadResponse::Detail(Box::new(detail)))
-        } else if let Some(question) = self.waiting.frames.take() {
+        } else if let Some(question) = self.pending.frames.take() {
             self.frames(question).map(ReloadResponse::Frames)
-        } else if let Some(question) = self.waiting.pages.pop() {
+        } else if let Some(question) = self.pending.pages.pop() {
             self.page(question)
         } else {
-            self.waiting
+            self.pending
                 .saves
                 .pop_front()
                 .map(|request| ReloadResponse::Saved(save::save(&self.capture, &self.manner, &request)))
         };
-        answer.is_none_or(|answer| self.answers.send(answer).is_ok())
+        answer.is_none_or(|answer| self.responses.send(answer).is_ok())
     }
 
     /// Receives pending requests. Returns `false` when the client is gone.
-    fn listen(&mut self) -> bool {
+    fn receive_requests(&mut self) -> bool {
         loop {
-            match self.asked.try_recv() {
-                Ok(question) => self.note(question),
+            match self.requests.try_recv() {
+                Ok(question) => self.enqueue(question),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn note(&mut self, question: ReloadRequest) {
+    fn enqueue(&mut self, question: ReloadRequest) {
         match question {
-            ReloadRequest::Detail(subject) => self.waiting.detail = Some(subject),
-            question @ ReloadRequest::Frames { .. } => self.waiting.frames = Some(question),
+            ReloadRequest::Detail(subject) => self.pending.detail = Some(subject),
+            question @ ReloadRequest::Frames { .. } => self.pending.frames = Some(question),
             question @ ReloadRequest::Page { .. } => {
-                self.waiting.pages.push(question);
+                self.pending.pages.push(question);
                 // Drop old requests, whose pages are no longer visible.
-                if self.waiting.pages.len() > 4 {
-                    self.waiting.pages.remove(0);
+                if self.pending.pages.len() > 4 {
+                    self.pending.pages.remove(0);
                 }
             }
-            ReloadRequest::Save(request) => self.waiting.saves.push_back(request),
-            ReloadRequest::Places(places) => self.places.extend(places),
+            ReloadRequest::Save(request) => self.pending.saves.push_back(request),
+            ReloadRequest::ResumePoints(places) => self.resume_points.extend(places),
         }
     }
 
     /// Returns `true` if another request has priority, or if the client is gone.
-    fn is_stale(&mut self) -> bool {
-        !self.listen() || self.waiting.detail.is_some()
+    fn is_superseded(&mut self) -> bool {
+        !self.receive_requests() || self.pending.detail.is_some()
     }
 
     /// Returns the last resume point that is at least `margin` frames before `frame`.
-    fn place(&self, frame: FrameNumber, margin: u64) -> Option<ResumePoint> {
-        let at = self.places.partition_point(|place| place.frame.0.saturating_add(margin) <= frame.0);
-        at.checked_sub(1).and_then(|at| self.places.get(at)).copied()
+    fn resume_point_before(&self, frame: FrameNumber, margin: u64) -> Option<ResumePoint> {
+        let at = self.resume_points.partition_point(|place| place.frame.0.saturating_add(margin) <= frame.0);
+        at.checked_sub(1).and_then(|at| self.resume_points.get(at)).copied()
     }
 }

@@ -5,9 +5,9 @@ use nfsrdma_dissectors::flow::Flow;
 
 use crate::analysis::names::FileNames;
 use crate::filter::FilterRunner;
-use crate::tui::model::row::{PAGE, RowPage, RowWriter};
+use crate::tui::model::row::{PAGE_ROWS, RowPage, RowWriter};
 
-use super::{FRAMES, ReloadRequest, ReloadResponse, ReloadWorker};
+use super::{ReloadRequest, ReloadResponse, ReloadWorker, STALE_CHECK_FRAMES};
 
 impl ReloadWorker {
     /// Reads until the page is complete; `None` if another request has priority.
@@ -17,8 +17,8 @@ impl ReloadWorker {
             Some((filter, text)) => (Some(filter), Some(text)),
             None => (None, None),
         };
-        let first = number * PAGE;
-        let mut again = self.capture.again(None).ok()?;
+        let first = number * PAGE_ROWS;
+        let mut again = self.capture.reread(None).ok()?;
         let mut flow = Flow::new(self.manner.limits.clone());
         let mut selection = filter.map(|filter| {
             FilterRunner::with_filehandles(filter, self.manner.filehandles, &self.manner.memory)
@@ -49,17 +49,17 @@ impl ReloadWorker {
                     {
                         return;
                     }
-                    if rows >= first && page.len() < PAGE {
+                    if rows >= first && page.len() < PAGE_ROWS {
                         writer.add(&mut page, &transaction, reading, &facts, names.paths());
                     }
                     rows += 1;
                 });
             }
-            if is_over || page.len() == PAGE {
+            if is_over || page.len() == PAGE_ROWS {
                 return Some(ReloadResponse::Page { number, filter: text, page });
             }
             count += 1;
-            if count % FRAMES == 0 && self.is_stale() {
+            if count % STALE_CHECK_FRAMES == 0 && self.is_superseded() {
                 return None;
             }
         }

@@ -13,17 +13,17 @@ use crate::tui::capture::FrameCopy;
 
 use super::acknowledgements::ReliablePacket;
 use super::waterfall::{Waterfall, WaterfallPacket};
-use super::{DetailSubject, FRAMES, ReloadWorker, SubjectDetail, TransactionReloadKey};
+use super::{DetailSubject, ReloadWorker, STALE_CHECK_FRAMES, SubjectDetail, TransactionReloadKey};
 
 /// Number of preceding frames read as context: they associate queue pairs with connections, and contain the beginnings
 /// of messages.
-const BEFORE: u64 = 4096;
+const CONTEXT_FRAMES: u64 = 4096;
 /// Number of frames after the last one in which its acknowledgement is searched for.
-const BEHIND: u64 = 64;
+const ACK_SEARCH_FRAMES: u64 = 64;
 /// Maximum size of the frames kept, in bytes.
-const HELD: usize = 64 << 20;
+const MAX_KEPT_BYTES: usize = 64 << 20;
 /// Maximum number of packets kept for the waterfall.
-const PACKETS: usize = 1 << 20;
+const MAX_PACKETS: usize = 1 << 20;
 
 /// Kept frames, by number.
 #[derive(Debug, Default)]
@@ -33,10 +33,10 @@ struct ReloadedFrames {
 }
 
 impl ReloadedFrames {
-    fn hold(&mut self, frame: &Frame<'_>) {
-        if self.bytes + frame.bytes.len() <= HELD {
+    fn keep(&mut self, frame: &Frame<'_>) {
+        if self.bytes + frame.bytes.len() <= MAX_KEPT_BYTES {
             self.bytes += frame.bytes.len();
-            self.frames.insert(frame.number, FrameCopy::of(frame));
+            self.frames.insert(frame.number, FrameCopy::from_frame(frame));
         }
     }
 }
@@ -51,16 +51,16 @@ impl FrameStore for ReloadedFrames {
 enum ReloadOutcome {
     Found(Box<ReloadedTransaction>),
     /// No Transaction matches the row.
-    Different,
+    NotFound,
     /// Another request has priority.
-    Stale,
+    Superseded,
 }
 
 struct ReloadedTransaction {
     transaction: Transaction,
     steps: Vec<FrameEvent>,
     packets: FxHashMap<FrameNumber, WaterfallPacket>,
-    held: ReloadedFrames,
+    frames: ReloadedFrames,
 }
 
 impl ReloadWorker {
@@ -70,22 +70,22 @@ impl ReloadWorker {
             DetailSubject::Transaction(wanted) => wanted,
             DetailSubject::Frame(number) => return self.frame_detail(number),
         };
-        let near = self.place(wanted.first, BEFORE);
-        let mut outcome = ReloadOutcome::Different;
+        let near = self.resume_point_before(wanted.first, CONTEXT_FRAMES);
+        let mut outcome = ReloadOutcome::NotFound;
         for place in near.map(Some).into_iter().chain([None]) {
-            outcome = self.look_for(wanted, place);
-            if !matches!(outcome, ReloadOutcome::Different) {
+            outcome = self.find_transaction(wanted, place);
+            if !matches!(outcome, ReloadOutcome::NotFound) {
                 break;
             }
         }
         match outcome {
-            ReloadOutcome::Found(found) => Some(self.told(wanted, *found)),
-            ReloadOutcome::Stale => None,
-            ReloadOutcome::Different if self.capture.is_once() => Some(SubjectDetail::missing(
+            ReloadOutcome::Found(found) => Some(self.build_detail(wanted, *found)),
+            ReloadOutcome::Superseded => None,
+            ReloadOutcome::NotFound if self.capture.is_received_once() => Some(SubjectDetail::missing(
                 subject,
                 "its frames are gone: they came once, and later ones took their room",
             )),
-            ReloadOutcome::Different => {
+            ReloadOutcome::NotFound => {
                 Some(SubjectDetail::missing(subject, "the capture changed while it was looked at"))
             }
         }
@@ -93,9 +93,13 @@ impl ReloadWorker {
 
     /// Reads from `place` until the Transaction is found. The search ends shortly after its last frame, except when a
     /// file is read from the start.
-    fn look_for(&mut self, wanted: TransactionReloadKey, place: Option<ResumePoint>) -> ReloadOutcome {
-        let Ok(mut again) = self.capture.again(place) else { return ReloadOutcome::Different };
-        let from_start = place.is_none() && !self.capture.is_once();
+    fn find_transaction(
+        &mut self,
+        wanted: TransactionReloadKey,
+        place: Option<ResumePoint>,
+    ) -> ReloadOutcome {
+        let Ok(mut again) = self.capture.reread(place) else { return ReloadOutcome::NotFound };
+        let from_start = place.is_none() && !self.capture.is_received_once();
         let mut flow = Flow::new(self.limits.clone());
         let mut steps: FxHashMap<TransactionKey, Vec<FrameEvent>> = FxHashMap::default();
         let mut packets = FxHashMap::default();
@@ -110,16 +114,16 @@ impl ReloadWorker {
                     let is_near = number >= wanted.first && number <= wanted.last;
                     let (datagram, _) = flow.process_frame_observed(&frame, &mut NullObserver);
                     if is_near {
-                        held.hold(&frame);
+                        held.keep(&frame);
                     }
-                    let is_behind = number > wanted.last && number.0 <= wanted.last.0 + BEHIND;
-                    if (is_near || is_behind) && packets.len() < PACKETS {
-                        packets.insert(number, packet(&frame, &datagram));
+                    let is_behind = number > wanted.last && number.0 <= wanted.last.0 + ACK_SEARCH_FRAMES;
+                    if (is_near || is_behind) && packets.len() < MAX_PACKETS {
+                        packets.insert(number, waterfall_packet(&frame, &datagram));
                     }
                     for step in flow.frame_events().iter().filter(|step| step.frame >= wanted.first) {
                         steps.entry(step.key).or_default().push(*step);
                     }
-                    !from_start && number.0 >= wanted.last.0 + BEHIND
+                    !from_start && number.0 >= wanted.last.0 + ACK_SEARCH_FRAMES
                 }
                 None => true,
             };
@@ -127,34 +131,34 @@ impl ReloadWorker {
                 flow.finish();
             }
             while let Some((key, transaction)) = flow.next_with_key() {
-                if wanted.is(&transaction) {
+                if wanted.matches(&transaction) {
                     let steps = steps.remove(&key).unwrap_or_default();
                     return ReloadOutcome::Found(Box::new(ReloadedTransaction {
                         transaction,
                         steps,
                         packets,
-                        held,
+                        frames: held,
                     }));
                 }
                 steps.remove(&key);
             }
             if is_over {
-                return ReloadOutcome::Different;
+                return ReloadOutcome::NotFound;
             }
-            if count % FRAMES == 0 && self.is_stale() {
-                return ReloadOutcome::Stale;
+            if count % STALE_CHECK_FRAMES == 0 && self.is_superseded() {
+                return ReloadOutcome::Superseded;
             }
         }
     }
 
     /// Builds the details.
-    fn told(&mut self, wanted: TransactionReloadKey, found: ReloadedTransaction) -> SubjectDetail {
-        let ReloadedTransaction { mut transaction, steps, packets, held } = found;
+    fn build_detail(&mut self, wanted: TransactionReloadKey, found: ReloadedTransaction) -> SubjectDetail {
+        let ReloadedTransaction { mut transaction, steps, packets, frames: held } = found;
         transaction.index = wanted.index;
         transaction.connection = ConnectionName { number: wanted.connection, ..transaction.connection };
         let mut view = TreeView::new(self.screen).with_literals();
         let transaction = &transaction;
-        let lines = self.names.ask(|names| {
+        let lines = self.names.look_up(|names| {
             transaction.with_messages(|reading| {
                 let facts = reading.summary();
                 names.resolve(transaction, reading, &facts);
@@ -189,7 +193,7 @@ impl ReloadWorker {
             subject: DetailSubject::Transaction(wanted),
             lines,
             bytes,
-            waterfall: Waterfall::of(transaction, &steps, &packets),
+            waterfall: Waterfall::from_events(transaction, &steps, &packets),
             frames,
             problem: None,
         }
@@ -197,7 +201,7 @@ impl ReloadWorker {
 
     fn frame_detail(&mut self, wanted: FrameNumber) -> Option<SubjectDetail> {
         let subject = DetailSubject::Frame(wanted);
-        let mut again = self.capture.again(self.place(wanted, BEFORE)).ok()?;
+        let mut again = self.capture.reread(self.resume_point_before(wanted, CONTEXT_FRAMES)).ok()?;
         let mut flow = Flow::new(self.limits.clone());
         let mut count = 0;
         while let Some(frame) = again.next() {
@@ -205,7 +209,7 @@ impl ReloadWorker {
             count += 1;
             if frame.number == wanted {
                 let mut view = TreeView::new(self.screen).with_literals();
-                let lines = self.names.ask(|names| view.frame_lines(&frame, &flow, names).to_vec());
+                let lines = self.names.look_up(|names| view.frame_lines(&frame, &flow, names).to_vec());
                 let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();
                 bytes.insert(ByteRangeOrigin::Frame(wanted), frame.bytes.to_vec());
                 for meaning in flow.frame_kinds() {
@@ -228,7 +232,7 @@ impl ReloadWorker {
                 break;
             }
             while flow.next_transaction().is_some() {}
-            if count % FRAMES == 0 && self.is_stale() {
+            if count % STALE_CHECK_FRAMES == 0 && self.is_superseded() {
                 return None;
             }
         }
@@ -237,12 +241,17 @@ impl ReloadWorker {
 }
 
 /// Returns the data of a frame for the waterfall.
-fn packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> WaterfallPacket {
+fn waterfall_packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> WaterfallPacket {
     let (begins, bytes) = match &datagram.payload {
         DatagramPayload::Infiniband(packet) => {
             (Some(packet.properties.position.begins()), packet.payload.length as u64)
         }
         _ => (None, 0),
     };
-    WaterfallPacket { time: frame.time, begins, bytes, reliable: ReliablePacket::of(datagram) }
+    WaterfallPacket {
+        time: frame.time,
+        begins_operation: begins,
+        bytes,
+        reliable: ReliablePacket::from_datagram(datagram),
+    }
 }

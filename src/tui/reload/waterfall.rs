@@ -14,7 +14,7 @@ use super::acknowledgements::{self, ReliablePacket};
 pub(super) struct WaterfallPacket {
     pub(super) time: Timestamp,
     /// `true` if it begins its RDMA operation; `None` if its headers do not show that.
-    pub(super) begins: Option<bool>,
+    pub(super) begins_operation: Option<bool>,
     /// Payload length in bytes; 0 if its headers do not show it.
     pub(super) bytes: u64,
     /// Fields for acknowledgements, over InfiniBand and RoCE.
@@ -54,7 +54,7 @@ pub struct WaterfallBar {
     /// `true` if it is a request without a response.
     pub is_open: bool,
     /// The ACK, if captured.
-    pub acknowledged: Option<WaterfallAck>,
+    pub ack: Option<WaterfallAck>,
 }
 
 /// An ACK that covers the packets of a bar.
@@ -67,7 +67,7 @@ pub struct WaterfallAck {
 }
 
 impl WaterfallBar {
-    fn stretch(&mut self, frame: FrameNumber, packet: &WaterfallPacket) {
+    fn extend(&mut self, frame: FrameNumber, packet: &WaterfallPacket) {
         self.to = self.to.max(packet.time);
         self.frames.1 = self.frames.1.max(frame);
         self.bytes += packet.bytes;
@@ -84,7 +84,7 @@ pub struct Waterfall {
 
 impl Waterfall {
     /// Builds the bars of a Transaction from the events of its frames.
-    pub(super) fn of(
+    pub(super) fn from_events(
         transaction: &Transaction,
         steps: &[FrameEvent],
         packets: &FxHashMap<FrameNumber, WaterfallPacket>,
@@ -95,17 +95,17 @@ impl Waterfall {
         steps.dedup();
         for step in &steps {
             let Some(packet) = packets.get(&step.frame) else { continue };
-            place(&mut bars, step, packet);
+            add_event(&mut bars, step, packet);
         }
-        count_bytes(&mut bars, transaction);
+        fill_chunk_bytes(&mut bars, transaction);
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            bars.extend(transaction.message(which).and_then(|message| of_message(which, message)));
+            bars.extend(transaction.message(which).and_then(|message| message_bar(which, message)));
         }
         let mut frames: Vec<FrameNumber> = steps.iter().map(|step| step.frame).collect();
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             frames.extend(transaction.message(which).iter().flat_map(|message| &message.frames));
         }
-        acknowledgements::mark(&mut bars, &transaction.connection, &frames, packets);
+        acknowledgements::add_acknowledgements(&mut bars, &transaction.connection, &frames, packets);
         bars.sort_by_key(|bar| (bar.from, bar.frames.0));
         Self { bars }
     }
@@ -122,7 +122,7 @@ impl Waterfall {
 }
 
 /// Sets the size of bars whose frames do not show it, as in a TCP stream, if a chunk has a single bar.
-fn count_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
+fn fill_chunk_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
     let moved = |kind| match kind {
         WaterfallBarKind::Read(chunk) => transaction.read_chunks.get(chunk),
         WaterfallBarKind::Write(chunk) => transaction.write_chunks.get(chunk),
@@ -137,7 +137,7 @@ fn count_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
     }
 }
 
-fn of_message(which: RpcMessageKind, message: &MessageRecord) -> Option<WaterfallBar> {
+fn message_bar(which: RpcMessageKind, message: &MessageRecord) -> Option<WaterfallBar> {
     let (first, last) = (*message.frames.first()?, *message.frames.last()?);
     Some(WaterfallBar {
         kind: WaterfallBarKind::Message(which),
@@ -146,11 +146,11 @@ fn of_message(which: RpcMessageKind, message: &MessageRecord) -> Option<Waterfal
         frames: (first, last),
         bytes: message.length as u64,
         is_open: false,
-        acknowledged: None,
+        ack: None,
     })
 }
 
-fn place(bars: &mut Vec<WaterfallBar>, step: &FrameEvent, packet: &WaterfallPacket) {
+fn add_event(bars: &mut Vec<WaterfallBar>, step: &FrameEvent, packet: &WaterfallPacket) {
     let (kind, is_open) = match step.action {
         FrameAction::RequestedRead { chunk } => (WaterfallBarKind::Read(chunk), true),
         FrameAction::MovedChunkData { kind: ChunkKind::Read, chunk } => {
@@ -166,13 +166,13 @@ fn place(bars: &mut Vec<WaterfallBar>, step: &FrameEvent, packet: &WaterfallPack
         // Responses arrive in the order of their requests: one that begins an operation answers the first open request.
         let waits = bars.iter().position(|bar| bar.kind == kind && bar.is_open);
         let goes_on = bars.iter().rposition(|bar| bar.kind == kind && !bar.is_open);
-        let of = match packet.begins {
+        let of = match packet.begins_operation {
             Some(true) => waits,
             Some(false) => goes_on,
             None => waits.or(goes_on),
         };
         if let Some(bar) = of.and_then(|of| bars.get_mut(of)) {
-            return bar.stretch(step.frame, packet);
+            return bar.extend(step.frame, packet);
         }
     }
     bars.push(WaterfallBar {
@@ -182,6 +182,6 @@ fn place(bars: &mut Vec<WaterfallBar>, step: &FrameEvent, packet: &WaterfallPack
         frames: (step.frame, step.frame),
         bytes: if is_open { 0 } else { packet.bytes },
         is_open,
-        acknowledged: None,
+        ack: None,
     });
 }

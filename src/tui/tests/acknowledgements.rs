@@ -65,7 +65,7 @@ fn each_bar_has_the_first_ack_that_covers_its_last_packet() {
         let detail = screen.app.tree.detail.as_ref().unwrap();
         for bar in &detail.waterfall.bars {
             if matches!(bar.kind, WaterfallBarKind::Read(_)) {
-                assert_eq!(bar.acknowledged, None);
+                assert_eq!(bar.ack, None);
                 continue;
             }
             let last = packets.iter().find(|packet| packet.frame == bar.frames.1.0).unwrap();
@@ -76,7 +76,7 @@ fn each_bar_has_the_first_ack_that_covers_its_last_packet() {
                     && packet.syndrome.is_some_and(|syndrome| syndrome < 32)
                     && is_at_or_behind(packet.psn, last.psn)
             });
-            let seen = bar.acknowledged.map(|seen| (seen.frame.0, seen.time.0));
+            let seen = bar.ack.map(|seen| (seen.frame.0, seen.time.0));
             assert_eq!(seen, ack.map(|ack| (ack.frame, ack.time)), "{xid} {bar:?}");
             assert!(ack.is_some_and(|ack| ack.opcode == ACKNOWLEDGE), "{xid} {bar:?}");
             held += 1;
@@ -122,5 +122,5 @@ fn every_nak_stands_in_the_waterfall_of_what_it_refused_and_leads_to_its_frame()
     let is_told = text.contains("✗ PSN Sequence Error") || text.contains("PSN Sequence Error ✗");
     assert!(is_told && text.contains("✗ NAK"), "{text}");
     screen.press(KeyCode::Enter);
-    assert_eq!((screen.app.view, screen.app.packets.at), (TuiView::Frames, bars[at].frames.0.0));
+    assert_eq!((screen.app.view, screen.app.frame_list.at), (TuiView::Frames, bars[at].frames.0.0));
 }

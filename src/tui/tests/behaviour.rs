@@ -61,7 +61,8 @@ fn follow_shows_the_same_file_slot_connection_or_xid() {
     ] {
         let mut screen = Screen::open(CAPTURE, 160, 40);
         screen.ask('g', "0xb38df27d").keys("F").keys(&letter.to_string());
-        let told = screen.app.side().filter.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        let told =
+            screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
         assert!(told.starts_with(filter), "{letter}: {told}");
         assert!(screen.app.rows().len() >= least, "{letter}: {}", screen.app.rows().len());
         screen.ask('g', "0xb38df27d");
@@ -123,8 +124,8 @@ fn one_goes_to_the_next_that_failed_is_incomplete_or_slow() {
     assert_eq!(screen.app.list.at, first);
     screen.keys("s");
     let entry = screen.app.entry().unwrap();
-    let median = screen.app.all.tables.median(entry.name()).unwrap();
-    assert!(entry.row.latency.unwrap() > 4 * median);
+    let median = screen.app.unfiltered.tables.median_latency_ns(entry.name()).unwrap();
+    assert!(entry.row.latency_ns.unwrap() > 4 * median);
     screen.keys("i");
     assert!(screen.last_line().contains("all Transactions are complete"), "{}", screen.last_line());
     let mut screen = Screen::open("rxe-v42-snap128.pcap", 120, 40);
@@ -138,7 +139,7 @@ fn sorting_by_latency_puts_the_slowest_first() {
     // The columns of this width before LATENCY: TIME, CONN, XID, VERS, OPERATION, CHUNKS, BYTES.
     screen.keys(">>>>>>>>");
     let latencies = |screen: &Screen| -> Vec<Option<u64>> {
-        let latency = |at| screen.app.list.entry(screen.app.rows(), at).unwrap().row.latency;
+        let latency = |at| screen.app.list.entry(screen.app.rows(), at).unwrap().row.latency_ns;
         (0..237).map(latency).collect()
     };
     let sorted = latencies(&screen);
@@ -178,7 +179,7 @@ fn the_value_the_filter_and_the_command_are_copied_and_shown() {
     assert!(own.starts_with("nfsrdma-inspect -V -Y 'nfsrdma.index == 49' "), "{own}");
     assert!(tshark.ends_with("rxe-v42.pcap -Y 'frame.number in {590, 592..593, 595}'"), "{tshark}");
     screen.keys("=");
-    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
+    let filter = screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone());
     assert_eq!(filter.as_deref(), Some("nfs.slotid == 0"));
 }
 
@@ -189,10 +190,10 @@ fn a_file_is_opened_with_the_transactions_that_are_about_it() {
     let text = screen.text();
     let line = text.lines().nth(3).unwrap().to_owned();
     let path = line.split_whitespace().next().unwrap().to_owned();
-    let files = &screen.app.side().tables.files;
+    let files = &screen.app.displayed_pass().tables.files;
     let count = files.iter().find(|row| row.path == path.as_bytes()).unwrap().tally.transactions;
     screen.press(KeyCode::Enter);
-    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
+    let filter = screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone());
     assert_eq!(filter, Some(format!("nfsrdma.path == \"{path}\"")));
     assert_eq!(screen.app.rows().len() as u64, count);
 }
@@ -202,7 +203,7 @@ fn an_operation_is_opened_with_its_program_and_version() {
     let mut screen = Screen::open("rxe-v3.pcap", 120, 40);
     screen.keys("2").press(KeyCode::Enter);
     let text = screen.text();
-    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone()).expect(&text);
+    let filter = screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone()).expect(&text);
     assert!(filter.contains(" && nfsrdma.program == \"NFS\" && nfsrdma.version == 3"), "{filter}");
     assert!(screen.app.rows().len() > 1);
 }
@@ -211,9 +212,9 @@ fn an_operation_is_opened_with_its_program_and_version() {
 fn the_packet_list_begins_at_the_chosen_transaction_wherever_one_comes_from() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.ask('g', "#49").keys("25");
-    assert_eq!(screen.app.packets.at, 590);
+    assert_eq!(screen.app.frame_list.at, 590);
     screen.keys("jj25");
-    assert_eq!(screen.app.packets.at, 592);
+    assert_eq!(screen.app.frame_list.at, 592);
 }
 
 #[test]
@@ -301,9 +302,9 @@ fn enter_goes_from_an_operation_and_a_connection_to_its_transactions() {
 fn frames_go_to_where_the_transaction_is() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.ask('g', "0xb38df27d").keys("5");
-    assert_eq!(screen.app.packets.at, 590);
+    assert_eq!(screen.app.frame_list.at, 590);
     screen.ask('g', "1978").keys("j");
-    assert_eq!(screen.app.packets.at, 1978);
+    assert_eq!(screen.app.frame_list.at, 1978);
     screen.ask('g', "5000");
     assert!(screen.last_line().contains("the last frame is 1978"), "{}", screen.last_line());
 }
@@ -327,11 +328,11 @@ fn the_mouse_chooses_views_lines_and_columns() {
     };
     let click = MouseEventKind::Down(MouseButton::Left);
     at(&mut screen, click, 20, 5);
-    assert_eq!((screen.app.list.at, screen.app.part), (3, FocusPane::List));
+    assert_eq!((screen.app.list.at, screen.app.focus), (3, FocusPane::List));
     at(&mut screen, MouseEventKind::ScrollDown, 20, 5);
     assert_eq!(screen.app.list.at, 6);
     at(&mut screen, click, 20, 20);
-    assert_eq!(screen.app.part, FocusPane::Tree);
+    assert_eq!(screen.app.focus, FocusPane::Tree);
     let latency = screen.app.areas.columns.iter().find(|(_, column)| column.name() == "LATENCY").unwrap().0;
     at(&mut screen, click, latency.x + 1, latency.y);
     assert_eq!(screen.app.list.sort.map(|sort| sort.by.name()), Some("LATENCY"));
@@ -344,7 +345,7 @@ fn the_mouse_chooses_views_lines_and_columns() {
 fn quitting_suspending_and_drawing_again_are_for_who_has_the_terminal() {
     let mut screen = Screen::open(CAPTURE, 80, 24);
     screen.keys("q");
-    assert_eq!(screen.app.take_wishes(), [TerminalRequest::Quit]);
+    assert_eq!(screen.app.take_requests(), [TerminalRequest::Quit]);
 }
 
 #[test]
@@ -389,10 +390,10 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
         screen.keys("'").keys(">").keys("r");
         assert_eq!(screen.app.view, view);
         screen.keys("=");
-        let set = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
+        let set = screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone());
         assert!(set.is_some(), "{key}");
         screen.keys("u");
-        assert_eq!((screen.app.view, screen.app.chosen.is_none()), (view, true));
+        assert_eq!((screen.app.view, screen.app.filtered.is_none()), (view, true));
     }
 }
 
@@ -415,11 +416,11 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
     }
     assert!(naks.len() > 1, "{naks:?}");
     screen.keys("5").ask('/', "NAK");
-    assert_eq!((screen.app.view, screen.app.packets.at), (TuiView::Frames, naks[0]), "{}", screen.text());
+    assert_eq!((screen.app.view, screen.app.frame_list.at), (TuiView::Frames, naks[0]), "{}", screen.text());
     screen.keys("n");
-    assert_eq!(screen.app.packets.at, naks[1]);
+    assert_eq!(screen.app.frame_list.at, naks[1]);
     screen.keys("N").keys("N");
-    assert_eq!(screen.app.packets.at, *naks.last().unwrap());
+    assert_eq!(screen.app.frame_list.at, *naks.last().unwrap());
     assert!(screen.last_line().contains("going on from the last"), "{}", screen.last_line());
 }
 
@@ -427,19 +428,19 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
 fn a_filter_selects_frames_in_the_packet_list() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("5").ask('f', "infiniband.bth.opcode == 17 && frame.number > 1000");
-    let held = screen.app.packets.held.as_ref().unwrap();
+    let held = screen.app.frame_list.lines.as_ref().unwrap();
     // The selection of `--view frames -Y`.
     let count = held.len();
-    assert!(count > 10 && held.from(0).all(|line| line.number.0 > 1000), "{count}");
+    assert!(count > 10 && held.lines_from(0).all(|line| line.number.0 > 1000), "{count}");
     let first = held.get(0).unwrap().number.0;
     screen.press(KeyCode::Home);
-    assert_eq!(screen.app.packets.at, first);
+    assert_eq!(screen.app.frame_list.at, first);
     screen.keys("jm");
-    let second = screen.app.packets.held.as_ref().unwrap().get(1).unwrap().number.0;
+    let second = screen.app.frame_list.lines.as_ref().unwrap().get(1).unwrap().number.0;
     assert!(screen.app.marks.contains(&MarkedRow::Frame(second)));
     screen.press(KeyCode::End).ask('/', "ack").keys("u");
-    assert!(screen.app.packets.held.is_none());
-    assert!(screen.app.packets.at > 1000);
+    assert!(screen.app.frame_list.lines.is_none());
+    assert!(screen.app.frame_list.at > 1000);
 }
 
 #[test]
@@ -447,11 +448,12 @@ fn rates_of_a_file_are_those_around_the_cursor() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.ask('g', "#100").keys("2");
     let rows = screen.app.rows();
-    let middle = rows.get(99).unwrap().ended().time;
-    let (first, last) = screen.app.all.tables.times.unwrap();
+    let middle = rows.get(99).unwrap().to_ended_transaction().time;
+    let (first, last) = screen.app.unfiltered.tables.times.unwrap();
     for (rate, half_ns) in screen.app.rates().all.iter().zip([500_000_000, 5_000_000_000, 30_000_000_000_u64])
     {
-        let ended = rows.entries().filter(|entry| entry.ended().time.abs_diff_ns(middle) <= half_ns);
+        let ended =
+            rows.entries().filter(|entry| entry.to_ended_transaction().time.abs_diff_ns(middle) <= half_ns);
         let part = middle.nanoseconds_since(first).unwrap().min(half_ns)
             + last.nanoseconds_since(middle).unwrap().min(half_ns);
         let expected = ended.count() as f64 / (part as f64 / 1e9);
@@ -472,10 +474,10 @@ fn escape_goes_back_to_where_enter_came_from() {
     assert_eq!(screen.app.view, TuiView::Transactions);
     screen.press(KeyCode::Esc);
     assert_eq!((screen.app.view, screen.app.table().at), (TuiView::Files, at));
-    assert!(screen.app.chosen.is_none());
+    assert!(screen.app.filtered.is_none());
     // The previous filter is restored.
     screen.ask('f', "nfs.opcode == READ").keys("2").press(KeyCode::Enter).press(KeyCode::Esc);
-    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.as_str());
+    let filter = screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.as_str());
     assert_eq!((screen.app.view, filter), (TuiView::Operations, Some("nfs.opcode == READ")));
 }
 
@@ -522,7 +524,7 @@ fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
                 let app = &screen.app;
                 let name = match (app.view, app.view.rows()) {
                     (TuiView::Transactions, _) => app.list.sort.map_or("", |sort| sort.by.name()),
-                    (TuiView::Frames, _) => app.packets.sort.by.name(),
+                    (TuiView::Frames, _) => app.frame_list.sort.by.name(),
                     (_, crate::tui::app::ViewRows::Table(table, _)) => table.columns()[app.table().sort].name,
                     _ => panic!("{:?}", app.view),
                 };

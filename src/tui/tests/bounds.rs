@@ -8,7 +8,7 @@ use ratatui::crossterm::event::KeyCode;
 use crate::memory::{Memory, Windows};
 use crate::tui::TuiOptions;
 use crate::tui::capture::CaptureHandle;
-use crate::tui::model::PAGE;
+use crate::tui::model::PAGE_ROWS;
 
 use super::{Screen, path};
 
@@ -47,14 +47,14 @@ fn pages_that_were_forgotten_are_read_again_as_they_were() {
     let long = Long::new("forgotten", 100);
     let mut whole = long.open(1 << 30);
     let count = whole.app.rows().len();
-    assert!(count > 3 * PAGE, "{count}");
-    assert_eq!(whole.app.rows().forgotten(), 0);
-    let memory = whole.app.rows().weight() / 2;
+    assert!(count > 3 * PAGE_ROWS, "{count}");
+    assert_eq!(whole.app.rows().evicted_count(), 0);
+    let memory = whole.app.rows().memory_bytes() / 2;
     // A growing page reserves space for as many rows again.
     let most = memory + (256 << 10);
     let mut bounded = long.open(memory);
-    assert!(bounded.app.rows().weight() <= most);
-    assert!(bounded.app.rows().forgotten() > 0);
+    assert!(bounded.app.rows().memory_bytes() <= most);
+    assert!(bounded.app.rows().evicted_count() > 0);
     assert_eq!(bounded.app.rows().len(), count);
     for code in [KeyCode::End, KeyCode::PageUp, KeyCode::Home, KeyCode::PageDown, KeyCode::End] {
         for screen in [&mut whole, &mut bounded] {
@@ -62,6 +62,6 @@ fn pages_that_were_forgotten_are_read_again_as_they_were() {
         }
         assert_eq!(bounded.chosen(), whole.chosen());
         assert_eq!(bounded.text(), whole.text());
-        assert!(bounded.app.rows().weight() <= most, "{} of {most}", bounded.app.rows().weight());
+        assert!(bounded.app.rows().memory_bytes() <= most, "{} of {most}", bounded.app.rows().memory_bytes());
     }
 }

@@ -22,7 +22,7 @@ fn lengths() -> Vec<(u64, u32)> {
 }
 
 fn shown(screen: &Screen) -> Vec<u64> {
-    screen.app.packets.held.as_ref().unwrap().from(0).map(|line| line.number.0).collect()
+    screen.app.frame_list.lines.as_ref().unwrap().lines_from(0).map(|line| line.number.0).collect()
 }
 
 fn by_length(mut frames: Vec<(u64, u32)>) -> Vec<u64> {
@@ -35,25 +35,25 @@ fn frames_are_sorted_by_length_and_the_other_way_round() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     // TIME, SOURCE, DESTINATION, PROTO, BYTES.
     screen.keys("5>>>>>");
-    assert_eq!(screen.app.packets.sort.by, FrameColumn::Bytes);
+    assert_eq!(screen.app.frame_list.sort.by, FrameColumn::Bytes);
     let expected = by_length(lengths());
     assert_eq!(shown(&screen), expected);
     let text = screen.text();
     assert!(text.contains("sorted by BYTES") && text.contains("1,978 of 1,978 frames"), "{text}");
     assert!(text.lines().nth(1).unwrap().contains(" ▼BYTES "), "{text}");
     screen.press(KeyCode::Home);
-    assert_eq!(screen.app.packets.at, expected[0]);
+    assert_eq!(screen.app.frame_list.at, expected[0]);
     screen.keys("j");
-    assert_eq!(screen.app.packets.at, expected[1]);
+    assert_eq!(screen.app.frame_list.at, expected[1]);
     // The cursor stays on its frame when the order is reversed.
     screen.keys("r");
-    assert_eq!(screen.app.packets.at, expected[1]);
+    assert_eq!(screen.app.frame_list.at, expected[1]);
     let lengths: std::collections::HashMap<u64, u32> = lengths().into_iter().collect();
     assert!(shown(&screen).is_sorted_by_key(|number| lengths[number]));
     // In capture order no frames need to be loaded.
     screen.keys("<<<<<");
-    assert!(screen.app.packets.sort.is_of_capture() && screen.app.packets.held.is_none());
-    assert_eq!(screen.app.packets.at, expected[1]);
+    assert!(screen.app.frame_list.sort.is_capture_order() && screen.app.frame_list.lines.is_none());
+    assert_eq!(screen.app.frame_list.at, expected[1]);
 }
 
 #[test]
@@ -64,10 +64,10 @@ fn what_a_filter_selects_is_sorted_and_searched_in_that_order() {
     let expected = by_length(selected);
     assert_eq!(shown(&screen), expected);
     screen.press(KeyCode::Home).ask('/', "ack");
-    let place = expected.iter().position(|number| *number == screen.app.packets.at).unwrap();
+    let place = expected.iter().position(|number| *number == screen.app.frame_list.at).unwrap();
     let has_ack = |number: &u64| {
-        let held = screen.app.packets.held.as_ref().unwrap();
-        held.get(held.place(*number)).unwrap().text.to_ascii_lowercase().contains("ack")
+        let held = screen.app.frame_list.lines.as_ref().unwrap();
+        held.get(held.position_of(*number)).unwrap().text.to_ascii_lowercase().contains("ack")
     };
     assert_eq!(expected.iter().skip(1).position(has_ack).map(|at| at + 1), Some(place));
     // Without the filter all frames have this order.
@@ -100,8 +100,8 @@ fn every_column_sorts_and_a_click_on_its_name_does_so_too() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("5");
     for column in FrameColumn::ALL {
-        let held = screen.app.packets.held.as_ref();
-        let cells: Vec<_> = held.iter().flat_map(|held| held.from(0)).collect();
+        let held = screen.app.frame_list.lines.as_ref();
+        let cells: Vec<_> = held.iter().flat_map(|held| held.lines_from(0)).collect();
         let is_sorted = match column {
             FrameColumn::Number => held.is_none(),
             FrameColumn::Time => cells.is_sorted_by_key(|line| line.cells.time),
@@ -111,10 +111,10 @@ fn every_column_sorts_and_a_click_on_its_name_does_so_too() {
             FrameColumn::Bytes => cells.is_sorted_by_key(|line| Reverse(line.cells.length_bytes)),
             FrameColumn::Info => cells.is_sorted_by_key(|line| &line.cells.info),
         };
-        assert!(is_sorted && screen.app.packets.sort.by == column, "{column:?}");
+        assert!(is_sorted && screen.app.frame_list.sort.by == column, "{column:?}");
         screen.keys(">");
     }
-    assert!(screen.app.packets.sort.is_of_capture());
+    assert!(screen.app.frame_list.sort.is_capture_order());
     let (place, number) = screen.app.areas.headings[4];
     assert_eq!(FrameColumn::ALL[number], FrameColumn::Protocol);
     let kind = MouseEventKind::Down(MouseButton::Left);
@@ -122,8 +122,8 @@ fn every_column_sorts_and_a_click_on_its_name_does_so_too() {
     let click = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
     screen.app.event(&Event::Mouse(click));
     screen.settle();
-    assert_eq!(screen.app.packets.sort.by, FrameColumn::Protocol);
+    assert_eq!(screen.app.frame_list.sort.by, FrameColumn::Protocol);
     screen.app.event(&Event::Mouse(click));
     screen.settle();
-    assert!(screen.app.packets.sort.is_descending);
+    assert!(screen.app.frame_list.sort.is_descending);
 }

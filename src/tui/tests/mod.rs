@@ -59,7 +59,7 @@ impl Screen {
     /// Waits until everything is read, without processing the results.
     fn wait_until_read(&self) {
         let start = Instant::now();
-        while !self.app.all.pass.is_over() {
+        while !self.app.unfiltered.pass.is_over() {
             assert!(start.elapsed() < PATIENCE);
             thread::sleep(Duration::from_millis(1));
         }
@@ -72,7 +72,7 @@ impl Screen {
             self.app.tick();
             self.draw();
             self.app.tick();
-            if self.app.is_settled() {
+            if self.app.is_idle() {
                 break;
             }
             assert!(start.elapsed() < PATIENCE, "{}", self.text());
@@ -130,7 +130,7 @@ impl Screen {
 
     /// Returns the last line, or the message above the hints.
     fn last_line(&self) -> String {
-        let is_said = self.app.message.is_some() || self.app.problem().is_some();
+        let is_said = self.app.message.is_some() || self.app.error_message().is_some();
         let has_message = is_said && self.app.prompt.is_none();
         self.text().lines().rev().nth(usize::from(has_message)).unwrap_or_default().to_owned()
     }

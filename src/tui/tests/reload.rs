@@ -67,7 +67,7 @@ fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
             let detail = screen.app.tree.detail.as_ref().unwrap();
             let row = screen.app.entry().unwrap().row;
             let (start, end) = detail.waterfall.times().unwrap();
-            assert_eq!(end.nanoseconds_since(start), row.latency, "{name} {index}");
+            assert_eq!(end.nanoseconds_since(start), row.latency_ns, "{name} {index}");
             let all: u64 = detail.waterfall.bars.iter().map(|bar| bar.bytes).sum();
             assert_eq!(all, row.bytes, "{name} {index}: {:?}", detail.waterfall);
             assert!(detail.waterfall.bars.iter().all(|bar| !bar.is_open), "{name} {index}");
@@ -79,7 +79,7 @@ fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
 fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
     let source = CaptureSource::open([path("rxe-v42.pcap")]).unwrap();
     let mut screen =
-        Screen::of(CaptureHandle::once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
+        Screen::of(CaptureHandle::received_once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
     assert_eq!(screen.app.rows().len(), 237);
     // The first Transaction may have been reloaded before its frames were evicted.
     screen.press(KeyCode::End).press(KeyCode::Home);
@@ -93,7 +93,7 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
 /// Opens a capture whose frames are received once, keeping `room` bytes of them, and processes all results.
 fn once(name: &str, room: usize, width: u16) -> Screen {
     let source = CaptureSource::open([path(name)]).unwrap();
-    Screen::of(CaptureHandle::once("a pipe", source, room / 2 * 3), width, 40, TuiOptions::default())
+    Screen::of(CaptureHandle::received_once("a pipe", source, room / 2 * 3), width, 40, TuiOptions::default())
 }
 
 /// Saves, waits until it is done, and returns the message.

@@ -13,7 +13,7 @@ use crate::tui::app::{App, MarkedRow};
 
 use super::operations::OperationsView;
 use super::table::{TableCell, TableView, TableViewColumn};
-use super::{cut_bottom, cut_left, cut_top, grouped, operations, put, rule};
+use super::{cut_bottom, cut_left, cut_top, draw_text, grouped, operations, rule};
 
 /// The rows of the charts: all operations together, followed by each operation.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl TableView for ChartsView {
     }
 
     fn len(&self, app: &App) -> usize {
-        app.side().tables.operations.len() + 1
+        app.displayed_pass().tables.operations.len() + 1
     }
 
     fn order(&self, app: &App) -> Vec<usize> {
@@ -51,8 +51,8 @@ impl TableView for ChartsView {
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let area = operations::head(app, buffer, area);
-    let count = app.side().tables.operations.len();
+    let area = operations::draw_head(app, buffer, area);
+    let count = app.displayed_pass().tables.operations.len();
     if let Some(table) = app.table_mut() {
         table.at = table.at.min(count);
     }
@@ -70,13 +70,13 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 }
 
 fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
-    let load = &app.side().tables.load;
+    let load = &app.displayed_pass().tables.load;
     let seconds = load.width() as f64 / 1e9;
     let of = |value: fn(&crate::analysis::load::Load) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
-    let step = format!("peaks of {}", HumanDuration(load.width(), app.signs.glyphs));
-    let axis = ChartTimeAxis::of(app, load);
+    let step = format!("peaks of {}", HumanDuration(load.width(), app.tui_glyphs.glyphs));
+    let axis = ChartTimeAxis::for_series(app, load);
     let (above, below) = cut_bottom(area, area.height / 2);
     let (head, chart) = cut_top(above, 1);
     rule(app, buffer, head, "Transactions a second", &step, false);
@@ -98,8 +98,8 @@ pub(super) struct ChartTimeAxis {
 
 impl ChartTimeAxis {
     /// Returns the time span of a series.
-    pub(super) fn of<S: SeriesStep>(app: &App, series: &Series<S>) -> Self {
-        let first = app.side().tables.times.map(|(first, _)| first);
+    pub(super) fn for_series<S: SeriesStep>(app: &App, series: &Series<S>) -> Self {
+        let first = app.displayed_pass().tables.times.map(|(first, _)| first);
         let from =
             series.start().zip(first).and_then(|(start, first)| start.nanoseconds_since(first)).unwrap_or(0);
         Self { from, to: from.saturating_add(series.width().saturating_mul(series.steps().len() as u64)) }
@@ -109,7 +109,7 @@ impl ChartTimeAxis {
     fn draw(self, app: &App, buffer: &mut Buffer, area: Rect) {
         let text = |ns: u64| match ns {
             0 => "0 s".to_owned(),
-            ns => HumanDuration(ns, app.signs.glyphs).to_string(),
+            ns => HumanDuration(ns, app.tui_glyphs.glyphs).to_string(),
         };
         let width = usize::from(area.width);
         let (from, middle, to) = (text(self.from), text(self.from.midpoint(self.to)), text(self.to));
@@ -128,7 +128,7 @@ impl ChartTimeAxis {
             write((width - width_of(&middle)) / 2, &middle);
         }
         write(width.saturating_sub(width_of(&to)).max(width_of(&from) + 1), &to);
-        put(buffer, area, 0, &Line::styled(line, app.theme.dim));
+        draw_text(buffer, area, 0, &Line::styled(line, app.theme.dim));
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn columns(
 ) {
     let most = values.iter().copied().fold(0.0, f64::max);
     if values.is_empty() || most <= 0.0 || area.height == 0 {
-        return put(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
+        return draw_text(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
     }
     let label = name(most);
     let margin = width_of(&label).max(4) as u16 + 1;
@@ -151,12 +151,12 @@ pub(super) fn columns(
     axis.draw(app, buffer, cut_left(below, margin).1);
     let (labels, chart) = cut_left(area, margin);
     let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
-    put(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
+    draw_text(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
     if area.height > 1 {
-        put(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
+        draw_text(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
     }
     let (width, height) = (usize::from(chart.width), usize::from(chart.height));
-    let levels = app.signs.levels;
+    let levels = app.tui_glyphs.levels;
     // Each column shows the maximum of its steps, so that peaks are visible on a narrow screen too.
     let column = |at: usize| {
         let start = at * values.len() / width.max(1);
@@ -174,7 +174,7 @@ pub(super) fn columns(
                 }
             })
             .collect();
-        put(buffer, chart, line, &Line::styled(text, style));
+        draw_text(buffer, chart, line, &Line::styled(text, style));
     }
 }
 
@@ -190,7 +190,7 @@ impl LimitSeries {
     pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: ChartTimeAxis) {
         let most = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);
         if most <= 0.0 || area.height == 0 {
-            return put(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
+            return draw_text(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
         }
         let label = format!("{most:.0}");
         let margin = width_of(&label).max(4) as u16 + 1;
@@ -198,12 +198,12 @@ impl LimitSeries {
         axis.draw(app, buffer, cut_left(below, margin).1);
         let (labels, chart) = cut_left(area, margin);
         let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
-        put(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
+        draw_text(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
         if area.height > 1 {
-            put(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
+            draw_text(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
         }
         let (width, height, count) = (usize::from(chart.width), usize::from(chart.height), self.used.len());
-        let levels = app.signs.levels;
+        let levels = app.tui_glyphs.levels;
         for at in 0..width {
             let start = at * count / width.max(1);
             let end = ((at + 1) * count).div_ceil(width.max(1)).max(start + 1).min(count);
@@ -218,7 +218,7 @@ impl LimitSeries {
             for line in 0..height {
                 let part = filled.saturating_sub((height - 1 - line) * levels.len());
                 let (text, style) = match part {
-                    0 if granted > 0.0 && line == line_of_grant => (app.signs.rule, app.theme.reply),
+                    0 if granted > 0.0 && line == line_of_grant => (app.tui_glyphs.rule, app.theme.reply),
                     0 => continue,
                     part => {
                         let style = if is_at_limit { app.theme.error } else { app.theme.call };
@@ -226,14 +226,14 @@ impl LimitSeries {
                     }
                 };
                 let (_, cell) = cut_left(chart, at as u16);
-                put(buffer, cut_left(cell, 1).0, line, &Line::styled(text, style));
+                draw_text(buffer, cut_left(cell, 1).0, line, &Line::styled(text, style));
             }
         }
     }
 }
 
 fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
-    let tables = &app.side().tables;
+    let tables = &app.displayed_pass().tables;
     let chosen = app.table().at.checked_sub(1).and_then(|at| tables.operations.get(at));
     let (name, histogram) = match chosen {
         Some(row) => (row.name(), tables.histograms.get(&row.key)),
@@ -249,11 +249,11 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
 
 /// Draws a histogram with one bar per step.
 fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &Histogram) {
-    let glyphs = app.signs.glyphs;
+    let glyphs = app.tui_glyphs.glyphs;
     let steps: Vec<(Option<u64>, u64)> = histogram.steps().collect();
     let all = histogram.count();
     if all == 0 {
-        return put(buffer, area, 0, &Line::styled("no latencies", app.theme.dim));
+        return draw_text(buffer, area, 0, &Line::styled("no latencies", app.theme.dim));
     }
     // If there are more steps than lines, neighbouring steps share a line.
     let share = steps.len().div_ceil(usize::from(area.height).max(1));
@@ -273,11 +273,11 @@ fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &Histogram) {
         let length = (u128::from(*count) * room as u128).div_ceil(u128::from(most)) as usize;
         let text = Line::from(vec![
             Span::styled(format!("{bound:>11} "), app.theme.dim),
-            Span::styled(app.signs.full.repeat(length), app.theme.data_out),
+            Span::styled(app.tui_glyphs.full.repeat(length), app.theme.data_out),
             Span::raw(" ".repeat(room - length.min(room))),
             Span::raw(format!("{:>9}", grouped(*count))),
             Span::styled(format!(" {:>5.1}%", so_far as f64 / all as f64 * 100.0), app.theme.dim),
         ]);
-        put(buffer, area, line, &text);
+        draw_text(buffer, area, line, &text);
     }
 }

@@ -15,7 +15,7 @@ use crate::tui::app::{App, MarkedRow};
 use super::line_wrap::wrapped;
 use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
-use super::{charts, cut_bottom, cut_left, cut_top, grouped, put, rule};
+use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
@@ -49,11 +49,11 @@ impl TableView for ConnectionsView {
     }
 
     fn len(&self, app: &App) -> usize {
-        app.side().tables.connections.len()
+        app.displayed_pass().tables.connections.len()
     }
 
     fn order(&self, app: &App) -> Vec<usize> {
-        let (table, rows) = (app.table(), &app.side().tables.connections);
+        let (table, rows) = (app.table(), &app.displayed_pass().tables.connections);
         let of = |key: fn(&ConnectionStats) -> u64| order(rows.len(), table, |at| rows.get(at).map(key));
         match table.sort {
             0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| ends(app, row)))),
@@ -81,11 +81,11 @@ impl TableView for ConnectionsView {
     }
 
     fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
-        let Some(row) = app.side().tables.connections.get(row) else { return Vec::new() };
+        let Some(row) = app.displayed_pass().tables.connections.get(row) else { return Vec::new() };
         let [ends, number, transport, dialect, transactions, bytes, incomplete, state, granted, used] =
-            connections::cells(row, app.signs.glyphs);
+            connections::cells(row, app.tui_glyphs.glyphs);
         let at_limit = match row.at_limit_ns() {
-            Some(ns) if ns > 0 => HumanDuration(ns, app.signs.glyphs).to_string(),
+            Some(ns) if ns > 0 => HumanDuration(ns, app.tui_glyphs.glyphs).to_string(),
             _ => String::new(),
         };
         let rates = rates(app, row);
@@ -109,37 +109,41 @@ impl TableView for ConnectionsView {
     }
 
     fn value(&self, app: &App, row: usize) -> Option<String> {
-        app.side().tables.connections.get(row).map(|row| ends(app, row))
+        app.displayed_pass().tables.connections.get(row).map(|row| ends(app, row))
     }
 
     fn filter(&self, app: &App, row: usize) -> Option<String> {
-        let row = app.side().tables.connections.get(row)?;
+        let row = app.displayed_pass().tables.connections.get(row)?;
         Some(format!("nfsrdma.connection == {}", row.tally.name.number))
     }
 
     fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
-        app.side().tables.connections.get(row).map(|row| MarkedRow::Connection(row.tally.name.number))
+        app.displayed_pass()
+            .tables
+            .connections
+            .get(row)
+            .map(|row| MarkedRow::Connection(row.tally.name.number))
     }
 }
 
-fn row(app: &App) -> Option<&ConnectionStats> {
-    app.side().tables.connections.get(*ConnectionsView.order(app).get(app.table().at)?)
+fn chosen_row(app: &App) -> Option<&ConnectionStats> {
+    app.displayed_pass().tables.connections.get(*ConnectionsView.order(app).get(app.table().at)?)
 }
 
 fn ends(app: &App, row: &ConnectionStats) -> String {
-    connections::ends(&row.tally.name, app.signs.glyphs)
+    connections::ends(&row.tally.name, app.tui_glyphs.glyphs)
 }
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
-    let tables = &app.side().tables;
+    let tables = &app.displayed_pass().tables;
     let count = tables.connections_count;
     let mut text = format!("{} {}", grouped(count), if count == 1 { "connection" } else { "connections" });
     if (tables.connections.len() as u64) < tables.connections_count {
         text += &format!("; the {} with the most bytes are listed", grouped(tables.connections.len() as u64));
     }
-    put(buffer, head, 0, &Line::styled(text, app.theme.dim));
+    draw_text(buffer, head, 0, &Line::styled(text, app.theme.dim));
     let chart = if area.height >= 14 { (area.height / 3).clamp(7, 15) } else { 0 };
     let (area, below) = cut_bottom(area, chart);
     table::draw(app, &ConnectionsView, buffer, area);
@@ -149,7 +153,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Returns the granted amounts per step; a grant applies until the next one.
-fn held(granted: impl Iterator<Item = u32>) -> Vec<f64> {
+fn hold_grants(granted: impl Iterator<Item = u32>) -> Vec<f64> {
     let mut last = 0;
     let held = granted.map(|granted| {
         if granted > 0 {
@@ -163,21 +167,21 @@ fn held(granted: impl Iterator<Item = u32>) -> Vec<f64> {
 /// Draws the credits of the chosen connection and the slots of its session.
 fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
-    let row = row(app);
+    let row = chosen_row(app);
     let Some((row, credits)) = row.and_then(|row| Some((row, row.credits.as_ref()?))) else {
         rule(app, buffer, head, "Credits", "", false);
         let text = "a connection without RDMA has no credits, and no Call on it took a slot of a session";
-        return put(buffer, area, 0, &Line::styled(text, app.theme.dim));
+        return draw_text(buffer, area, 0, &Line::styled(text, app.theme.dim));
     };
     let is_rdma = row.tally.name.transport.is_rdma();
     let title = format!("Connection {}", row.tally.name.number);
-    let step = format!("peaks of {}", HumanDuration(credits.0.width(), app.signs.glyphs));
+    let step = format!("peaks of {}", HumanDuration(credits.0.width(), app.tui_glyphs.glyphs));
     rule(app, buffer, head, &title, &step, false);
     let said = if is_rdma { wrapped(&connections::terms(row), usize::from(area.width)) } else { Vec::new() };
     let lines = said.len().min(if area.height >= 9 { 2 } else { 0 });
     let (place, area) = cut_top(area, lines as u16);
     for (line, text) in said.into_iter().take(lines).enumerate() {
-        put(buffer, place, line, &Line::styled(text, app.theme.dim));
+        draw_text(buffer, place, line, &Line::styled(text, app.theme.dim));
     }
     let mut charts: Vec<CreditLimit<'_>> = Vec::new();
     if is_rdma {
@@ -230,7 +234,7 @@ impl CreditLimit<'_> {
         let at_limit = match at_limit_ns {
             0 => Span::styled(", never at the limit", app.theme.dim),
             ns => Span::styled(
-                format!(", at the limit {}", HumanDuration(ns, app.signs.glyphs)),
+                format!(", at the limit {}", HumanDuration(ns, app.tui_glyphs.glyphs)),
                 app.theme.error,
             ),
         };
@@ -241,12 +245,12 @@ impl CreditLimit<'_> {
             at_limit,
         ]);
         let (told, area) = cut_top(area, 1);
-        put(buffer, told, 0, &text);
+        draw_text(buffer, told, 0, &text);
         let chart = charts::LimitSeries {
             used: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
-            granted: held(steps.iter().map(|step| (self.granted)(step))),
+            granted: hold_grants(steps.iter().map(|step| (self.granted)(step))),
             is_at_limit: steps.iter().map(|step| (self.at_limit_ns)(step) > 0).collect(),
         };
-        chart.draw(app, buffer, area, charts::ChartTimeAxis::of(app, &credits.0));
+        chart.draw(app, buffer, area, charts::ChartTimeAxis::for_series(app, &credits.0));
     }
 }

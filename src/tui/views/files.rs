@@ -13,7 +13,7 @@ use crate::tui::app::{App, MarkedRow};
 
 use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order};
-use super::{cut_top, grouped, put};
+use super::{cut_top, draw_text, grouped};
 
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
@@ -36,7 +36,7 @@ pub(in crate::tui) struct FilesView;
 impl FilesView {
     fn path(app: &App, row: usize) -> Option<String> {
         let mut text = String::new();
-        units::path(&app.side().tables.files.get(row)?.path, &app.signs.glyphs, &mut text);
+        units::path(&app.displayed_pass().tables.files.get(row)?.path, &app.tui_glyphs.glyphs, &mut text);
         Some(text)
     }
 
@@ -44,7 +44,8 @@ impl FilesView {
     fn rates(app: &App, row: usize) -> Rates {
         let files = &app.rates().files;
         let shown = || files.get(Self::path(app, row)?.as_bytes());
-        let captured = app.side().tables.files.get(row).and_then(|row| files.get(row.path.as_slice()));
+        let captured =
+            app.displayed_pass().tables.files.get(row).and_then(|row| files.get(row.path.as_slice()));
         captured.or_else(shown).copied().unwrap_or_default()
     }
 }
@@ -55,11 +56,11 @@ impl TableView for FilesView {
     }
 
     fn len(&self, app: &App) -> usize {
-        app.side().tables.files.len()
+        app.displayed_pass().tables.files.len()
     }
 
     fn order(&self, app: &App) -> Vec<usize> {
-        let (table, rows) = (app.table(), &app.side().tables.files);
+        let (table, rows) = (app.table(), &app.displayed_pass().tables.files);
         let tally = |at: usize| rows.get(at).map(|row| row.tally).unwrap_or_default();
         let order_by = |key: fn(&FileTally) -> u64| order(rows.len(), table, |at| key(&tally(at)));
         match table.sort {
@@ -78,9 +79,9 @@ impl TableView for FilesView {
     }
 
     fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
-        let Some(file) = app.side().tables.files.get(row) else { return Vec::new() };
+        let Some(file) = app.displayed_pass().tables.files.get(row) else { return Vec::new() };
         let plain = Style::new();
-        let time = |ns| HumanDuration(ns, app.signs.glyphs).to_string();
+        let time = |ns| HumanDuration(ns, app.tui_glyphs.glyphs).to_string();
         let (tally, rates) = (file.tally, Self::rates(app, row));
         let errors = if tally.errors > 0 { grouped(tally.errors) } else { String::new() };
         vec![
@@ -102,18 +103,18 @@ impl TableView for FilesView {
     }
 
     fn filter(&self, app: &App, row: usize) -> Option<String> {
-        Some(format!("nfsrdma.path == {}", quoted(&app.side().tables.files.get(row)?.path)))
+        Some(format!("nfsrdma.path == {}", quoted(&app.displayed_pass().tables.files.get(row)?.path)))
     }
 
     fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
-        app.side().tables.files.get(row).map(|row| MarkedRow::File(row.path.clone()))
+        app.displayed_pass().tables.files.get(row).map(|row| MarkedRow::File(row.path.clone()))
     }
 }
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
-    let tables = &app.side().tables;
+    let tables = &app.displayed_pass().tables;
     let (count, forgotten) = tables.files_count;
     let mut text = format!("{} {}", grouped(count as u64), if count == 1 { "file" } else { "files" });
     if forgotten > 0 {
@@ -122,6 +123,6 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     if tables.files.len() < count {
         text += &format!("; the {} busiest are listed", grouped(tables.files.len() as u64));
     }
-    put(buffer, head, 0, &Line::styled(text, app.theme.dim));
+    draw_text(buffer, head, 0, &Line::styled(text, app.theme.dim));
     table::draw(app, &FilesView, buffer, area);
 }

@@ -7,12 +7,12 @@ use ratatui::text::Line;
 use crate::output::style::columns as width_of;
 use crate::tui::app::{App, FocusPane, FrameColumn, FrameSort, MarkedRow, scrolled};
 
-use super::{cut_left, cut_top, grouped, paint, put, styled_lines, transactions};
+use super::{cut_left, cut_top, draw_text, grouped, set_line_style, styled_lines, transactions};
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let has_list = !(app.is_zoomed && app.part != FocusPane::List);
-    let has_tree = !(app.is_zoomed && app.part == FocusPane::List) && area.height >= 10;
+    let has_list = !(app.is_zoomed && app.focus != FocusPane::List);
+    let has_tree = !(app.is_zoomed && app.focus == FocusPane::List) && area.height >= 10;
     let height = match (has_list, has_tree) {
         (true, true) => area.height * 2 / 5,
         (true, false) => area.height,
@@ -33,70 +33,73 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
     let (_, marks) = cut_top(marks, 1);
     app.areas.list = lines;
-    if let Some(held) = &app.packets.held {
+    if let Some(held) = &app.frame_list.lines {
         let header = held.header.clone();
         draw_held(app, buffer, head, lines, marks);
         return headings(app, buffer, head, &header);
     }
-    let count = app.all.progress.frames;
+    let count = app.unfiltered.progress.frames;
     let height = u64::from(lines.height);
     if count == 0 {
-        return put(buffer, lines, 0, &Line::styled("reading", app.theme.dim));
+        return draw_text(buffer, lines, 0, &Line::styled("reading", app.theme.dim));
     }
-    let packets = &mut app.packets;
+    let packets = &mut app.frame_list;
     packets.at = packets.at.clamp(1, count);
     let last_top = (count + 1).saturating_sub(height).max(1);
     packets.top = packets.top.clamp(1, last_top).min(packets.at).max((packets.at + 1).saturating_sub(height));
     let (top, at) = (packets.top, packets.at);
-    let stretch = &packets.stretch;
-    put(buffer, head, 0, &styled_lines::parsed(&stretch.header));
+    let stretch = &packets.slice;
+    draw_text(buffer, head, 0, &styled_lines::parsed(&stretch.header));
     for line in 0..height.min(count + 1 - top) {
         let number = top + line;
         let told = number.checked_sub(stretch.first.0).and_then(|at| stretch.lines.get(at as usize));
         match told {
-            Some(told) => put(buffer, lines, line as usize, &styled_lines::parsed(told)),
+            Some(told) => draw_text(buffer, lines, line as usize, &styled_lines::parsed(told)),
             None => {
                 let is_gone = (stretch.wanted.0..stretch.first.0).contains(&number);
                 let what = if is_gone { "  gone: later frames took its room (--max-memory)" } else { "" };
                 let text = format!("{:>7}{what}", grouped(number));
-                put(buffer, lines, line as usize, &Line::styled(text, app.theme.dim));
+                draw_text(buffer, lines, line as usize, &Line::styled(text, app.theme.dim));
             }
         }
         if app.marks.contains(&MarkedRow::Frame(number)) {
-            put(buffer, marks, line as usize, &Line::styled(app.signs.mark, app.theme.notice));
+            draw_text(buffer, marks, line as usize, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
         }
         if number == at {
-            let style = if app.part == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
-            paint(buffer, lines, line as usize, style);
+            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
+            set_line_style(buffer, lines, line as usize, style);
         }
     }
-    let header = app.packets.stretch.header.clone();
+    let header = app.frame_list.slice.header.clone();
     headings(app, buffer, head, &header);
 }
 
 /// Draws the loaded frames: those that the filter selects, or all in another order.
 fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks: Rect) {
-    let packets = &mut app.packets;
-    let Some(held) = &packets.held else { return };
+    let packets = &mut app.frame_list;
+    let Some(held) = &packets.lines else { return };
     let height = usize::from(lines.height);
-    let at = held.place(packets.at);
+    let at = held.position_of(packets.at);
     let top = usize::try_from(packets.top).unwrap_or(0);
     let top = scrolled(top, at, height, held.len());
     packets.top = top as u64;
-    put(buffer, head, 0, &styled_lines::parsed(&held.header));
+    draw_text(buffer, head, 0, &styled_lines::parsed(&held.header));
     if held.len() == 0 {
-        let text =
-            if held.is_looking() { "reading" } else { "no frame is selected by the filter; u takes it away" };
-        return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
+        let text = if held.is_scanning() {
+            "reading"
+        } else {
+            "no frame is selected by the filter; u takes it away"
+        };
+        return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
-    for (line, frame) in held.from(top).take(height).enumerate() {
-        put(buffer, lines, line, &styled_lines::parsed(&frame.text));
+    for (line, frame) in held.lines_from(top).take(height).enumerate() {
+        draw_text(buffer, lines, line, &styled_lines::parsed(&frame.text));
         if app.marks.contains(&MarkedRow::Frame(frame.number.0)) {
-            put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
+            draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
         }
         if top + line == at {
-            let style = if app.part == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
-            paint(buffer, lines, line, style);
+            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
+            set_line_style(buffer, lines, line, style);
         }
     }
 }
@@ -104,9 +107,9 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
 /// Records the column positions for the mouse, and highlights the sort column.
 fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
     let text = styled_lines::plain(header);
-    let FrameSort { by, is_descending } = app.packets.sort;
-    let is_shown = !app.packets.sort.is_of_capture();
-    let (up, down) = app.signs.sorted;
+    let FrameSort { by, is_descending } = app.frame_list.sort;
+    let is_shown = !app.frame_list.sort.is_capture_order();
+    let (up, down) = app.tui_glyphs.sorted;
     let sign = if is_descending { down } else { up };
     let mut from = 0;
     for (number, column) in FrameColumn::ALL.into_iter().enumerate() {
@@ -126,7 +129,7 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
             buffer.set_style(name, app.theme.key);
             // The sign is next to the name, on the side of the blank. The mark column provides the first one's.
             let x = if column.is_at_right() { name.x.saturating_sub(1) } else { to };
-            put(buffer, Rect { x, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
+            draw_text(buffer, Rect { x, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
         }
         from = end;
     }

@@ -6,13 +6,13 @@ use ratatui::text::{Line, Span};
 
 use crate::tui::app::App;
 use crate::tui::keys::{self, HelpSection};
-use crate::tui::theme::of;
+use crate::tui::theme::from_anstyle;
 
 use super::line_wrap::wrapped;
-use super::{cut_left, put, rule};
+use super::{cut_left, draw_text, rule};
 
 /// Width of the column of keys.
-const KEYS: usize = 14;
+const KEY_COLUMNS: usize = 14;
 
 /// Draws the help from the scroll position on.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -36,7 +36,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         let (place, _) = cut_left(place, width);
         let part = lines.iter().skip(column * per_column).take(per_column).skip(top);
         for (at, line) in part.take(usize::from(area.height)).enumerate() {
-            put(buffer, place, at, line);
+            draw_text(buffer, place, at, line);
         }
     }
 }
@@ -51,9 +51,9 @@ fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
         for binding in keys::TABLE.iter().filter(|binding| binding.section == section) {
             let names: Vec<String> = binding.keys.iter().map(|key| keys::name(*key)).collect();
             let mut keys = names.join(" ");
-            for help in wrapped(binding.help, width.saturating_sub(KEYS + 4)) {
+            for help in wrapped(binding.help, width.saturating_sub(KEY_COLUMNS + 4)) {
                 lines.push(Line::from(vec![
-                    Span::styled(format!("  {keys:<KEYS$} "), app.theme.key),
+                    Span::styled(format!("  {keys:<KEY_COLUMNS$} "), app.theme.key),
                     Span::raw(help),
                 ]));
                 keys.clear();
@@ -63,18 +63,19 @@ fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
     lines.extend([Line::default(), Line::styled("Colours", app.theme.heading)]);
     let (theme, styles) = (&app.theme, &app.theme.styles);
     let legend = [
-        ("operation", of(styles.operation), "an operation of the client"),
-        ("callback", of(styles.callback), "one of the server: a callback"),
+        ("operation", from_anstyle(styles.operation), "an operation of the client"),
+        ("callback", from_anstyle(styles.callback), "one of the server: a callback"),
         ("error", theme.error, "it failed, or a limit was reached"),
         ("slow", theme.notice, "it took long, or something is missing"),
-        ("copies", of(styles.mark), "not in the capture, or sent more than once"),
+        ("copies", from_anstyle(styles.mark), "not in the capture, or sent more than once"),
         ("Call", theme.call, "Calls, and what is in use"),
         ("data in", theme.data_in, "RDMA Reads: what the client writes"),
         ("data out", theme.data_out, "RDMA Writes: what the client reads"),
         ("Reply", theme.reply, "Replies, and what is granted"),
     ];
     for (name, style, what) in legend {
-        lines.push(Line::from(vec![Span::styled(format!("  {name:<KEYS$} "), style), Span::raw(what)]));
+        lines
+            .push(Line::from(vec![Span::styled(format!("  {name:<KEY_COLUMNS$} "), style), Span::raw(what)]));
     }
     lines
 }

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use crate::output::tree::ByteRangeOrigin;
 use crate::tui::app::{App, FocusPane};
 
-use super::{cut_top, put, rule};
+use super::{cut_top, draw_text, rule};
 
 /// Width of a hex dump with 16 bytes per line.
 pub(super) const WIDTH: u16 = 6 + 16 * 3 + 1 + 1 + 16;
@@ -48,14 +48,14 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         (1, count) => format!("byte {} of {count}", marked.start),
         (_, count) => format!("bytes {} to {} of {count}", marked.start, marked.end - 1),
     };
-    rule(app, buffer, head, &title, &right, app.part == FocusPane::Bytes);
+    rule(app, buffer, head, &title, &right, app.focus == FocusPane::Bytes);
     if bytes.is_empty() {
         let text = if origin == ByteRangeOrigin::Nothing {
             "this line is about no bytes"
         } else {
             "no bytes were captured"
         };
-        return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
+        return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     let per_line = per_line(usize::from(lines.width));
     let height = usize::from(lines.height);
@@ -96,7 +96,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
             let shade = if is_shown { Some(*byte) } else { Some(0) };
             text.push(Span::styled(letter.to_string(), style(start + at, shade)));
         }
-        put(buffer, lines, line, &Line::from(text));
+        draw_text(buffer, lines, line, &Line::from(text));
     }
     app.tree.bytes_top = app.tree.bytes_top.map(|top| top.min(most));
 }

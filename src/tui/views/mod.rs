@@ -29,7 +29,7 @@ use crate::source::LinkState;
 use super::app::{App, TuiView};
 
 /// Minimum width of the capture's name and progress, in columns.
-const TOLD: usize = 14;
+const MIN_PROGRESS_COLUMNS: usize = 14;
 
 /// Draws the whole screen.
 pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
@@ -39,20 +39,20 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
         for (line, text) in
             line_wrap::wrapped("too small: 20x6 at least", usize::from(area.width)).iter().enumerate()
         {
-            put(frame.buffer_mut(), area, line, &Line::from(text.as_str()));
+            draw_text(frame.buffer_mut(), area, line, &Line::from(text.as_str()));
         }
         return;
     }
     let buffer = frame.buffer_mut();
     let (top, rest) = cut_top(area, 1);
     tabs(app, buffer, top);
-    let (rest, last) = cut_bottom(rest, status_lines::height(app, rest));
-    let rest = status_lines::above(app, buffer, rest);
-    let cursor = status_lines::line(app, buffer, last);
+    let (rest, last) = cut_bottom(rest, status_lines::line_count(app, rest));
+    let rest = status_lines::draw_above(app, buffer, rest);
+    let cursor = status_lines::draw_line(app, buffer, last);
     if app.help.is_some() {
         help::draw(app, buffer, rest);
     } else {
-        app.count_around();
+        app.update_row_rates();
         match app.view {
             TuiView::Transactions => transactions::draw(app, buffer, rest),
             TuiView::Operations => operations::draw(app, buffer, rest),
@@ -87,7 +87,7 @@ fn cut_left(area: Rect, width: u16) -> (Rect, Rect) {
 }
 
 /// Writes text to a line of an area, counted from its top. Text outside the area is omitted.
-fn put(buffer: &mut Buffer, area: Rect, line: usize, text: &Line<'_>) {
+fn draw_text(buffer: &mut Buffer, area: Rect, line: usize, text: &Line<'_>) {
     if let Ok(line) = u16::try_from(line)
         && line < area.height
     {
@@ -96,7 +96,7 @@ fn put(buffer: &mut Buffer, area: Rect, line: usize, text: &Line<'_>) {
 }
 
 /// Sets the style of a line of an area.
-fn paint(buffer: &mut Buffer, area: Rect, line: usize, style: Style) {
+fn set_line_style(buffer: &mut Buffer, area: Rect, line: usize, style: Style) {
     if let Ok(line) = u16::try_from(line)
         && line < area.height
     {
@@ -107,16 +107,16 @@ fn paint(buffer: &mut Buffer, area: Rect, line: usize, style: Style) {
 /// Draws a rule with a title at its left and a text at its right.
 fn rule(app: &App, buffer: &mut Buffer, area: Rect, title: &str, right: &str, is_active: bool) {
     let style = if is_active { app.theme.heading } else { app.theme.dim };
-    let line = app.signs.rule.repeat(usize::from(area.width));
-    put(buffer, area, 0, &Line::styled(line, app.theme.dim));
+    let line = app.tui_glyphs.rule.repeat(usize::from(area.width));
+    draw_text(buffer, area, 0, &Line::styled(line, app.theme.dim));
     if !title.is_empty() {
         let (_, inner) = cut_left(area, 2);
-        put(buffer, inner, 0, &Line::styled(format!(" {title} "), style));
+        draw_text(buffer, inner, 0, &Line::styled(format!(" {title} "), style));
     }
     let width = width_of(right) as u16 + 2;
     if !right.is_empty() && usize::from(area.width) > width_of(title) + width_of(right) + 8 {
         let right_area = Rect { x: area.x + area.width - width - 1, width, ..area };
-        put(buffer, right_area, 0, &Line::styled(format!(" {right} "), app.theme.dim));
+        draw_text(buffer, right_area, 0, &Line::styled(format!(" {right} "), app.theme.dim));
     }
 }
 
@@ -134,10 +134,10 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
             .sum()
     };
     // The name of the capture is truncated before view names are dropped.
-    let least = width_of(&told).min(TOLD);
+    let least = width_of(&told).min(MIN_PROGRESS_COLUMNS);
     let fits = |name: &fn(TuiView) -> &'static str| width(*name) + least <= room;
     let name = names.into_iter().find(fits).unwrap_or(|_| "");
-    let told = fit_end(&told, room.saturating_sub(width(name)), &app.signs.glyphs);
+    let told = fit_end(&told, room.saturating_sub(width(name)), &app.tui_glyphs.glyphs);
     let mut x = area.x;
     for (number, view) in TuiView::ALL.into_iter().enumerate() {
         let is_shown = view == app.view;
@@ -148,7 +148,7 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
         let style = if is_shown { app.theme.tab } else { app.theme.dim };
         let width = width_of(&text) as u16;
         let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
-        put(buffer, place, 0, &Line::styled(text, style));
+        draw_text(buffer, place, 0, &Line::styled(text, style));
         tabs.push((place, view));
         x += width + 1;
     }
@@ -156,7 +156,7 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let width = width_of(&told) as u16;
     if width > 0 && x + width <= area.x + area.width {
         let place = Rect { x: area.x + area.width - width, width, ..area };
-        put(buffer, place, 0, &Line::from(told));
+        draw_text(buffer, place, 0, &Line::from(told));
     }
 }
 
@@ -175,23 +175,23 @@ fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
 
 /// Returns the name of the capture and its progress.
 fn progress(app: &App) -> String {
-    let progress = app.side().progress;
+    let progress = app.displayed_pass().progress;
     let name = app.capture.name();
-    let dot = app.signs.dot;
+    let dot = app.tui_glyphs.separator;
     let mut text = name;
     if app.is_paused {
         text = format!("{text} {dot} PAUSED");
     } else if !progress.is_over {
-        match progress.bytes.total.filter(|total| *total > 0) {
+        match progress.bytes.total_bytes.filter(|total| *total > 0) {
             Some(total) => {
-                let part = progress.bytes.read.min(total) as f64 / total as f64;
+                let part = progress.bytes.read_bytes.min(total) as f64 / total as f64;
                 text = format!("{text} {dot} {:.0}%", part * 100.0);
             }
             // Frames received once are read only by the first pass.
-            None => text = format!("{text} {dot} {}", HumanSize(app.all.progress.bytes.read)),
+            None => text = format!("{text} {dot} {}", HumanSize(app.unfiltered.progress.bytes.read_bytes)),
         }
     }
-    if let Some(state) = app.link() {
+    if let Some(state) = app.link_problem() {
         let word = match state {
             LinkState::Up => "UP",
             LinkState::NoCarrier => "NO LINK",
@@ -200,19 +200,19 @@ fn progress(app: &App) -> String {
         };
         text = format!("{text} {dot} {word}");
     }
-    if app.capture.is_live() && app.all.progress.is_over {
+    if app.capture.is_live() && app.unfiltered.progress.is_over {
         text = format!("{text} {dot} ended");
     }
     if !progress.is_over
-        && let Some(oldest) = app.side().activity.old_calls().next()
+        && let Some(oldest) = app.displayed_pass().activity.old_calls().next()
     {
-        let activity = &app.side().activity;
-        let age = HumanDuration(activity.age_ns(oldest), app.signs.glyphs);
-        text = format!("{text} {dot} {} waiting, {age}", grouped(activity.old as u64));
+        let activity = &app.displayed_pass().activity;
+        let age = HumanDuration(activity.age_ns(oldest), app.tui_glyphs.glyphs);
+        text = format!("{text} {dot} {} waiting, {age}", grouped(activity.old_count as u64));
     }
     // For an interface, zero drops are displayed too.
-    let is_told = |dropped: &u64| *dropped > 0 || app.all.progress.counters.is_some();
-    if let Some(dropped) = app.all.progress.dropped.filter(is_told) {
+    let is_told = |dropped: &u64| *dropped > 0 || app.unfiltered.progress.counters.is_some();
+    if let Some(dropped) = app.unfiltered.progress.dropped.filter(is_told) {
         text = format!("{text} {dot} {} dropped", grouped(dropped));
     }
     text

@@ -15,7 +15,7 @@ use crate::tui::model::tables::ViewTables;
 
 use super::line_wrap::wrapped;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
-use super::{cut_top, grouped, put};
+use super::{cut_top, draw_text, grouped};
 
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
@@ -50,11 +50,11 @@ impl TableView for OperationsView {
     }
 
     fn len(&self, app: &App) -> usize {
-        app.side().tables.operations.len()
+        app.displayed_pass().tables.operations.len()
     }
 
     fn order(&self, app: &App) -> Vec<usize> {
-        let (rows, table) = (&app.side().tables.operations, app.table());
+        let (rows, table) = (&app.displayed_pass().tables.operations, app.table());
         let latency =
             |row: &OperationStats, of: fn(&LatencySpread) -> u64| row.latency.as_ref().map_or(0, of);
         match table.sort {
@@ -83,9 +83,9 @@ impl TableView for OperationsView {
     }
 
     fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
-        let tables = &app.side().tables;
+        let tables = &app.displayed_pass().tables;
         let Some(row) = tables.operations.get(row) else { return Vec::new() };
-        let (theme, glyphs) = (&app.theme, app.signs.glyphs);
+        let (theme, glyphs) = (&app.theme, app.tui_glyphs.glyphs);
         let plain = Style::new();
         let time = |of: fn(&LatencySpread) -> u64| {
             row.latency
@@ -106,7 +106,7 @@ impl TableView for OperationsView {
             (time(|latency| latency.p90), plain),
             (time(|latency| latency.p99), plain),
             (time(|latency| latency.max), plain),
-            (format!("{:.1}", tables.whole().share(row)), plain),
+            (format!("{:.1}", tables.totals().share(row)), plain),
             (HumanSize(row.bytes_in).to_string(), plain),
             (HumanSize(row.bytes_out).to_string(), plain),
             (HumanSize(rates[1].bytes as u64).to_string(), plain),
@@ -114,15 +114,15 @@ impl TableView for OperationsView {
     }
 
     fn value(&self, app: &App, row: usize) -> Option<String> {
-        app.side().tables.operations.get(row).map(OperationStats::name)
+        app.displayed_pass().tables.operations.get(row).map(OperationStats::name)
     }
 
     fn filter(&self, app: &App, row: usize) -> Option<String> {
-        app.side().tables.operations.get(row).map(filter_for)
+        app.displayed_pass().tables.operations.get(row).map(filter_for)
     }
 
     fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
-        app.side().tables.operations.get(row).map(|row| MarkedRow::Operation(row.key))
+        app.displayed_pass().tables.operations.get(row).map(|row| MarkedRow::Operation(row.key))
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
     let (frames, bytes) = tables.frames;
     let (transactions, incomplete) = tables.transactions;
     let seconds = tables.seconds();
-    let in_flight = app.side().activity.in_flight as u64;
+    let in_flight = app.displayed_pass().activity.pending_count as u64;
     let complete = match (incomplete, in_flight) {
         (0, 0) => "all complete".to_owned(),
         (0, count) => format!("{} in flight", grouped(count)),
@@ -169,9 +169,9 @@ pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
         }
         false => String::new(),
     };
-    let given_up = match tables.given_up {
+    let given_up = match tables.evicted_count {
         0 => String::new(),
-        count => format!(" {} {} given up", app.signs.dot, grouped(count)),
+        count => format!(" {} {} given up", app.tui_glyphs.separator, grouped(count)),
     };
     format!(
         "{} {} ({complete}), {} {}, {} in {}{rate}{given_up}",
@@ -180,17 +180,17 @@ pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
         grouped(frames),
         if frames == 1 { "frame" } else { "frames" },
         HumanSize(bytes),
-        HumanDuration((seconds * 1e9) as u64, app.signs.glyphs),
+        HumanDuration((seconds * 1e9) as u64, app.tui_glyphs.glyphs),
     )
 }
 
 /// Draws the summary of the capture and, if live, the packet drops. Returns the rest of the area.
-pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
-    let mut lines: Vec<_> = wrapped(&summary(&app.side().tables, app), usize::from(area.width))
+pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
+    let mut lines: Vec<_> = wrapped(&summary(&app.displayed_pass().tables, app), usize::from(area.width))
         .into_iter()
         .map(|line| Line::styled(line, app.theme.dim))
         .collect();
-    if let Some(counters) = app.all.progress.counters {
+    if let Some(counters) = app.unfiltered.progress.counters {
         let [kernel, interface, here] =
             [counters.dropped_by_kernel, counters.dropped_by_interface, counters.dropped_by_program];
         let style = if counters.dropped() > 0 { app.theme.error } else { app.theme.dim };
@@ -205,7 +205,7 @@ pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     lines.extend(rates_lines(app, usize::from(area.width)));
     let (place, rest) = cut_top(area, lines.len() as u16);
     for (line, text) in lines.iter().enumerate() {
-        put(buffer, place, line, text);
+        draw_text(buffer, place, line, text);
     }
     rest
 }
@@ -214,13 +214,13 @@ pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
 /// screen each window has a line.
 fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
     let rates = app.rates().all;
-    let (title, style) = match (app.is_live(), app.around_time(), app.all.tables.times) {
+    let (title, style) = match (app.is_live(), app.rates_time(), app.unfiltered.tables.times) {
         (true, ..) if rates[0].transactions == 0.0 && rates[2].transactions > 0.0 => {
             ("stalled".to_owned(), app.theme.error)
         }
         (true, ..) => ("now".to_owned(), app.theme.notice),
         (false, Some(middle), Some((start, _))) => {
-            let at = HumanDuration(middle.nanoseconds_since(start).unwrap_or(0), app.signs.glyphs);
+            let at = HumanDuration(middle.nanoseconds_since(start).unwrap_or(0), app.tui_glyphs.glyphs);
             (format!("around {at}"), app.theme.dim)
         }
         (false, ..) => return Vec::new(),
@@ -241,6 +241,6 @@ fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let area = head(app, buffer, area);
+    let area = draw_head(app, buffer, area);
     table::draw(app, &OperationsView, buffer, area);
 }

@@ -13,16 +13,16 @@ use crate::tui::app::App;
 use crate::tui::model::activity::{LiveActivity, PendingCallRow};
 use crate::tui::theme;
 
-use super::{cut_top, grouped, put, rule};
+use super::{cut_top, draw_text, grouped, rule};
 
 /// Minimum height of the view below, in lines.
-const LEAST_BELOW: u16 = 10;
+const MIN_HEIGHT_BELOW: u16 = 10;
 
 /// Draws the oldest pending Calls, as far as there is space. Returns the rest of the area.
 pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
-    let activity = &app.side().activity;
+    let activity = &app.displayed_pass().activity;
     let old = activity.old_calls().count();
-    let room = (area.height / 4).max(2).min(area.height.saturating_sub(LEAST_BELOW));
+    let room = (area.height / 4).max(2).min(area.height.saturating_sub(MIN_HEIGHT_BELOW));
     if old == 0 || room < 2 {
         return area;
     }
@@ -30,26 +30,26 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let (place, rest) = cut_top(area, lines + 1);
     let (head, place) = cut_top(place, 1);
     let oldest = activity.old_calls().next().map_or(0, |row| activity.age_ns(row));
-    let title = format!("No reply for {}", HumanDuration(oldest, app.signs.glyphs));
-    let counts = match usize::from(lines) < activity.old {
+    let title = format!("No reply for {}", HumanDuration(oldest, app.tui_glyphs.glyphs));
+    let counts = match usize::from(lines) < activity.old_count {
         true => format!(
             "{} of {} that wait, {} in flight",
             lines,
-            grouped(activity.old as u64),
-            grouped(activity.in_flight as u64)
+            grouped(activity.old_count as u64),
+            grouped(activity.pending_count as u64)
         ),
-        false => format!("{} in flight", grouped(activity.in_flight as u64)),
+        false => format!("{} in flight", grouped(activity.pending_count as u64)),
     };
     rule(app, buffer, head, &title, &counts, true);
     for (line, row) in activity.old_calls().take(usize::from(lines)).enumerate() {
-        put(buffer, place, line, &call(app, activity, row, usize::from(area.width)));
+        draw_text(buffer, place, line, &call_line(app, activity, row, usize::from(area.width)));
     }
     rest
 }
 
 /// Returns the line of a Call: age, operation with its file, state and connection.
-fn call(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) -> Line<'static> {
-    let glyphs = &app.signs.glyphs;
+fn call_line(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) -> Line<'static> {
+    let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
     let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());
     let mut waits = PendingCallState { age_ns, phase: row.phase, slot: row.slot }.to_string();
@@ -73,7 +73,7 @@ fn call(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) 
     Line::from(vec![
         Span::styled(age, app.theme.error),
         Span::raw("  "),
-        Span::styled(name.to_owned(), theme::of(operation)),
+        Span::styled(name.to_owned(), theme::from_anstyle(operation)),
         Span::raw(about.to_owned() + &fill + "  "),
         Span::styled(waits, app.theme.notice),
         Span::styled(format!("  {connection}{xid}"), Style::new()),

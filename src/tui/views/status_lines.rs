@@ -11,79 +11,80 @@ use crate::tui::app::{App, FocusPane, KeyMenu};
 use crate::tui::prompt::PromptPurpose;
 
 use super::line_wrap::wrapped;
-use super::{cut_bottom, grouped, paint, put, spans};
+use super::{cut_bottom, draw_text, grouped, set_line_style, spans};
 
 /// Maximum number of visible candidates.
-const CANDIDATES: u16 = 8;
+const MAX_VISIBLE_CANDIDATES: u16 = 8;
 
 /// Draws the lines above the last line. Returns the rest of the area for the view.
-pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
+pub(super) fn draw_above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     if let Some(prompt) = app.prompt.as_ref().filter(|prompt| prompt.purpose == PromptPurpose::Filter) {
-        let count = (prompt.candidates.len() as u16).min(CANDIDATES).min(area.height / 2);
+        let count = (prompt.candidates.len() as u16).min(MAX_VISIBLE_CANDIDATES).min(area.height / 2);
         let has_error = u16::from(prompt.error.is_some());
         let (rest, place) = cut_bottom(area, count + has_error);
         let (candidates, error) = cut_bottom(place, has_error);
         if let Some(problem) = &prompt.error {
             let column = prompt.purpose.title().len() + problem.column - 1;
-            let text = fit(&problem.message, usize::from(area.width), &app.signs.glyphs).into_owned();
+            let text = fit(&problem.message, usize::from(area.width), &app.tui_glyphs.glyphs).into_owned();
             // The message is above the position of the error if it fits there, else at the left edge.
             let indent = if column + width_of(&text) + 2 <= usize::from(area.width) { column } else { 0 };
-            put(buffer, error, 0, &Line::styled(format!("{:indent$}{text}", ""), app.theme.error));
+            draw_text(buffer, error, 0, &Line::styled(format!("{:indent$}{text}", ""), app.theme.error));
         }
         let top = prompt.chosen().map_or(0, |at| (at + 1).saturating_sub(usize::from(count)));
         for (line, candidate) in prompt.candidates.iter().skip(top).take(usize::from(count)).enumerate() {
             let text = spans([
                 (app.theme.key, format!("  {:<34} ", candidate.name)),
-                (app.theme.dim, candidate.about.clone()),
+                (app.theme.dim, candidate.description.clone()),
             ]);
-            put(buffer, candidates, line, &text);
+            draw_text(buffer, candidates, line, &text);
             if prompt.chosen() == Some(top + line) {
-                paint(buffer, candidates, line, app.theme.cursor);
+                set_line_style(buffer, candidates, line, app.theme.cursor);
             }
         }
         return rest;
     }
     let Some(text) = selection(app) else { return area };
     let (rest, place) = cut_bottom(area, 1);
-    let side = app.side();
-    let of = app.all.rows.len().max(side.rows.len()) as u64;
+    let side = app.displayed_pass();
+    let of = app.unfiltered.rows.len().max(side.rows.len()) as u64;
     let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
-    let start = app.all.tables.times.map(|(start, _)| start);
-    if let Some(held) = app.held_packets() {
-        let (count, of) = (held.len() as u64, app.all.progress.frames);
-        let cut = if held.is_cut { "; more found no room (--max-memory)" } else { "" };
+    let start = app.unfiltered.tables.times.map(|(start, _)| start);
+    if let Some(held) = app.loaded_frames() {
+        let (count, of) = (held.len() as u64, app.unfiltered.progress.frames);
+        let cut = if held.is_truncated { "; more found no room (--max-memory)" } else { "" };
         counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
     }
-    if let Some(since) = side.progress.since
+    if let Some(since) = side.progress.first_available_time
         && let Some(after) = start.and_then(|start| since.nanoseconds_since(start))
     {
-        let after = HumanDuration(after, app.signs.glyphs);
-        counts += &format!("; only since {after}: {} older frames are gone", grouped(side.progress.gone));
+        let after = HumanDuration(after, app.tui_glyphs.glyphs);
+        counts +=
+            &format!("; only since {after}: {} older frames are gone", grouped(side.progress.evicted_frames));
     }
     let room = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
     let (title, text) = text;
-    let text = fit(&text, room, &app.signs.glyphs).into_owned();
+    let text = fit(&text, room, &app.tui_glyphs.glyphs).into_owned();
     let line = spans([
         (app.theme.notice, format!(" {title} ")),
         (Style::new(), text),
         (app.theme.dim, format!("  {counts}")),
     ]);
-    put(buffer, place, 0, &line);
+    draw_text(buffer, place, 0, &line);
     rest
 }
 
 /// Returns the selection of the rows with its title: the filter, or the sort order of frames.
 fn selection(app: &App) -> Option<(&'static str, String)> {
-    match (&app.side().filter, app.held_packets()) {
+    match (&app.displayed_pass().filter, app.loaded_frames()) {
         (Some((_, text)), _) => Some(("filter", text.clone())),
-        (None, Some(_)) => Some(("sorted by", app.packets.sort.by.name().to_owned())),
+        (None, Some(_)) => Some(("sorted by", app.frame_list.sort.by.name().to_owned())),
         (None, None) => None,
     }
 }
 
 /// Returns the number of lines at the bottom: those of the message and the hints, or one.
-pub(super) fn height(app: &App, area: Rect) -> u16 {
-    match said(app) {
+pub(super) fn line_count(app: &App, area: Rect) -> u16 {
+    match message(app) {
         Some((_, text)) if app.prompt.is_none() && app.menu.is_none() => {
             let lines = wrapped(&text, usize::from(area.width)).len();
             // The hints stay below the message.
@@ -94,14 +95,14 @@ pub(super) fn height(app: &App, area: Rect) -> u16 {
 }
 
 /// Returns the message, or else the input error, with its style.
-fn said(app: &App) -> Option<(Style, String)> {
+fn message(app: &App) -> Option<(Style, String)> {
     let style = |is_error| if is_error { app.theme.error } else { app.theme.notice };
     let message = app.message.as_ref().map(|message| (style(message.is_error), message.text.clone()));
-    message.or_else(|| app.problem().map(|text| (style(true), text)))
+    message.or_else(|| app.error_message().map(|text| (style(true), text)))
 }
 
 /// Draws the prompt, the message or the hints. Returns the cursor position of the prompt.
-pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Position> {
+pub(super) fn draw_line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Position> {
     if let Some(prompt) = &app.prompt {
         let title = prompt.purpose.title();
         let text = prompt.text();
@@ -130,7 +131,7 @@ pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Positio
             }
             None => line.push(Span::raw(shown)),
         }
-        put(buffer, area, 0, &Line::from(line));
+        draw_text(buffer, area, 0, &Line::from(line));
         let x = title.len() + width_of(&before) - past;
         return Some(Position { x: area.x + (x as u16).min(area.width - 1), y: area.y });
     }
@@ -138,26 +139,26 @@ pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Positio
     let text = if let Some(KeyMenu::Follow) = app.menu {
         let keys = [("f", "file"), ("s", "slot"), ("c", "connection"), ("x", "XID"), ("Esc", "none")];
         hints(app, &keys, "follow:", width)
-    } else if let Some((style, text)) = said(app) {
+    } else if let Some((style, text)) = message(app) {
         let (told, keys) = cut_bottom(area, 1);
         for (line, text) in wrapped(&text, width).into_iter().enumerate() {
-            put(buffer, told, line, &Line::styled(text, style));
+            draw_text(buffer, told, line, &Line::styled(text, style));
         }
-        put(buffer, keys, 0, &hints(app, known(app), "", width));
+        draw_text(buffer, keys, 0, &hints(app, pane_hints(app), "", width));
         return None;
     } else {
-        hints(app, known(app), "", width)
+        hints(app, pane_hints(app), "", width)
     };
-    put(buffer, area, 0, &text);
+    draw_text(buffer, area, 0, &text);
     None
 }
 
 /// Returns the most important keys of the focused pane.
-fn known(app: &App) -> &'static [(&'static str, &'static str)] {
+fn pane_hints(app: &App) -> &'static [(&'static str, &'static str)] {
     if app.help.is_some() {
         return &[("Up Down PgUp PgDn", "scroll"), ("Esc", "back")];
     }
-    match app.part {
+    match app.focus {
         FocusPane::List => app.view.hints(),
         FocusPane::Tree => &[
             ("?", "help"),

@@ -13,7 +13,7 @@ pub(super) fn parsed(text: &str) -> Line<'static> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\x1b[") {
         if !before.is_empty() {
-            spans.push(Span::styled(before.to_owned(), theme::of(style)));
+            spans.push(Span::styled(before.to_owned(), theme::from_anstyle(style)));
         }
         let (codes, after) = after.split_once('m').unwrap_or((after, ""));
         for code in codes.split(';') {
@@ -30,7 +30,7 @@ pub(super) fn parsed(text: &str) -> Line<'static> {
         rest = after;
     }
     if !rest.is_empty() {
-        spans.push(Span::styled(rest.to_owned(), theme::of(style)));
+        spans.push(Span::styled(rest.to_owned(), theme::from_anstyle(style)));
     }
     Line::from(spans)
 }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(told(20), "at 0x838df27d of …");
         assert_eq!(told(12), "at …");
         let line = fitted(line.clone(), 15, &Glyphs::UNICODE);
-        assert_eq!(line.spans[1].style, theme::of(Styles::colored().xid));
+        assert_eq!(line.spans[1].style, theme::from_anstyle(Styles::colored().xid));
     }
 
     #[test]
@@ -89,7 +89,14 @@ mod tests {
             let (texts, seen): (Vec<_>, Vec<_>) =
                 line.spans.iter().map(|span| (span.content.clone(), span.style)).unzip();
             assert_eq!(texts, ["a", "x", "b"]);
-            assert_eq!(seen, [theme::of(Style::new()), theme::of(style), theme::of(Style::new())]);
+            assert_eq!(
+                seen,
+                [
+                    theme::from_anstyle(Style::new()),
+                    theme::from_anstyle(style),
+                    theme::from_anstyle(Style::new())
+                ]
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::output::style::{columns as width_of, fit};
 use crate::tui::app::{App, MarkedRow, TableViewState, scrolled};
 
-use super::{cut_left, cut_top, paint, put};
+use super::{cut_left, cut_top, draw_text, set_line_style};
 
 /// A cell with its style.
 pub(in crate::tui) type TableCell = (String, Style);
@@ -37,7 +37,7 @@ pub(in crate::tui) struct TableViewColumn {
 
 /// Returns the name column, which is the first, always visible, and shrinks in favour of numbers.
 pub(super) const fn name(name: &'static str) -> TableViewColumn {
-    TableViewColumn { name, width: NAME, is_number: false, priority: 0 }
+    TableViewColumn { name, width: MIN_NAME_COLUMNS, is_number: false, priority: 0 }
 }
 
 /// Returns a text column.
@@ -51,7 +51,7 @@ pub(super) const fn number(name: &'static str, width: usize, priority: u8) -> Ta
 }
 
 /// Minimum width of the name column.
-const NAME: usize = 12;
+const MIN_NAME_COLUMNS: usize = 12;
 
 /// A view that consists of a table.
 pub(in crate::tui) trait TableView: Sync {
@@ -89,7 +89,7 @@ fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: u
     let mut shown: Vec<usize> = (0..columns.len()).filter(|at| *at == 0 || *at >= scroll).collect();
     let least = |shown: &[usize]| -> usize {
         let others = shown.iter().filter(|at| **at > 0).filter_map(|at| widths.get(*at));
-        NAME + others.map(|width| width + 1).sum::<usize>()
+        MIN_NAME_COLUMNS + others.map(|width| width + 1).sum::<usize>()
     };
     while shown.len() > 1 && least(&shown) > width {
         let priority = |at: usize| columns.get(at).map_or(0, |column| column.priority);
@@ -98,7 +98,7 @@ fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: u
         let Some(at) = (1..shown.len()).max_by_key(key) else { break };
         shown.remove(at);
     }
-    let rest = width.saturating_sub(least(&shown) - NAME).max(1);
+    let rest = width.saturating_sub(least(&shown) - MIN_NAME_COLUMNS).max(1);
     let place = |at: usize| (at, if at == 0 { rest } else { widths.get(at).copied().unwrap_or(0) });
     shown.into_iter().map(place).collect()
 }
@@ -107,7 +107,7 @@ fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: u
 /// and follows the name of a text column.
 pub(super) fn heading(name: &str, is_number: bool, sign: Option<&str>, width: usize, app: &App) -> String {
     let sign = sign.unwrap_or_default();
-    let name = fit(name, width.saturating_sub(width_of(sign)), &app.signs.glyphs);
+    let name = fit(name, width.saturating_sub(width_of(sign)), &app.tui_glyphs.glyphs);
     match is_number {
         true => format!("{:>width$}", format!("{sign}{name}")),
         false => format!("{name}{sign}"),
@@ -136,7 +136,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             }
         }
     }
-    let (up, down) = app.signs.sorted;
+    let (up, down) = app.tui_glyphs.sorted;
     let sign = if table.is_reversed { up } else { down };
     // The sign of the sort order needs space in its column.
     if let Some((width, column)) = widths.get_mut(table.sort).zip(columns.get(table.sort)) {
@@ -153,7 +153,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
         let text = heading(column.name, column.is_number, is_sorted.then_some(sign), *width, app);
         let style = if is_sorted { app.theme.key } else { app.theme.heading };
         let place = Rect { x, width: (*width as u16).min((area.x + area.width).saturating_sub(x)), ..head };
-        put(buffer, place, 0, &Line::styled(text, style));
+        draw_text(buffer, place, 0, &Line::styled(text, style));
         headings.push((place, *number));
         x += *width as u16 + 1;
     }
@@ -165,18 +165,18 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             let (Some(column), Some((cell, style))) = (columns.get(*number), cells.get(*number)) else {
                 continue;
             };
-            let cell = fit(cell, *width, &app.signs.glyphs).into_owned();
+            let cell = fit(cell, *width, &app.tui_glyphs.glyphs).into_owned();
             let fill = " ".repeat(width.saturating_sub(width_of(&cell)));
             let (before, after) =
                 if column.is_number { (fill, String::new()) } else { (String::new(), fill) };
             text.extend([Span::raw(before), Span::styled(cell, *style), Span::raw(after + " ")]);
         }
-        put(buffer, lines, line, &Line::from(text));
+        draw_text(buffer, lines, line, &Line::from(text));
         if view.mark(app, *row).is_some_and(|mark| app.marks.contains(&mark)) {
-            put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
+            draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
         }
         if table.top + line == table.at {
-            paint(buffer, lines, line, app.theme.cursor);
+            set_line_style(buffer, lines, line, app.theme.cursor);
         }
     }
     if let Some(place) = app.table_mut() {
@@ -192,7 +192,7 @@ mod tests {
         &[name("NAME"), number("A", 5, 1), number("B", 5, 3), text("C", 5, 2), number("D", 5, 1)];
 
     fn shown(width: usize, scroll: usize) -> Vec<(usize, usize)> {
-        layout(COLUMNS, &[NAME, 5, 5, 5, 5], width, scroll)
+        layout(COLUMNS, &[MIN_NAME_COLUMNS, 5, 5, 5, 5], width, scroll)
     }
 
     #[test]

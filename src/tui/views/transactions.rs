@@ -14,29 +14,33 @@ use crate::tui::model::RowEntry;
 use crate::tui::theme;
 
 use super::{
-    cut_bottom, cut_left, cut_top, grouped, hex, paint, pending_calls, put, rule, table, tree, waterfall,
+    cut_bottom, cut_left, cut_top, draw_text, grouped, hex, pending_calls, rule, set_line_style, table, tree,
+    waterfall,
 };
 
 /// Total number of columns.
-const COLUMNS: usize = 11;
+const COLUMN_COUNT: usize = 11;
 /// Minimum height of the list above the tree, in lines.
-const LEAST: u16 = 4;
+const MIN_LIST_LINES: u16 = 4;
 /// Minimum width for tree and bytes side by side, because lines of the tree are long.
-const SIDE_BY_SIDE: u16 = hex::WIDTH + 80;
+const MIN_SIDE_BY_SIDE_COLUMNS: u16 = hex::WIDTH + 80;
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let area = pending_calls::draw(app, buffer, area);
-    let has_list = !(app.is_zoomed && app.part != FocusPane::List);
-    let has_tree = !(app.is_zoomed && app.part == FocusPane::List) && area.height >= 10;
+    let has_list = !(app.is_zoomed && app.focus != FocusPane::List);
+    let has_tree = !(app.is_zoomed && app.focus == FocusPane::List) && area.height >= 10;
     let (list, below) = match (has_list, has_tree) {
         (true, true) => {
-            let height = (area.height * 2 / 5).max(LEAST);
+            let height = (area.height * 2 / 5).max(MIN_LIST_LINES);
             // A completed list takes only the lines it needs.
             let needed = app.list.len(app.rows()).saturating_add(1);
-            let needed =
-                if app.side().progress.is_over { needed.try_into().unwrap_or(height) } else { height };
-            cut_top(area, height.min(needed).max(LEAST))
+            let needed = if app.displayed_pass().progress.is_over {
+                needed.try_into().unwrap_or(height)
+            } else {
+                height
+            };
+            cut_top(area, height.min(needed).max(MIN_LIST_LINES))
         }
         (true, false) => cut_top(area, area.height),
         (false, _) => cut_top(area, 0),
@@ -57,7 +61,7 @@ pub(super) fn draw_below(app: &mut App, buffer: &mut Buffer, area: Rect) {
     if !app.has_bytes {
         return tree::draw(app, buffer, area);
     }
-    if area.width >= SIDE_BY_SIDE {
+    if area.width >= MIN_SIDE_BY_SIDE_COLUMNS {
         let (left, right) = cut_left(area, area.width - hex::WIDTH - 1);
         tree::draw(app, buffer, left);
         let (_, right) = cut_left(right, 1);
@@ -84,20 +88,20 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     widen(app, &mut layout, height);
     // Columns scrolled past do not count as hidden.
     let gone = app.list.scroll.saturating_sub(1);
-    app.hidden_columns = COLUMNS.saturating_sub(layout.columns.len() + gone);
+    app.hidden_columns = COLUMN_COUNT.saturating_sub(layout.columns.len() + gone);
     heading(app, buffer, head, &layout);
     let mut clock = ViewClock::new(app.options.time);
-    if let Some((start, _)) = app.all.tables.times {
+    if let Some((start, _)) = app.unfiltered.tables.times {
         clock.start(start);
     }
     if count == 0 {
-        let text = match (app.side().progress.is_over, &app.side().filter) {
+        let text = match (app.displayed_pass().progress.is_over, &app.displayed_pass().filter) {
             (true, Some(_)) => "no Transaction is selected by the filter; u takes it away",
             (true, None) => "no Transactions: nothing in this capture is RPC",
-            (false, _) if app.capture.is_once() => "none yet",
+            (false, _) if app.capture.is_received_once() => "none yet",
             (false, _) => "reading",
         };
-        return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
+        return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     if app.options.time == crate::output::units::TimeFormat::Delta
         && let Some(before) = app.list.top.checked_sub(1)
@@ -110,20 +114,21 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
         match app.list.entry(app.rows(), at) {
             Some(entry) => {
                 let text = row(app, &layout, &entry, &mut clock);
-                put(buffer, lines, line, &text);
+                draw_text(buffer, lines, line, &text);
                 if app.is_marked(&entry) {
-                    put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
+                    draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
                 }
             }
             None => {
-                let number = app.list.number(at).unwrap_or(0) as u64 + 1;
-                let text = format!("Transaction {} is read again {}", grouped(number), app.signs.glyphs.cut);
-                put(buffer, lines, line, &Line::styled(text, app.theme.dim));
+                let number = app.list.row_number(at).unwrap_or(0) as u64 + 1;
+                let text =
+                    format!("Transaction {} is read again {}", grouped(number), app.tui_glyphs.glyphs.cut);
+                draw_text(buffer, lines, line, &Line::styled(text, app.theme.dim));
             }
         }
         if at == app.list.at {
-            let style = if app.part == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
-            paint(buffer, lines, line, style);
+            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
+            set_line_style(buffer, lines, line, style);
         }
     }
 }
@@ -145,7 +150,7 @@ fn widen(app: &App, layout: &mut TransactionListLayout, height: usize) {
             _ => 0,
         };
         let is_sorted = app.list.sort.is_some_and(|sort| sort.by == *column);
-        let name = width_of(column.name()) + width_of(app.signs.sorted.0);
+        let name = width_of(column.name()) + width_of(app.tui_glyphs.sorted.0);
         let needed = if is_sorted { needed.max(name) } else { needed };
         taken += needed.saturating_sub(*width);
         *width = needed.max(*width);
@@ -162,13 +167,13 @@ fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &TransactionL
     let mut places = Vec::new();
     for (column, width) in &layout.columns {
         let sort = app.list.sort.filter(|sort| sort.by == *column);
-        let (up, down) = app.signs.sorted;
+        let (up, down) = app.tui_glyphs.sorted;
         let sign = sort.map(|sort| if sort.is_descending { down } else { up });
         let text = table::heading(column.name(), column.is_number(), sign, *width, app);
         let width = *width as u16;
         let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
         let style = if sort.is_some() { app.theme.key } else { app.theme.heading };
-        put(buffer, place, 0, &Line::styled(text, style));
+        draw_text(buffer, place, 0, &Line::styled(text, style));
         places.push((place, *column));
         x += width + layout.gap.len() as u16;
     }
@@ -183,7 +188,7 @@ fn row(
     clock: &mut ViewClock,
 ) -> Line<'static> {
     let mut line = Vec::new();
-    let glyphs = &app.signs.glyphs;
+    let glyphs = &app.tui_glyphs.glyphs;
     for (at, (column, width)) in layout.columns.iter().enumerate() {
         let (text, pieces) = cell(app, *column, *width, entry, clock);
         let text = fit_words(&text, *width, glyphs).into_owned();
@@ -215,8 +220,8 @@ fn cell(
     clock: &mut ViewClock,
 ) -> (String, (Style, usize, Style)) {
     let styles = &app.theme.styles;
-    let glyphs = app.signs.glyphs;
-    let whole = |text: String, style| (text, (theme::of(style), usize::MAX, Style::new()));
+    let glyphs = app.tui_glyphs.glyphs;
+    let whole = |text: String, style| (text, (theme::from_anstyle(style), usize::MAX, Style::new()));
     let row = entry.row;
     match column {
         TransactionListColumn::Time => {
@@ -236,7 +241,7 @@ fn cell(
             let mut text = entry.label().to_owned();
             shorten(entry.path(), width, &glyphs, &mut text);
             let style = if row.is_reverse { styles.callback } else { styles.operation };
-            (text, (theme::of(style), entry.name().len(), Style::new()))
+            (text, (theme::from_anstyle(style), entry.name().len(), Style::new()))
         }
         TransactionListColumn::Chunks => {
             let long = entry.chunks();
@@ -246,14 +251,14 @@ fn cell(
         TransactionListColumn::Bytes => (HumanSize(row.bytes).to_string(), Default::default()),
         TransactionListColumn::Latency => {
             let text =
-                row.latency.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());
+                row.latency_ns.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());
             let style = if app.is_slow(entry) { app.theme.notice } else { Style::new() };
             (text, (style, usize::MAX, Style::new()))
         }
         TransactionListColumn::Status => {
             let (text, split) = entry.status();
             let style = if row.has_failed { styles.error } else { styles.ok };
-            (text.to_owned(), (theme::of(style), split, theme::of(styles.mark)))
+            (text.to_owned(), (theme::from_anstyle(style), split, theme::from_anstyle(styles.mark)))
         }
     }
 }
@@ -267,5 +272,5 @@ pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, part
         }
         None => String::new(),
     };
-    rule(app, buffer, area, name, &right, app.part == part);
+    rule(app, buffer, area, name, &right, app.focus == part);
 }

@@ -9,7 +9,7 @@ use crate::tui::reload::DetailSubject;
 use crate::tui::theme;
 
 use super::styled_lines::fitted;
-use super::{cut_top, paint, put, rule, transactions};
+use super::{cut_top, draw_text, rule, set_line_style, transactions};
 
 /// Draws the tree below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -17,7 +17,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.areas.tree = lines;
     let subject = app.subject();
     match subject {
-        Some(DetailSubject::Frame(_)) => rule(app, buffer, head, "Frame", "", app.part == FocusPane::Tree),
+        Some(DetailSubject::Frame(_)) => rule(app, buffer, head, "Frame", "", app.focus == FocusPane::Tree),
         Some(DetailSubject::Transaction(_)) | None => {
             transactions::title(app, buffer, head, "Transaction", FocusPane::Tree);
         }
@@ -25,28 +25,30 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let is_there = app.tree.detail.as_ref().is_some_and(|detail| Some(detail.subject) == subject);
     if let Some(problem) = app.tree.detail.as_ref().and_then(|detail| detail.problem.as_ref()) {
         let text = Line::styled(problem.clone(), app.theme.notice);
-        return put(buffer, lines, 0, &text);
+        return draw_text(buffer, lines, 0, &text);
     }
     app.tree.scroll(usize::from(lines.height));
     for line in 0..usize::from(lines.height) {
         let at = app.tree.top + line;
         let Some((told, is_open)) = app.tree.line(at) else { break };
         let sign = match is_open {
-            Some(true) => app.signs.open,
-            Some(false) => app.signs.closed,
+            Some(true) => app.tui_glyphs.open,
+            Some(false) => app.tui_glyphs.closed,
             None => " ",
         };
         let mut text =
             vec![Span::raw(" ".repeat(told.depth * 2)), Span::styled(format!("{sign} "), app.theme.dim)];
-        text.extend(told.pieces.iter().map(|(style, text)| Span::styled(text.clone(), theme::of(*style))));
+        text.extend(
+            told.pieces.iter().map(|(style, text)| Span::styled(text.clone(), theme::from_anstyle(*style))),
+        );
         if let (Some(false), true) = (is_open, told.pieces.is_empty()) {
-            text.push(Span::raw(app.signs.glyphs.cut));
+            text.push(Span::raw(app.tui_glyphs.glyphs.cut));
         }
         let text = scrolled_right(text, app.tree.left);
-        put(buffer, lines, line, &fitted(text, usize::from(lines.width), &app.signs.glyphs));
+        draw_text(buffer, lines, line, &fitted(text, usize::from(lines.width), &app.tui_glyphs.glyphs));
         if at == app.tree.at {
-            let style = if app.part == FocusPane::Tree { app.theme.cursor } else { app.theme.other_cursor };
-            paint(buffer, lines, line, style);
+            let style = if app.focus == FocusPane::Tree { app.theme.cursor } else { app.theme.other_cursor };
+            set_line_style(buffer, lines, line, style);
         }
     }
     // Details of the previous row are dimmed.

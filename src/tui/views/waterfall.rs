@@ -13,12 +13,12 @@ use crate::output::units::{HumanDuration, HumanSize};
 use crate::tui::app::{App, FocusPane, scrolled};
 use crate::tui::reload::{WaterfallBar, WaterfallBarKind};
 
-use super::{cut_bottom, cut_top, paint, put, transactions};
+use super::{cut_bottom, cut_top, draw_text, set_line_style, transactions};
 
 /// Minimum number of lines for the legend.
-const LEGEND: u16 = 6;
+const MIN_LEGEND_LINES: u16 = 6;
 /// Minimum width of the axis, in columns.
-const AXIS: usize = 12;
+const MIN_AXIS_COLUMNS: usize = 12;
 
 /// Draws the waterfall below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -31,18 +31,18 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     };
     let is_there = Some(detail.subject) == subject;
     if let Some(problem) = &detail.problem {
-        return put(buffer, lines, 0, &Line::styled(problem.clone(), app.theme.notice));
+        return draw_text(buffer, lines, 0, &Line::styled(problem.clone(), app.theme.notice));
     }
     let waterfall = detail.waterfall.clone();
     let Some((start, end)) = waterfall.times() else { return };
     let width = usize::from(lines.width);
-    let shown = WaterfallColumns::of(width);
+    let shown = WaterfallColumns::for_width(width);
     let axis = shown.axis;
     let (scale, lines) = cut_top(lines, 1);
-    let (lines, below) = cut_bottom(lines, u16::from(lines.height >= LEGEND));
-    put(buffer, below, 0, &legend(app, width));
+    let (lines, below) = cut_bottom(lines, u16::from(lines.height >= MIN_LEGEND_LINES));
+    draw_text(buffer, below, 0, &legend(app, width));
     let total = end.nanoseconds_since(start).unwrap_or(0);
-    let glyphs = app.signs.glyphs;
+    let glyphs = app.tui_glyphs.glyphs;
     let mut legend = format!("{:<18} {:>8} ", "", "BYTES");
     if shown.has_frames {
         legend += &format!("{:<17} ", "FRAMES");
@@ -53,16 +53,16 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     if shown.has_acks {
         legend += &format!(" {:>8}", "ACK IN");
     }
-    put(buffer, scale, 0, &Line::styled(legend, app.theme.heading));
+    draw_text(buffer, scale, 0, &Line::styled(legend, app.theme.heading));
     app.areas.tree = lines;
     let height = usize::from(lines.height);
     let count = waterfall.bars.len();
     app.tree.bar_top = scrolled(app.tree.bar_top, app.tree.bar, height, count);
     for (line, bar) in waterfall.bars.iter().skip(app.tree.bar_top).take(height).enumerate() {
         let text = bar_line(app, bar, (start, total), shown);
-        put(buffer, lines, line, &text);
-        if app.tree.bar_top + line == app.tree.bar && app.part == FocusPane::Tree {
-            paint(buffer, lines, line, app.theme.cursor);
+        draw_text(buffer, lines, line, &text);
+        if app.tree.bar_top + line == app.tree.bar && app.focus == FocusPane::Tree {
+            set_line_style(buffer, lines, line, app.theme.cursor);
         }
     }
     if !is_there {
@@ -76,7 +76,7 @@ fn bar_line(
     (start, total): (Timestamp, u64),
     WaterfallColumns { axis, has_frames, has_acks }: WaterfallColumns,
 ) -> Line<'static> {
-    let glyphs = app.signs.glyphs;
+    let glyphs = app.tui_glyphs.glyphs;
     let (name, style) = match bar.kind {
         WaterfallBarKind::Message(RpcMessageKind::Call) => ("Call".to_owned(), app.theme.call),
         WaterfallBarKind::Message(RpcMessageKind::Reply) => ("Reply".to_owned(), app.theme.reply),
@@ -101,15 +101,15 @@ fn bar_line(
     let is_late = at > total;
     let (first, last) = (column(at.min(total)), column((at + took).min(total)));
     let sign = match (bar.kind, is_late, took) {
-        (WaterfallBarKind::Nak(_), ..) => app.signs.nak,
-        (_, true, _) => app.signs.hatched,
-        (_, false, 0) => app.signs.moment,
-        (_, false, _) => app.signs.full,
+        (WaterfallBarKind::Nak(_), ..) => app.tui_glyphs.nak,
+        (_, true, _) => app.tui_glyphs.hatched,
+        (_, false, 0) => app.tui_glyphs.moment,
+        (_, false, _) => app.tui_glyphs.full,
     };
     let is_nak = matches!(bar.kind, WaterfallBarKind::Nak(_));
     let mut end = if is_nak { first + 1 } else { last + 1 };
     // The reason of a NAK is after its sign, or before it if there is no space.
-    let why = refusal(bar.kind, glyphs).unwrap_or_default();
+    let why = nak_reason(bar.kind, glyphs).unwrap_or_default();
     let wide = width_of(&why) + 1;
     let (before, behind) = match () {
         () if why.is_empty() => (String::new(), String::new()),
@@ -123,11 +123,11 @@ fn bar_line(
     end += width_of(&behind);
     line.push(Span::styled(behind, app.theme.dim));
     // An ACK is drawn if its position is free. Otherwise only its column shows it.
-    let acknowledged = bar.acknowledged.and_then(|acknowledged| acknowledged.time.nanoseconds_since(start));
+    let acknowledged = bar.ack.and_then(|acknowledged| acknowledged.time.nanoseconds_since(start));
     if let Some(at) = acknowledged.filter(|at| *at <= total).map(column).filter(|at| *at >= end && *at < axis)
     {
         line.push(Span::raw(" ".repeat(at - end)));
-        line.push(Span::styled(app.signs.ack, app.theme.notice));
+        line.push(Span::styled(app.tui_glyphs.ack, app.theme.notice));
         end = at + 1;
     }
     line.push(Span::raw(" ".repeat(axis.saturating_sub(end))));
@@ -139,8 +139,7 @@ fn bar_line(
     let text = format!("  {:>8} {took:>8}", HumanDuration(at, glyphs).to_string());
     line.push(Span::styled(text, Style::new()));
     if has_acks {
-        let after =
-            bar.acknowledged.map(|acknowledged| acknowledged.time.nanoseconds_since(bar.to).unwrap_or(0));
+        let after = bar.ack.map(|acknowledged| acknowledged.time.nanoseconds_since(bar.to).unwrap_or(0));
         let after = after.map_or(String::new(), |after| HumanDuration(after, glyphs).to_string());
         line.push(Span::styled(format!(" {after:>8}"), app.theme.notice));
     }
@@ -156,15 +155,15 @@ struct WaterfallColumns {
 }
 
 impl WaterfallColumns {
-    fn of(width: usize) -> Self {
+    fn for_width(width: usize) -> Self {
         let (has_frames, has_acks) = (width >= 100, width >= 110);
         let fixed = 18 + 10 + if has_frames { 18 } else { 0 } + 19 + if has_acks { 9 } else { 0 };
-        Self { axis: width.saturating_sub(fixed).max(AXIS), has_frames, has_acks }
+        Self { axis: width.saturating_sub(fixed).max(MIN_AXIS_COLUMNS), has_frames, has_acks }
     }
 }
 
 /// Returns the reason of a NAK.
-fn refusal(kind: WaterfallBarKind, glyphs: Glyphs) -> Option<String> {
+fn nak_reason(kind: WaterfallBarKind, glyphs: Glyphs) -> Option<String> {
     match kind {
         WaterfallBarKind::Nak(Syndrome::Nak(code)) => {
             Some(code.name().map_or_else(|| format!("code {}", code.0), str::to_owned))
@@ -179,7 +178,7 @@ fn refusal(kind: WaterfallBarKind, glyphs: Glyphs) -> Option<String> {
 
 /// Returns the legend of the signs, as far as it fits.
 fn legend(app: &App, mut room: usize) -> Line<'static> {
-    let (signs, theme) = (&app.signs, &app.theme);
+    let (signs, theme) = (&app.tui_glyphs, &app.theme);
     let entries = [
         (signs.moment, theme.call, "Call, Reply"),
         (signs.full, theme.data_in, "RDMA Read"),
