@@ -328,12 +328,12 @@ impl Pcapng {
         };
         if let Some(interface) = self.interfaces.get_mut(id as usize) {
             let rest = buffer.buffered().get(20..length - 4).unwrap_or_default();
-            let mut dropped = None;
+            let (mut received, mut dropped) = (None, None);
             let (mut accepted, mut delivered, mut of_system) = (None, None, 0);
             for (code, value) in (PcapngOptions { order, rest }) {
                 let Some(count) = value.first_chunk().map(|count| order.u64(*count)) else { continue };
                 match code {
-                    ISB_IFRECV => interface.received = Some(count),
+                    ISB_IFRECV => received = Some(count),
                     ISB_IFDROP => dropped = add_count(dropped, count),
                     ISB_OSDROP => (dropped, of_system) = (add_count(dropped, count), count),
                     ISB_FILTERACCEPT => accepted = Some(count),
@@ -341,7 +341,8 @@ impl Pcapng {
                     _ => {}
                 }
             }
-            interface.received = interface.received.or(accepted);
+            // Counters grow: the last block that has one counts.
+            interface.received = received.or(accepted).or(interface.received);
             // Packets delivered to the capturing program, but not written to the file.
             if let Some((accepted, delivered)) = accepted.zip(delivered) {
                 dropped = add_count(dropped, accepted.saturating_sub(of_system).saturating_sub(delivered));

@@ -291,13 +291,8 @@ fn versions(line: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
     for version in [4, 3, 2] {
         match null(line, version) {
             Ok(()) => found.push(version),
-            Err(RpcCallError::Versions(low, high)) => {
-                // Servers report the lowest and the highest version, but the range may have gaps.
-                if high < version && low >= version {
-                    break;
-                }
-            }
-            Err(RpcCallError::Rpc(_) | RpcCallError::Denied(_)) => {}
+            // The range that the server reports may have gaps, so each version is tried.
+            Err(RpcCallError::Versions(..) | RpcCallError::Rpc(_) | RpcCallError::Denied(_)) => {}
             Err(error) => return Err(error),
         }
     }

@@ -277,7 +277,7 @@ impl fmt::Display for DisconnectReason {
             Self::Record(length) => {
                 return write!(
                     f,
-                    "the server announced a record of {length} bytes, and breaks the protocol (RFC 5531 section 11)"
+                    "the server sent a record mark of {length} bytes: it breaks the protocol (RFC 5531 section 11)"
                 );
             }
             Self::LocalClose => "closed by this side",

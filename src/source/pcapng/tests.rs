@@ -175,6 +175,14 @@ fn interfaces_have_names_and_the_last_counters_of_their_statistics() {
 }
 
 #[test]
+fn packets_that_passed_the_filter_are_received_ones_where_no_other_counter_is() {
+    let accepted = |count: u8| little(5, &[&[0; 12][..], &[6, 0, 8, 0, count, 0, 0, 0, 0, 0, 0, 0]].concat());
+    let mut source = source(&file(&[&idb(1, 96, &[]), &accepted(20), &accepted(30)]));
+    drain(&mut source);
+    assert_eq!(source.interfaces().next().unwrap().1.received, Some(30));
+}
+
+#[test]
 fn blocks_that_hold_no_packets_are_skipped_whatever_their_length() {
     let secrets = little(10, &vec![0x55; 1 << 20]);
     let custom = little(0x0bad, &[1, 2, 3, 4]);

@@ -50,7 +50,7 @@ fn rfc5531_section_11_a_record_of_two_gibibytes_is_named() {
     let told: Vec<_> = report.violations.keys().collect();
     assert_eq!(
         told,
-        ["the server announced a record of 2147483647 bytes, and breaks the protocol (RFC 5531 section 11)"]
+        ["the server sent a record mark of 2147483647 bytes: it breaks the protocol (RFC 5531 section 11)"]
     );
     assert!(report.is_different() && report.own_faults.is_empty());
     // The run went on, on another connection.
