@@ -157,18 +157,23 @@ impl RpcConversation {
     #[inline]
     pub(super) fn handle_operation(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         operation: RdmaOperation<'_>,
     ) -> FrameKind {
         match operation {
             RdmaOperation::Write { handle, offset, data, attribution: owner } => {
                 if owner.0.is_none() {
-                    *owner =
-                        self.find_segment(desk.transaction_table, sender.peer(), handle, offset, data.length);
+                    *owner = self.find_segment(
+                        context.transaction_table,
+                        sender.peer(),
+                        handle,
+                        offset,
+                        data.length,
+                    );
                 }
                 record_payload(
-                    desk,
+                    context,
                     *owner,
                     offset,
                     &data,
@@ -176,7 +181,7 @@ impl RpcConversation {
                 )
             }
             RdmaOperation::ReadResponse { offset, data, attribution: owner } => record_payload(
-                desk,
+                context,
                 owner,
                 offset,
                 &data,
@@ -184,23 +189,24 @@ impl RpcConversation {
             ),
             RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
-                    *owner = self.find_segment(desk.transaction_table, sender.peer(), handle, offset, length);
+                    *owner =
+                        self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
                 }
                 record_read_request(
-                    desk,
+                    context,
                     *owner,
                     length,
                     self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
                 )
             }
             RdmaOperation::Send { message, attribution: owner } => {
-                self.handle_message(desk, sender, &message, owner)
+                self.handle_message(context, sender, &message, owner)
             }
             RdmaOperation::SendRetransmission { attribution: owner, ends } => {
-                record_retransmission(desk, owner, ends)
+                record_retransmission(context, owner, ends)
             }
             RdmaOperation::TrailerRetransmission { attribution: owner } => {
-                trailer::record_retransmitted_trailer(desk, owner)
+                trailer::record_retransmitted_trailer(context, owner)
             }
         }
     }
@@ -238,7 +244,7 @@ impl RpcConversation {
 
     fn add_call(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         call: MessageRecord,
         envelope: RpcRdmaTransportHeader,
@@ -246,13 +252,13 @@ impl RpcConversation {
     ) -> TransactionKey {
         let xid = envelope.xid;
         let quiet_ns = self.update_last_message_time(&call);
-        let answered = match self.match_call_xid(desk, sender, xid, &call) {
+        let answered = match self.match_call_xid(context, sender, xid, &call) {
             XidMatch::Copy(key) => {
                 let moved = |entry: &TransactionEntry| {
                     entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
                 };
-                if desk.transaction_table.get(key).is_some_and(moved) {
-                    self.readvertise(desk, key, envelope, cursor);
+                if context.transaction_table.get(key).is_some_and(moved) {
+                    self.readvertise(context, key, envelope, cursor);
                 }
                 return key;
             }
@@ -264,8 +270,8 @@ impl RpcConversation {
             transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        let program = store_call_chunks(&mut transaction, envelope, cursor, desk.limits.keep_file_data);
-        self.open_transaction(desk, sender, transaction, program, answered)
+        let program = store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
+        self.open_transaction(context, sender, transaction, program, answered)
     }
 
     /// Updates the time of the last message. Returns the nanoseconds since the message before, if there was one.
@@ -277,28 +283,28 @@ impl RpcConversation {
     /// Looks up the XID of a Call, and records the Call if it is a copy.
     fn match_call_xid(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         copy: &MessageRecord,
     ) -> XidMatch {
         let Some(key) = self.transactions.get(&(sender, xid)).copied() else { return XidMatch::NoMatch };
-        let Some(entry) = desk.transaction_table.get_mut(key) else { return XidMatch::NoMatch };
+        let Some(entry) = context.transaction_table.get_mut(key) else { return XidMatch::NoMatch };
         // Captured after its Reply: a capture of several queues may reorder packets.
         let Some(call) = &mut entry.transaction.call else { return XidMatch::Reply(key) };
         if call.is_copy_of(copy) {
-            if !desk.packet_meta.is_captured_twice() {
+            if !context.packet_meta.is_captured_twice() {
                 call.copies += 1;
-                call.retransmissions += u32::from(!desk.packet_meta.is_duplicate());
+                call.retransmissions += u32::from(!context.packet_meta.is_duplicate());
             }
-            let listed_bytes = append_frames(&mut call.frames, &copy.frames, desk.stats);
+            let listed_bytes = append_frames(&mut call.frames, &copy.frames, context.stats);
             call.adopt_longer_copy(copy);
-            desk.transaction_table.apply_size_change(key, 0, listed_bytes);
+            context.transaction_table.apply_size_change(key, 0, listed_bytes);
             return XidMatch::Copy(key);
         }
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionState::Open {
-            desk.transaction_table.close(key, *desk.packet_meta);
+            context.transaction_table.close(key, *context.packet_meta);
         }
         XidMatch::NoMatch
     }
@@ -306,18 +312,18 @@ impl RpcConversation {
     /// Adds a new Call, or completes the Transaction in `answered` that has only the Reply.
     fn open_transaction(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         transaction: Transaction,
         program: Option<Program>,
         answered: Option<TransactionKey>,
     ) -> TransactionKey {
         if answered.is_none()
-            && desk.transaction_table.open_count() >= desk.limits.open_transactions
-            && let Some(oldest) = desk.transaction_table.oldest_open()
+            && context.transaction_table.open_count() >= context.limits.open_transactions
+            && let Some(oldest) = context.transaction_table.oldest_open()
         {
-            desk.transaction_table.close(oldest, *desk.packet_meta);
-            desk.stats.count_evicted(EvictedState::OpenTransaction);
+            context.transaction_table.close(oldest, *context.packet_meta);
+            context.stats.count_evicted(EvictedState::OpenTransaction);
         }
         if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
             self.nfs_client_side.get_or_insert(sender);
@@ -325,28 +331,28 @@ impl RpcConversation {
         let xid = transaction.xid;
         let key = match answered {
             Some(key) => {
-                desk.transaction_table.add_call(key, transaction);
+                context.transaction_table.add_call(key, transaction);
                 key
             }
-            None => desk.transaction_table.add(TransactionEntry {
+            None => context.transaction_table.add(TransactionEntry {
                 transaction,
-                connection: desk.connection,
+                connection: context.connection,
                 requester: sender,
                 state: TransactionState::Open,
                 repeated_by: None,
                 counted_bytes: 0,
                 is_reply_acknowledged: false,
-                is_refused: desk.packet_meta.is_refused(),
+                is_refused: context.packet_meta.is_refused(),
             }),
         };
         self.transactions.insert((sender, xid), key);
-        self.advertise(desk.transaction_table, key, |at| !at.is_reply_segment());
+        self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
         if answered.is_none() {
-            let in_flight = desk.transaction_table.open_on(desk.connection, sender);
-            if let Some(entry) = desk.transaction_table.get_mut(key) {
+            let in_flight = context.transaction_table.open_on(context.connection, sender);
+            if let Some(entry) = context.transaction_table.get_mut(key) {
                 entry.transaction.credit_use.in_flight = in_flight;
             }
-            self.credits_mut(sender).set_in_flight(in_flight, desk.packet_meta.time);
+            self.credits_mut(sender).set_in_flight(in_flight, context.packet_meta.time);
         }
         key
     }
@@ -359,15 +365,15 @@ impl RpcConversation {
     /// Replaces the chunks of a Call by those of its retransmission.
     fn readvertise(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         key: TransactionKey,
         envelope: RpcRdmaTransportHeader,
         rpc: Cursor<'_>,
     ) {
-        let Some(entry) = desk.transaction_table.get_mut(key) else { return };
+        let Some(entry) = context.transaction_table.get_mut(key) else { return };
         self.remove_advertised_memory(key, entry);
-        store_call_chunks(&mut entry.transaction, envelope, rpc, desk.limits.keep_file_data);
-        self.advertise(desk.transaction_table, key, |at| !at.is_reply_segment());
+        store_call_chunks(&mut entry.transaction, envelope, rpc, context.limits.keep_file_data);
+        self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
     }
 
     /// Merges a Transaction that has only a Call with the one that has its Reply, after their connections were merged.
@@ -405,7 +411,7 @@ impl RpcConversation {
 
     fn add_reply(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         reply: MessageRecord,
@@ -415,7 +421,7 @@ impl RpcConversation {
         self.update_last_message_time(&reply);
         let stall = reply.stall;
         let known = self.transactions.get(&(requester, xid)).copied();
-        let Some((key, entry)) = known.and_then(|key| Some((key, desk.transaction_table.get_mut(key)?)))
+        let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             let mut transaction = empty_transaction(xid);
             if let Some(stall) = stall {
@@ -424,35 +430,35 @@ impl RpcConversation {
             transaction.reply = Some(reply);
             let entry = TransactionEntry {
                 transaction,
-                connection: desk.connection,
+                connection: context.connection,
                 requester,
                 state: TransactionState::Open,
                 repeated_by: None,
                 counted_bytes: 0,
                 is_reply_acknowledged: false,
-                is_refused: desk.packet_meta.is_refused(),
+                is_refused: context.packet_meta.is_refused(),
             };
-            let key = desk.transaction_table.add(entry);
+            let key = context.transaction_table.add(entry);
             self.transactions.insert((requester, xid), key);
-            desk.transaction_table.close(key, *desk.packet_meta);
+            context.transaction_table.close(key, *context.packet_meta);
             return key;
         };
         let transaction = &mut entry.transaction;
         if let Some(before) = &mut transaction.reply {
-            if !desk.packet_meta.is_captured_twice() {
+            if !context.packet_meta.is_captured_twice() {
                 before.copies += 1;
-                before.retransmissions += u32::from(!desk.packet_meta.is_duplicate());
+                before.retransmissions += u32::from(!context.packet_meta.is_duplicate());
             }
-            let listed_bytes = append_frames(&mut before.frames, &reply.frames, desk.stats);
+            let listed_bytes = append_frames(&mut before.frames, &reply.frames, context.stats);
             let is_more = before.adopt_longer_copy(&reply);
-            desk.transaction_table.apply_size_change(key, 0, listed_bytes);
+            context.transaction_table.apply_size_change(key, 0, listed_bytes);
             if is_more {
-                desk.transaction_table.close(key, *desk.packet_meta);
+                context.transaction_table.close(key, *context.packet_meta);
             }
             return key;
         }
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
-        let now = desk.packet_meta.time;
+        let now = context.packet_meta.time;
         let credits = {
             let [a, b] = &mut self.credits;
             if requester == ConnectionSide::A { a } else { b }
@@ -463,18 +469,18 @@ impl RpcConversation {
         match envelope {
             Some(envelope) => {
                 envelope.set_reply(transaction, reply);
-                retain_read_results(transaction, desk.limits.keep_file_data);
+                retain_read_results(transaction, context.limits.keep_file_data);
             }
             None => transaction.reply = Some(reply),
         }
         if let Some(stall) = stall {
             transaction.record_stall(stall);
         }
-        entry.is_refused = desk.packet_meta.is_refused();
-        desk.transaction_table.close(key, *desk.packet_meta);
+        entry.is_refused = context.packet_meta.is_refused();
+        context.transaction_table.close(key, *context.packet_meta);
         credits.granted_credits = granted;
-        credits.set_in_flight(desk.transaction_table.open_on(desk.connection, requester), now);
-        self.advertise(desk.transaction_table, key, SegmentIndex::is_reply_segment);
+        credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
+        self.advertise(context.transaction_table, key, SegmentIndex::is_reply_segment);
         key
     }
 
@@ -640,7 +646,7 @@ fn message_record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) 
 /// Records payload of a chunk.
 #[inline]
 fn record_payload(
-    desk: &mut RpcContext<'_>,
+    context: &mut RpcContext<'_>,
     owner: RdmaAttribution,
     offset: u64,
     data: &PacketPayload<'_>,
@@ -650,59 +656,61 @@ fn record_payload(
         return if data.length == 0 {
             FrameKind::EmptyOperation
         } else {
-            desk.stats.count_undecoded(unknown)
+            context.stats.count_undecoded(unknown)
         };
     };
-    if desk.limits.record_frame_events {
-        desk.transaction_table.record_event(
+    if context.limits.record_frame_events {
+        context.transaction_table.record_event(
             key,
             FrameAction::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
-            *desk.packet_meta,
+            *context.packet_meta,
         );
     }
-    if let Some(remark) = desk.packet_meta.anomaly {
+    if let Some(remark) = context.packet_meta.anomaly {
         if remark.is_captured_twice {
             return FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
         }
         if let Some(stall) = remark.stall {
-            record_chunk_stall(desk, key, at, stall);
+            record_chunk_stall(context, key, at, stall);
         }
     }
-    let frames = desk.packet_meta.frames;
+    let frames = context.packet_meta.frames;
     let (is_heavy, is_pool_used_up) =
-        (desk.transaction_table.is_memory_short(), desk.transaction_table.is_pool_used_up());
-    let Some((chunk, index)) = desk.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) else {
-        return desk.stats.count_undecoded(unknown);
+        (context.transaction_table.is_memory_short(), context.transaction_table.is_pool_used_up());
+    let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at))
+    else {
+        return context.stats.count_undecoded(unknown);
     };
-    if !desk.packet_meta.is_duplicate() {
-        chunk.extend_times(desk.packet_meta.accepted_time());
+    if !context.packet_meta.is_duplicate() {
+        chunk.extend_times(context.packet_meta.accepted_time());
     }
     let Some(segment) = chunk.segments.get_mut(index) else { return FrameKind::Unrelated };
     if is_heavy && segment.adds_range(offset, data) {
-        desk.stats.count_evicted(EvictedState::MovedRange);
+        context.stats.count_evicted(EvictedState::MovedRange);
         return FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
     }
     let before = segment.moved_coverage.heap_bytes();
     if let Some(growth) = segment.max_growth_bytes(data) {
-        if desk.stats.chunk_content_bytes + growth > desk.limits.chunk_content_bytes || is_pool_used_up {
-            desk.stats.chunk_content_bytes -= segment.drop_payload();
-            desk.stats.count_evicted(EvictedState::KeptChunk);
+        if context.stats.chunk_content_bytes + growth > context.limits.chunk_content_bytes || is_pool_used_up
+        {
+            context.stats.chunk_content_bytes -= segment.drop_payload();
+            context.stats.count_evicted(EvictedState::KeptChunk);
         }
-        desk.stats.chunk_content_bytes -= segment.payload_memory_bytes();
+        context.stats.chunk_content_bytes -= segment.payload_memory_bytes();
         segment.add(offset, data, frames);
-        desk.stats.chunk_content_bytes += segment.payload_memory_bytes();
+        context.stats.chunk_content_bytes += segment.payload_memory_bytes();
     } else {
         segment.add(offset, data, frames);
     }
     let after = segment.moved_coverage.heap_bytes();
     if before != after {
-        desk.transaction_table.apply_size_change(key, before, after);
+        context.transaction_table.apply_size_change(key, before, after);
     }
     FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
 }
 
 fn record_read_request(
-    desk: &mut RpcContext<'_>,
+    context: &mut RpcContext<'_>,
     owner: RdmaAttribution,
     length: u32,
     unknown: UndecodedReason,
@@ -710,31 +718,31 @@ fn record_read_request(
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
         return match length {
             0 => FrameKind::EmptyOperation,
-            _ => desk.stats.count_undecoded(unknown),
+            _ => context.stats.count_undecoded(unknown),
         };
     };
-    if desk.limits.record_frame_events {
-        desk.transaction_table.record_event(
+    if context.limits.record_frame_events {
+        context.transaction_table.record_event(
             key,
             FrameAction::RequestedRead { chunk: at.chunk() },
-            *desk.packet_meta,
+            *context.packet_meta,
         );
     }
-    let sight = desk.packet_meta;
-    if let Some(stall) = sight.stall() {
-        record_chunk_stall(desk, key, at, stall);
+    let packet_meta = context.packet_meta;
+    if let Some(stall) = packet_meta.stall() {
+        record_chunk_stall(context, key, at, stall);
     }
-    if let Some((chunk, _)) = desk.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
+    if let Some((chunk, _)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
         // A repeated RDMA Read request means that the responses were lost.
         let last = chunk
             .times
             .map(|(_, last)| last)
-            .filter(|_| sight.anomaly.is_some_and(|remark| remark.was_already_accepted));
-        if !sight.is_captured_twice() {
-            chunk.extend_times(sight.time);
+            .filter(|_| packet_meta.anomaly.is_some_and(|remark| remark.was_already_accepted));
+        if !packet_meta.is_captured_twice() {
+            chunk.extend_times(packet_meta.time);
         }
-        if let Some((since, entry)) = last.zip(desk.transaction_table.get_mut(key)) {
-            entry.transaction.record_stall(Stall { since, until: sight.time });
+        if let Some((since, entry)) = last.zip(context.transaction_table.get_mut(key)) {
+            entry.transaction.record_stall(Stall { since, until: packet_meta.time });
         }
     }
     FrameKind::ReadRequest { key, chunk: at.chunk() }
@@ -742,8 +750,8 @@ fn record_read_request(
 
 /// Records a stall of chunk data that was lost and retransmitted.
 #[cold]
-fn record_chunk_stall(desk: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, stall: Stall) {
-    let Some(entry) = desk.transaction_table.get_mut(key) else { return };
+fn record_chunk_stall(context: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, stall: Stall) {
+    let Some(entry) = context.transaction_table.get_mut(key) else { return };
     // A stall cannot begin before the first transfer of the chunk.
     let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
     let since = first.map_or(stall.since, |first| first.max(stall.since));
@@ -752,19 +760,19 @@ fn record_chunk_stall(desk: &mut RpcContext<'_>, key: TransactionKey, at: Segmen
 
 /// Records a retransmitted packet of a message; `ends` says that it is the message's last packet.
 pub(super) fn record_retransmission(
-    desk: &mut RpcContext<'_>,
+    context: &mut RpcContext<'_>,
     owner: RdmaAttribution,
     ends: bool,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        return desk.stats.count_undecoded(UndecodedReason::NotRpcRdma);
+        return context.stats.count_undecoded(UndecodedReason::NotRpcRdma);
     };
-    let sight = desk.packet_meta;
+    let packet_meta = context.packet_meta;
     if at == SegmentIndex::PART || at == SegmentIndex::CONTROL {
         return FrameKind::PartialMessage;
     }
-    let Some(entry) = desk.transaction_table.get_mut(key) else {
-        return desk.stats.count_undecoded(UndecodedReason::LateCopy);
+    let Some(entry) = context.transaction_table.get_mut(key) else {
+        return context.stats.count_undecoded(UndecodedReason::LateCopy);
     };
     let transaction = &mut entry.transaction;
     let chunks =
@@ -777,25 +785,26 @@ pub(super) fn record_retransmission(
         _ => (RpcMessageKind::Reply, &mut transaction.reply),
     };
     let Some(message) = message else { return FrameKind::Retransmission { key, which } };
-    let listed_bytes = append_frames(&mut message.frames, sight.frames, desk.stats);
-    message.copies += u32::from(ends && !sight.is_captured_twice());
-    let is_accepted = sight.stall().is_some() && !sight.is_duplicate() && !sight.is_refused();
+    let listed_bytes = append_frames(&mut message.frames, packet_meta.frames, context.stats);
+    message.copies += u32::from(ends && !packet_meta.is_captured_twice());
+    let is_accepted =
+        packet_meta.stall().is_some() && !packet_meta.is_duplicate() && !packet_meta.is_refused();
     let is_needed = message.delivery_evidence == DeliveryEvidence::Assumed
         && (which == RpcMessageKind::Reply || !is_answered);
-    if ends && which == RpcMessageKind::Reply && !sight.is_duplicate() {
-        entry.is_refused = sight.is_refused();
+    if ends && which == RpcMessageKind::Reply && !packet_meta.is_duplicate() {
+        entry.is_refused = packet_meta.is_refused();
     }
-    if let Some(stall) = sight.stall().filter(|_| is_accepted && is_needed) {
+    if let Some(stall) = packet_meta.stall().filter(|_| is_accepted && is_needed) {
         let since = stall.since.max(message.end_time);
-        let is_whole = ends || sight.anomaly.is_some_and(|remark| remark.closes_gap);
+        let is_whole = ends || packet_meta.anomaly.is_some_and(|remark| remark.closes_gap);
         if is_whole {
-            message.end_time = message.end_time.max(sight.accepted_time());
+            message.end_time = message.end_time.max(packet_meta.accepted_time());
         }
         transaction.record_stall(Stall { since, ..stall });
         if is_whole && which == RpcMessageKind::Reply {
-            desk.transaction_table.close(key, *sight);
+            context.transaction_table.close(key, *packet_meta);
         }
     }
-    desk.transaction_table.apply_size_change(key, 0, listed_bytes);
+    context.transaction_table.apply_size_change(key, 0, listed_bytes);
     FrameKind::Retransmission { key, which }
 }

@@ -19,7 +19,7 @@ impl Flow {
     /// Handles a datagram.
     pub(super) fn handle_udp_datagram(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         udp: &UdpDatagram<'_>,
     ) -> FrameKind {
@@ -46,21 +46,21 @@ impl Flow {
             )
         });
         let remark =
-            self.is_duplicate_datagram(sight, datagram, udp).then_some(DeliveryAnomaly::CAPTURED_TWICE);
-        let sight = PacketMeta { anomaly: remark.as_ref(), ..sight };
+            self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CAPTURED_TWICE);
+        let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
-        connection.last_frame = sight.last_frame();
-        let mut desk = RpcContext {
+        connection.last_frame = packet_meta.last_frame();
+        let mut context = RpcContext {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
             limits: &self.limits,
-            packet_meta: &sight,
+            packet_meta: &packet_meta,
         };
         let message = MessageRecord {
-            frames: sight.frames.to_vec(),
-            time: sight.time,
-            end_time: sight.time,
+            frames: packet_meta.frames.to_vec(),
+            time: packet_meta.time,
+            end_time: packet_meta.time,
             delivery_evidence: DeliveryEvidence::Assumed,
             copies: 1,
             retransmissions: 0,
@@ -72,13 +72,13 @@ impl Flow {
             gaps: Vec::new(),
             rpc_offset: Some(0),
         };
-        let (meaning, _) = connection.conversation.handle_plain_message(&mut desk, sender, message);
+        let (meaning, _) = connection.conversation.handle_plain_message(&mut context, sender, message);
         if self.limits.emit_on_acknowledgment && remark.is_none() {
             finality::handle_datagram_reply(meaning, &mut self.transaction_table);
         }
-        self.on_message(at, meaning, sight);
+        self.on_message(at, meaning, packet_meta);
         if self.connections.exceeds_limit() {
-            self.evict_connections(Some(at), sight);
+            self.evict_connections(Some(at), packet_meta);
         }
         meaning
     }
@@ -86,19 +86,19 @@ impl Flow {
     /// Returns `true` if the capture contains the datagram twice.
     fn is_duplicate_datagram(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         udp: &UdpDatagram<'_>,
     ) -> bool {
-        let id = sight.identification;
+        let id = packet_meta.identification;
         let head = udp.payload.bytes.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         let ports = u64::from(udp.source_port.0) << 48 | u64::from(udp.destination_port.0) << 32;
         let length = udp.payload.length as u64 & 0xffff;
         let name = recent_frames::mix_fingerprint(datagram.address_hash(), head);
         let mark = recent_frames::mix_fingerprint(name, ports | u64::from(id) << 16 | length);
         // An RPC retransmission does not come within a second.
-        let is_twice = self.recent_frames.contains_copy(mark, sight.time, true, None);
-        self.recent_frames.record(mark, sight.time);
+        let is_twice = self.recent_frames.contains_copy(mark, packet_meta.time, true, None);
+        self.recent_frames.record(mark, packet_meta.time);
         self.stats.duplicate_frames += u64::from(is_twice);
         is_twice
     }

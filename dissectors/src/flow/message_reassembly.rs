@@ -73,18 +73,18 @@ impl MessageReassembly {
         sequence: ExtendedPsn,
         place: PacketPosition,
         data: PacketPayload<'_>,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
     ) {
         let part = MessagePacket {
             sequence,
             position: place,
-            frames: sight.frames.to_vec(),
-            time: sight.time,
-            end_time: sight.time,
+            frames: packet_meta.frames.to_vec(),
+            time: packet_meta.time,
+            end_time: packet_meta.time,
             bytes: data.bytes.to_vec(),
             length: data.length,
-            is_refused: sight.is_refused(),
-            stall: sight.stall(),
+            is_refused: packet_meta.is_refused(),
+            stall: packet_meta.stall(),
         };
         let at = self.packets.partition_point(|other| other.sequence < sequence);
         match self.packets.get_mut(at) {
@@ -93,7 +93,7 @@ impl MessageReassembly {
                 if other.frames.len() < MAX_PACKET_FRAMES {
                     other.frames.extend(part.frames);
                 }
-                if !sight.is_duplicate() {
+                if !packet_meta.is_duplicate() {
                     // The packet was refused or lost before; this copy is accepted or refused again.
                     (other.end_time, other.is_refused, other.stall) =
                         (part.end_time, part.is_refused, part.stall);

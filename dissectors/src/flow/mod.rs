@@ -316,7 +316,7 @@ impl Flow {
     }
 
     fn process_datagram(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> FrameKind {
-        let sight = PacketMeta {
+        let packet_meta = PacketMeta {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
         };
@@ -335,7 +335,7 @@ impl Flow {
                 if self.limits.check_icrc {
                     self.check_icrc(frame, datagram);
                 }
-                self.process_packet(sight, datagram, packet)
+                self.process_packet(packet_meta, datagram, packet)
             }
             DatagramPayload::Fragment(fragment) => {
                 self.stats.count_ignored(IgnoredTraffic::Fragment);
@@ -349,8 +349,8 @@ impl Flow {
             DatagramPayload::Other(
                 UnreadFrameReason::Infiniband(_) | UnreadFrameReason::Malformed { .. },
             ) => self.stats.count_undecoded(UndecodedReason::Malformed),
-            DatagramPayload::Tcp(segment) => self.process_segment(sight, datagram, segment),
-            DatagramPayload::Udp(udp) => self.handle_udp_datagram(sight, datagram, udp),
+            DatagramPayload::Tcp(segment) => self.process_segment(packet_meta, datagram, segment),
+            DatagramPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, datagram, udp),
             DatagramPayload::Other(_) => self.stats.count_ignored(IgnoredTraffic::Other),
         };
         self.frames_since_check += 1;
@@ -466,9 +466,9 @@ impl Flow {
         }
         // Missing packets will not arrive: partial messages become partial Calls, or end Transactions with a
         // partial Reply.
-        let sight = PacketMeta::new(&[], Timestamp::default());
+        let packet_meta = PacketMeta::new(&[], Timestamp::default());
         for at in self.connections.all_slots() {
-            self.flush_partial_messages(at, sight);
+            self.flush_partial_messages(at, packet_meta);
         }
         for key in self.transaction_table.open_keys_by_first_frame() {
             self.emit_transaction(key);
@@ -542,14 +542,14 @@ impl Flow {
             return FrameKind::PartialMessage;
         };
         let datagram = whole.decode(&mut NullObserver);
-        let sight = PacketMeta {
+        let packet_meta = PacketMeta {
             identification: fragment.identification.0 as u16,
             ..PacketMeta::new(&whole.frames, frame.time)
         };
         match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => self.process_packet(sight, &datagram, packet),
-            DatagramPayload::Tcp(segment) => self.process_segment(sight, &datagram, segment),
-            DatagramPayload::Udp(udp) => self.handle_udp_datagram(sight, &datagram, udp),
+            DatagramPayload::Infiniband(packet) => self.process_packet(packet_meta, &datagram, packet),
+            DatagramPayload::Tcp(segment) => self.process_segment(packet_meta, &datagram, segment),
+            DatagramPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, &datagram, udp),
             _ => FrameKind::Unrelated,
         }
     }
@@ -563,39 +563,41 @@ impl Flow {
     }
 
     /// Applies the effects of a message beyond its own connection.
-    fn on_message(&mut self, at: usize, meaning: FrameKind, sight: PacketMeta<'_>) {
+    fn on_message(&mut self, at: usize, meaning: FrameKind, packet_meta: PacketMeta<'_>) {
         let FrameKind::Message { key, which } = meaning else { return };
         self.number_connection(at);
         self.connections.update_memory_bytes(at);
         if which == RpcMessageKind::Call {
-            self.link_repeated_call(key, sight);
+            self.link_repeated_call(key, packet_meta);
         }
     }
 
     /// Ends the reassembly of partial messages: processes each as far as it was captured.
-    fn flush_partial_messages(&mut self, at: usize, sight: PacketMeta<'_>) {
+    fn flush_partial_messages(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
         let Some(FlowConnection { a, b, conversation: exchange, .. }) = self.connections.get_mut(at) else {
             return;
         };
-        let mut desk = RpcContext {
+        let mut context = RpcContext {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
             limits: &self.limits,
-            packet_meta: &sight,
+            packet_meta: &packet_meta,
         };
         let mut meanings = Vec::new();
         for (side, requests) in [(ConnectionSide::A, &mut a.requests), (ConnectionSide::B, &mut b.requests)] {
             self.partial_message_bytes =
                 self.partial_message_bytes.saturating_sub(requests.partial_message_bytes());
             requests.finish();
-            while let Some(message) = requests.take_ended_message(sight.time) {
-                meanings.push(exchange.handle_operation(&mut desk, side, message));
+            while let Some(message) = requests.take_ended_message(packet_meta.time) {
+                meanings.push(exchange.handle_operation(&mut context, side, message));
             }
-            desk.stats.count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped_frames());
+            context
+                .stats
+                .count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped_frames());
         }
         for meaning in meanings {
-            self.on_message(at, meaning, sight);
+            self.on_message(at, meaning, packet_meta);
         }
         if let Some(connection) = self.connections.get_mut(at) {
             connection.reorder_buffer.drop_all(&mut self.stats);
@@ -614,7 +616,7 @@ impl Flow {
     }
 
     /// Links a Call to the unanswered Call on another connection that it repeats, and closes the latter.
-    fn link_repeated_call(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
+    fn link_repeated_call(&mut self, key: TransactionKey, packet_meta: PacketMeta<'_>) {
         let Some(entry) = self.transaction_table.get(key) else { return };
         let Some(call) = &entry.transaction.call else { return };
         let Some(connection) = self.connections.get(entry.connection) else { return };
@@ -628,7 +630,7 @@ impl Flow {
                     .is_some_and(|other| !same_connection(other) && other.is_unanswered())
                 {
                     if self.transaction_table.get(before).is_some_and(TransactionEntry::is_open) {
-                        self.transaction_table.close(before, sight);
+                        self.transaction_table.close(before, packet_meta);
                     }
                     if let Some(before) = self.transaction_table.get_mut(before) {
                         before.repeated_by = Some(key);
@@ -657,25 +659,25 @@ impl Flow {
     }
 
     /// Handles a new connection: applies a partly captured set-up and enforces the limit of the table.
-    fn on_new_connection(&mut self, newest: usize, path: QueuePairPath, sight: PacketMeta<'_>) {
+    fn on_new_connection(&mut self, newest: usize, path: QueuePairPath, packet_meta: PacketMeta<'_>) {
         if self.set_ups.has_request_from(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
         {
             connection.opened_by = Some(ConnectionSide::B);
         }
         if self.connections.exceeds_limit() {
-            self.evict_connections(Some(newest), sight);
+            self.evict_connections(Some(newest), packet_meta);
         }
     }
 
     /// Evicts the connections idle longest while there are too many.
-    fn evict_connections(&mut self, newest: Option<usize>, sight: PacketMeta<'_>) {
+    fn evict_connections(&mut self, newest: Option<usize>, packet_meta: PacketMeta<'_>) {
         for at in self.connections.longest_idle() {
             if Some(at) != newest {
                 if !self.has_ended_idle(at) {
                     self.stats.count_evicted(EvictedState::Connection);
                 }
-                self.close_connection(at, sight);
+                self.close_connection(at, packet_meta);
             }
         }
     }
@@ -690,8 +692,8 @@ impl Flow {
     }
 
     /// Removes a connection and closes its open Transactions unanswered.
-    fn close_connection(&mut self, at: usize, sight: PacketMeta<'_>) {
-        self.flush_partial_messages(at, sight);
+    fn close_connection(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
+        self.flush_partial_messages(at, packet_meta);
         let Some(connection) = self.connections.get(at) else { return };
         let mut open: Vec<TransactionKey> = connection.conversation.transaction_keys().collect();
         open.sort_unstable_by_key(|key| {
@@ -699,7 +701,7 @@ impl Flow {
         });
         for key in open {
             if self.transaction_table.get(key).is_some_and(TransactionEntry::is_open) {
-                self.transaction_table.close(key, sight);
+                self.transaction_table.close(key, packet_meta);
             }
         }
         // They are emitted now because only the connection knows their names.

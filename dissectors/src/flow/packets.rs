@@ -23,11 +23,11 @@ impl Flow {
     /// Processes a datagram of the connection manager.
     fn process_management(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameKind {
-        if self.is_management_captured_twice(sight, datagram, packet) {
+        if self.is_management_captured_twice(packet_meta, datagram, packet) {
             return FrameKind::Management;
         }
         let message = Mad::from_packet(packet, &mut NullObserver)
@@ -49,13 +49,13 @@ impl Flow {
             let replaced = self.connections.establish(
                 &established,
                 connection_transport(packet.encapsulation),
-                sight.last_frame(),
+                packet_meta.last_frame(),
             );
             for before in replaced {
-                self.close_connection(before, sight);
+                self.close_connection(before, packet_meta);
             }
             if self.connections.exceeds_limit() {
-                self.evict_connections(None, sight);
+                self.evict_connections(None, packet_meta);
             }
         }
         if let cm::CmMessage::DisconnectRequest(request, _) = message
@@ -74,11 +74,11 @@ impl Flow {
     /// Returns `true` if a datagram of the connection manager is a duplicate made by the capture.
     fn is_management_captured_twice(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> bool {
-        let id = sight.identification;
+        let id = packet_meta.identification;
         // MAD header with transaction ID, communication IDs and the following fields: sections 13.4.3 and 12.6.
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
@@ -88,8 +88,8 @@ impl Flow {
         );
         let mark = words.fold(name, recent_frames::mix_fingerprint);
         // No sender repeats a request within seconds.
-        let is_twice = self.recent_frames.contains_copy(mark, sight.time, true, None);
-        self.recent_frames.record(mark, sight.time);
+        let is_twice = self.recent_frames.contains_copy(mark, packet_meta.time, true, None);
+        self.recent_frames.record(mark, packet_meta.time);
         self.stats.duplicate_frames += u64::from(is_twice);
         is_twice
     }
@@ -97,14 +97,14 @@ impl Flow {
     #[inline]
     pub(super) fn process_packet(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameKind {
         match packet.properties.service {
-            OpcodeService::Rc => self.process_reliable(sight, datagram, packet),
+            OpcodeService::Rc => self.process_reliable(packet_meta, datagram, packet),
             OpcodeService::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
-                self.process_management(sight, datagram, packet)
+                self.process_management(packet_meta, datagram, packet)
             }
             OpcodeService::Cnp => {
                 self.control_connection_key = self.connections.key_by_path(queue_pair_path(datagram, packet));
@@ -116,21 +116,21 @@ impl Flow {
 
     fn process_reliable(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameKind {
         let (at, sender) = match self.connections.cached_lookup(datagram, packet.bth.destqp) {
             Some(found) => found,
-            None => self.find_connection(sight, datagram, packet),
+            None => self.find_connection(packet_meta, datagram, packet),
         };
-        let remark = self.detect_anomaly(at, sender, sight, packet);
-        let sight = PacketMeta { anomaly: remark.as_ref(), ..sight };
-        let meaning = self.apply_packet(at, sender, sight, packet);
+        let remark = self.detect_anomaly(at, sender, packet_meta, packet);
+        let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
+        let meaning = self.apply_packet(at, sender, packet_meta, packet);
         if meaning == FrameKind::Control {
             self.control_connection_key = self.connections.key(at);
         }
-        self.update_reorder_buffer(at, sender, sight, packet, meaning);
+        self.update_reorder_buffer(at, sender, packet_meta, packet, meaning);
         // Only the first and the last packet of a request make a connection remember more.
         let place = packet.properties.position;
         if (place.begins() || place.ends()) && !is_response(packet) {
@@ -143,7 +143,7 @@ impl Flow {
     #[inline(never)]
     fn find_connection(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> (usize, ConnectionSide) {
@@ -159,7 +159,7 @@ impl Flow {
         match found {
             PathLookup::Known | PathLookup::Paired => {}
             PathLookup::Merged(joined) => self.on_connections_joined(at, joined, sender),
-            PathLookup::New => self.on_new_connection(at, path, sight),
+            PathLookup::New => self.on_new_connection(at, path, packet_meta),
         }
         (at, sender)
     }
@@ -171,16 +171,16 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> Option<DeliveryAnomaly> {
         let FlowConnection { a, b, path_mtu, last_frame, .. } = self.connections.get_mut(at)?;
-        *last_frame = sight.last_frame();
+        *last_frame = packet_meta.last_frame();
         let (own, peer) = match sender {
             ConnectionSide::A => (a, b),
             ConnectionSide::B => (b, a),
         };
-        let (psn, id) = (packet.bth.psn, sight.identification);
+        let (psn, id) = (packet.bth.psn, packet_meta.identification);
         let mark = u64::from(psn.0) << 40
             | u64::from(packet.bth.opcode.0) << 32
             | u64::from(id) << 16
@@ -199,19 +199,19 @@ impl Flow {
                 false => own.requests.retransmission_times().0,
             };
             let tell = own.ip_id_variation.distinguishes_packets(id);
-            if self.recent_frames.contains_copy(mark, sight.time, tell, asked) {
-                self.recent_frames.record(mark, sight.time);
+            if self.recent_frames.contains_copy(mark, packet_meta.time, tell, asked) {
+                self.recent_frames.record(mark, packet_meta.time);
                 self.stats.duplicate_frames += 1;
                 return Some(DeliveryAnomaly::CAPTURED_TWICE);
             }
         } else {
             own.ip_id_variation.record(id);
         }
-        self.recent_frames.record(mark, sight.time);
+        self.recent_frames.record(mark, packet_meta.time);
         if is_response {
             return None;
         }
-        Some(match own.requests.packet_outcome(sequence, packet, sight.time, *path_mtu) {
+        Some(match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
             PacketOutcome::Accepted => return None,
             PacketOutcome::Recovered(stall) => {
                 DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
@@ -228,7 +228,7 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameKind {
         let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
@@ -237,30 +237,30 @@ impl Flow {
             ConnectionSide::A => (&mut a.requests, &mut b.requests),
             ConnectionSide::B => (&mut b.requests, &mut a.requests),
         };
-        let mut desk = RpcContext {
+        let mut context = RpcContext {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
             limits: &self.limits,
-            packet_meta: &sight,
+            packet_meta: &packet_meta,
         };
         let mut early = Vec::new();
         // Most connections never have a message of several packets.
         let are_in_parts = own.has_partial_messages() || peer.has_partial_messages();
         let held = if are_in_parts { own.partial_message_bytes() + peer.partial_message_bytes() } else { 0 };
         let operation = if is_response(packet) {
-            if !sight.is_captured_twice() {
-                finality::handle_acknowledgement(peer, packet, sight.time, desk.transaction_table);
+            if !packet_meta.is_captured_twice() {
+                finality::handle_acknowledgement(peer, packet, packet_meta.time, context.transaction_table);
             }
             peer.process_response(packet, path_mtu)
         } else {
             while are_in_parts
                 && own.has_partial_messages()
-                && let Some(message) = own.take_ended_message(sight.time)
+                && let Some(message) = own.take_ended_message(packet_meta.time)
             {
-                early.push(exchange.handle_operation(&mut desk, sender, message));
+                early.push(exchange.handle_operation(&mut context, sender, message));
             }
-            let operation = own.process_request(packet, sight, path_mtu);
+            let operation = own.process_request(packet, packet_meta, path_mtu);
             // An answer to a Call that is still incomplete shows that the other parts of the Call will not come.
             if are_in_parts
                 && peer.has_partial_messages()
@@ -284,25 +284,27 @@ impl Flow {
                     _ => None,
                 };
                 if let Some(call) = unfinished {
-                    early.push(exchange.handle_operation(&mut desk, sender.peer(), call));
+                    early.push(exchange.handle_operation(&mut context, sender.peer(), call));
                 }
             }
             operation
         };
         let meaning = match operation {
-            Ok(operation) => exchange.handle_operation(&mut desk, sender, operation),
+            Ok(operation) => exchange.handle_operation(&mut context, sender, operation),
             Err(NoOperationReason::Control) => FrameKind::Control,
             Err(NoOperationReason::Part) => FrameKind::PartialMessage,
             Err(NoOperationReason::WriteWithoutFirst) => {
-                desk.stats.count_undecoded(UndecodedReason::WriteWithoutFirst)
+                context.stats.count_undecoded(UndecodedReason::WriteWithoutFirst)
             }
             Err(NoOperationReason::ResponseWithoutRequest) => {
-                desk.stats.count_undecoded(UndecodedReason::ReadWithoutRequest)
+                context.stats.count_undecoded(UndecodedReason::ReadWithoutRequest)
             }
-            Err(NoOperationReason::Cut) => desk.stats.count_undecoded(UndecodedReason::CutFrame),
-            Err(NoOperationReason::WriteOfCutFirst) => desk.stats.count_undecoded(UndecodedReason::CutWrite),
+            Err(NoOperationReason::Cut) => context.stats.count_undecoded(UndecodedReason::CutFrame),
+            Err(NoOperationReason::WriteOfCutFirst) => {
+                context.stats.count_undecoded(UndecodedReason::CutWrite)
+            }
             Err(NoOperationReason::ResponseToCutRequest) => {
-                desk.stats.count_undecoded(UndecodedReason::CutRead)
+                context.stats.count_undecoded(UndecodedReason::CutRead)
             }
         };
         if let FrameKind::Message { key, which } = meaning
@@ -327,9 +329,9 @@ impl Flow {
             );
         }
         for meaning in early {
-            self.on_message(at, meaning, sight);
+            self.on_message(at, meaning, packet_meta);
         }
-        self.on_message(at, meaning, sight);
+        self.on_message(at, meaning, packet_meta);
         meaning
     }
 
@@ -339,7 +341,7 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
         meaning: FrameKind,
     ) {
@@ -347,7 +349,7 @@ impl Flow {
         if let FrameKind::Undecoded(why) = meaning
             && connection.conversation.is_rpc
         {
-            connection.reorder_buffer.add(sender, packet, sight, why, &mut self.stats, &self.limits);
+            connection.reorder_buffer.add(sender, packet, packet_meta, why, &mut self.stats, &self.limits);
             return;
         }
         if connection.reorder_buffer.is_empty() {
@@ -373,13 +375,13 @@ impl Flow {
                 );
                 let Some(first) = found.first().map(FoundWrite::psn) else { return };
                 found.into_iter().for_each(|found| own.add_inferred_write(found));
-                return self.retry_early_packets(at, None, Some((sender, first)), sight);
+                return self.retry_early_packets(at, None, Some((sender, first)), packet_meta);
             }
             FrameKind::ChunkData { .. } | FrameKind::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
         let begun = packet.reth.map(|_| (sender, packet.bth.psn));
-        self.retry_early_packets(at, call, begun, sight);
+        self.retry_early_packets(at, call, begun, packet_meta);
     }
 
     /// Retries buffered packets whose place may be known now.
@@ -388,10 +390,11 @@ impl Flow {
         at: usize,
         call: Option<TransactionKey>,
         begun: Option<(ConnectionSide, Psn)>,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let mut retries = connection.reorder_buffer.take_retryable(call, begun, sight.time, &mut self.stats);
+        let mut retries =
+            connection.reorder_buffer.take_retryable(call, begun, packet_meta.time, &mut self.stats);
         // A placed packet may determine the place of others: a Read request that of its responses.
         while !retries.is_empty() {
             let before = retries.len();

@@ -101,17 +101,19 @@ impl RecordReader {
     pub(super) fn process<'p>(
         &mut self,
         mut piece: StreamBytes<'p>,
-        seat: &mut StreamContext<'_>,
+        stream_context: &mut StreamContext<'_>,
     ) -> Option<(NextProtocol, StreamBytes<'p>)> {
-        let first = seat.frame_kinds.len();
+        let first = stream_context.frame_kinds.len();
         while piece.data.length > 0 {
             if let Some(next) = self.next_protocol(&piece) {
                 return Some((next, piece));
             }
             piece = match self.state {
-                RecordState::Mark => self.process_mark(piece, seat),
-                RecordState::Fragment { left, is_last } => self.process_fragment(piece, left, is_last, seat),
-                RecordState::Lost => self.search(piece, first, seat),
+                RecordState::Mark => self.process_mark(piece, stream_context),
+                RecordState::Fragment { left, is_last } => {
+                    self.process_fragment(piece, left, is_last, stream_context)
+                }
+                RecordState::Lost => self.search(piece, first, stream_context),
             };
         }
         None
@@ -130,7 +132,11 @@ impl RecordReader {
         (self.state == RecordState::Mark && tls::begins_record(bytes)).then_some(NextProtocol::Tls)
     }
 
-    fn process_mark<'p>(&mut self, piece: StreamBytes<'p>, seat: &mut StreamContext<'_>) -> StreamBytes<'p> {
+    fn process_mark<'p>(
+        &mut self,
+        piece: StreamBytes<'p>,
+        stream_context: &mut StreamContext<'_>,
+    ) -> StreamBytes<'p> {
         if piece.data.bytes.is_empty() && self.mark_bytes.is_empty() && self.partial_record.is_none() {
             // The record that would begin here was not captured.
             self.state = RecordState::Lost;
@@ -146,9 +152,9 @@ impl RecordReader {
         unfinished.record_frame(&piece.meta);
         if there.len() < wanted {
             if rest.data.length > 0 {
-                self.lose_sync(seat);
+                self.lose_sync(stream_context);
             } else {
-                seat.frame_kinds.push(FrameKind::PartialMessage);
+                stream_context.frame_kinds.push(FrameKind::PartialMessage);
             }
             return rest;
         }
@@ -157,16 +163,16 @@ impl RecordReader {
         let longest = |mark: &RecordMark| unfinished.record.length as u64 + u64::from(mark.length);
         let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record::MAX_RECORD_BYTES)) else {
             self.partial_record = None;
-            seat.count_undecoded(UndecodedReason::NotRpc, piece.meta);
-            self.lose_sync(seat);
+            stream_context.count_undecoded(UndecodedReason::NotRpc, piece.meta);
+            self.lose_sync(stream_context);
             return rest;
         };
         unfinished.fragments += 1;
         self.state = RecordState::Fragment { left: mark.length, is_last: mark.is_last };
         if mark.length == 0 {
-            self.end_fragment(rest.at, mark.is_last, seat);
+            self.end_fragment(rest.at, mark.is_last, stream_context);
         } else if rest.data.length == 0 {
-            seat.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameKind::PartialMessage);
         }
         rest
     }
@@ -176,7 +182,7 @@ impl RecordReader {
         piece: StreamBytes<'p>,
         left: u32,
         is_last: bool,
-        seat: &mut StreamContext<'_>,
+        stream_context: &mut StreamContext<'_>,
     ) -> StreamBytes<'p> {
         let part = piece.within(0..left);
         let rest = piece.after(part.data.length);
@@ -185,31 +191,31 @@ impl RecordReader {
             unfinished.add(&part);
             if !unfinished.may_be_rpc() {
                 self.partial_record = None;
-                seat.count_undecoded(UndecodedReason::NotRpc, piece.meta);
-                self.lose_sync(seat);
+                stream_context.count_undecoded(UndecodedReason::NotRpc, piece.meta);
+                self.lose_sync(stream_context);
                 return rest;
             }
         }
         self.state = RecordState::Fragment { left, is_last };
         if left == 0 {
-            self.end_fragment(rest.at, is_last, seat);
+            self.end_fragment(rest.at, is_last, stream_context);
         } else if !piece.meta.frames.is_empty() {
-            seat.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameKind::PartialMessage);
         }
         rest
     }
 
-    fn end_fragment(&mut self, end: Position, is_last: bool, seat: &mut StreamContext<'_>) {
+    fn end_fragment(&mut self, end: Position, is_last: bool, stream_context: &mut StreamContext<'_>) {
         self.state = RecordState::Mark;
         if is_last {
-            self.deliver(end, seat);
+            self.deliver(end, stream_context);
         } else {
-            seat.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameKind::PartialMessage);
         }
     }
 
     /// Delivers the message as far as it was captured.
-    fn deliver(&mut self, end: Position, seat: &mut StreamContext<'_>) {
+    fn deliver(&mut self, end: Position, stream_context: &mut StreamContext<'_>) {
         let Some(unfinished) = self.partial_record.take() else { return };
         let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
         let mut record = unfinished.record;
@@ -217,11 +223,11 @@ impl RecordReader {
         record.frames.dedup();
         record.frames.shrink_to_fit();
         let last = [record.frames.last().copied().unwrap_or_default()];
-        let sender = seat.sender;
-        let sight = PacketMeta::new(&last, record.end_time);
-        let (exchange, mut desk) = seat.rpc_context(&sight);
-        let (meaning, owner) = exchange.handle_plain_message(&mut desk, sender, record);
-        seat.frame_kinds.push(meaning);
+        let sender = stream_context.sender;
+        let packet_meta = PacketMeta::new(&last, record.end_time);
+        let (exchange, mut context) = stream_context.rpc_context(&packet_meta);
+        let (meaning, owner) = exchange.handle_plain_message(&mut context, sender, record);
+        stream_context.frame_kinds.push(meaning);
         if self.sent_records.len() >= MAX_SENT_RECORDS {
             self.sent_records.pop_front();
         }
@@ -229,7 +235,7 @@ impl RecordReader {
     }
 
     /// Enters the search state: the start of the next record is unknown.
-    fn lose_sync(&mut self, seat: &mut StreamContext<'_>) {
+    fn lose_sync(&mut self, stream_context: &mut StreamContext<'_>) {
         self.mark_bytes.clear();
         let state = std::mem::take(&mut self.state);
         if let Some(unfinished) = &mut self.partial_record {
@@ -241,13 +247,13 @@ impl RecordReader {
             };
             unfinished.add_gap(missing);
             let end = unfinished.start + unfinished.record.length as u64;
-            self.deliver(end, seat);
+            self.deliver(end, stream_context);
         }
     }
 
     /// Delivers the incomplete message: nothing more will come.
-    pub(super) fn finish(&mut self, seat: &mut StreamContext<'_>) {
-        self.lose_sync(seat);
+    pub(super) fn finish(&mut self, stream_context: &mut StreamContext<'_>) {
+        self.lose_sync(stream_context);
     }
 
     /// Stops storing bytes of the incomplete message, because a memory limit was reached.
@@ -265,14 +271,16 @@ impl RecordReader {
         &mut self,
         piece: StreamBytes<'p>,
         first: usize,
-        seat: &mut StreamContext<'_>,
+        stream_context: &mut StreamContext<'_>,
     ) -> StreamBytes<'p> {
         let bytes = piece.data.bytes;
         let begins = |at: &usize| {
             let bytes = bytes.get(*at..).unwrap_or_default();
             let answers = || {
                 let found = rpc::recognize_record(bytes).filter(|found| found.mtype == MsgType::REPLY);
-                found.is_some_and(|found| seat.conversation.has_transaction(seat.sender.peer(), found.xid))
+                found.is_some_and(|found| {
+                    stream_context.conversation.has_transaction(stream_context.sender.peer(), found.xid)
+                })
             };
             match at {
                 0 => rpc::recognize_record(bytes).is_some(),
@@ -285,35 +293,43 @@ impl RecordReader {
             self.state = RecordState::Mark;
         }
         if skipped > 0 {
-            seat.count_skipped(skipped, piece.meta, found.is_none() && seat.frame_kinds.len() == first);
+            stream_context.count_skipped(
+                skipped,
+                piece.meta,
+                found.is_none() && stream_context.frame_kinds.len() == first,
+            );
         }
         piece.after(skipped)
     }
 
     /// Handles a retransmission of bytes that were parsed before.
-    pub(super) fn process_retransmission(&mut self, piece: &StreamBytes<'_>, seat: &mut StreamContext<'_>) {
+    pub(super) fn process_retransmission(
+        &mut self,
+        piece: &StreamBytes<'_>,
+        stream_context: &mut StreamContext<'_>,
+    ) {
         let range = piece.range();
         let mut is_known = false;
         if let Some(unfinished) = &mut self.partial_record
             && range.end > unfinished.start
         {
             unfinished.record_frame(&piece.meta);
-            seat.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameKind::PartialMessage);
             is_known = true;
         }
         let from = self.sent_records.partition_point(|sent| sent.range.end <= range.start);
         for sent in self.sent_records.range(from..).take_while(|sent| sent.range.start < range.end) {
             is_known = true;
-            if sent.differs_from_copy(piece, seat.transaction_table) {
-                seat.stats.count_undecoded_frames(UndecodedReason::Contradiction, 1);
+            if sent.differs_from_copy(piece, stream_context.transaction_table) {
+                stream_context.stats.count_undecoded_frames(UndecodedReason::Contradiction, 1);
             }
             let ends = range.contains(&(sent.range.end - 1));
-            let (_, mut desk) = seat.rpc_context(&piece.meta);
-            let meaning = conversation::record_retransmission(&mut desk, sent.attribution, ends);
-            seat.frame_kinds.push(meaning);
+            let (_, mut context) = stream_context.rpc_context(&piece.meta);
+            let meaning = conversation::record_retransmission(&mut context, sent.attribution, ends);
+            stream_context.frame_kinds.push(meaning);
         }
         if !is_known {
-            seat.count_undecoded(UndecodedReason::LateCopy, piece.meta);
+            stream_context.count_undecoded(UndecodedReason::LateCopy, piece.meta);
         }
     }
 }
@@ -357,21 +373,21 @@ impl PartialRecord {
     }
 
     /// Records a frame that carried some of it.
-    fn record_frame(&mut self, sight: &PacketMeta<'_>) {
+    fn record_frame(&mut self, packet_meta: &PacketMeta<'_>) {
         let Self { record, .. } = self;
-        if sight.frames.is_empty() {
+        if packet_meta.frames.is_empty() {
             return;
         }
-        if !sight.is_duplicate() {
+        if !packet_meta.is_duplicate() {
             // For a retransmission, the wait began with the bytes before it.
             let since = |since| if since == Timestamp(i64::MIN) { record.end_time } else { since };
-            let stall = sight.stall().map(|stall| Stall { since: since(stall.since), ..stall });
+            let stall = packet_meta.stall().map(|stall| Stall { since: since(stall.since), ..stall });
             record.stall = Stall::span(record.stall, stall);
-            record.time = record.time.min(sight.time);
-            record.end_time = record.end_time.max(sight.accepted_time());
+            record.time = record.time.min(packet_meta.time);
+            record.end_time = record.end_time.max(packet_meta.accepted_time());
         }
-        if record.frames.len() < MAX_RECORD_FRAMES && record.frames.last() != sight.frames.last() {
-            record.frames.extend_from_slice(sight.frames);
+        if record.frames.len() < MAX_RECORD_FRAMES && record.frames.last() != packet_meta.frames.last() {
+            record.frames.extend_from_slice(packet_meta.frames);
         }
     }
 

@@ -398,7 +398,7 @@ impl Requests {
     pub(super) fn process_request<'a>(
         &'a mut self,
         packet: &InfinibandPacket<'a>,
-        sight: PacketMeta<'a>,
+        packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
@@ -455,7 +455,7 @@ impl Requests {
             }
             infiniband::PacketOperation::Send => {
                 path_mtu.record_packet_length(place, data.length);
-                self.process_send(sequence, place, data, sight)
+                self.process_send(sequence, place, data, packet_meta)
             }
             _ => Err(NoOperationReason::Control),
         }
@@ -497,7 +497,7 @@ impl Requests {
         sequence: ExtendedPsn,
         place: PacketPosition,
         data: PacketPayload<'a>,
-        sight: PacketMeta<'a>,
+        packet_meta: PacketMeta<'a>,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
         let ends = place.ends();
         let after = match self.sent_messages.back() {
@@ -507,26 +507,26 @@ impl Requests {
         if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent_messages.get_mut(before))
             && sequence <= sent.last
         {
-            if ends && !sight.is_duplicate() {
-                sent.is_refused = sight.is_refused();
+            if ends && !packet_meta.is_duplicate() {
+                sent.is_refused = packet_meta.is_refused();
             }
             return Ok(RdmaOperation::SendRetransmission { attribution: sent.attribution, ends });
         }
         if place == PacketPosition::Only {
-            let owner = record_sent(&mut self.sent_messages, sequence, sequence, sight.is_refused());
+            let owner = record_sent(&mut self.sent_messages, sequence, sequence, packet_meta.is_refused());
             let message = RdmaMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
                 gaps: &[],
-                frames: sight.frames,
-                time: sight.time,
-                end_time: sight.time,
-                stall: sight.stall(),
+                frames: packet_meta.frames,
+                time: packet_meta.time,
+                end_time: packet_meta.time,
+                stall: packet_meta.stall(),
             };
             return Ok(RdmaOperation::Send { message, attribution: owner });
         }
         let assembly = self.assembly.get_or_insert_default();
-        assembly.add(sequence, place, data, sight);
+        assembly.add(sequence, place, data, packet_meta);
         match assembly.run_around(sequence) {
             Some(run) if run.is_complete => self.deliver(run).ok_or(NoOperationReason::Part),
             _ if assembly.is_full() => self.take_incomplete_message(|_| true).ok_or(NoOperationReason::Part),

@@ -66,7 +66,7 @@ impl StreamDispatcher<'_> {
         let FlowConnection { conversation: exchange, last_frame, .. } = self.connections.get_mut(key.slot)?;
         *last_frame = self.last_frame;
         exchange.has_cut_lists |= self.has_cut_messages;
-        let mut seat = StreamContext {
+        let mut stream_context = StreamContext {
             connection: key.slot,
             sender: self.sender,
             conversation: exchange,
@@ -75,7 +75,7 @@ impl StreamDispatcher<'_> {
             limits: self.limits,
             frame_kinds: self.frame_kinds,
         };
-        Some(read(self.protocol, &mut seat))
+        Some(read(self.protocol, &mut stream_context))
     }
 
     /// Returns `true` if the connection of the stream still exists.
@@ -119,10 +119,10 @@ impl StreamDispatcher<'_> {
     /// parameters.
     #[inline]
     fn with_mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut StreamContext<'_>)) {
-        let started = self.with_context(|protocol, seat| {
+        let started = self.with_context(|protocol, stream_context| {
             let Protocol::Mpa(iwarp) = protocol else { return false };
-            read(iwarp, seat);
-            seat.stats.mpa_counts.add(iwarp.take_counts());
+            read(iwarp, stream_context);
+            stream_context.stats.mpa_counts.add(iwarp.take_counts());
             iwarp.take_started()
         });
         if started == Some(true) {
@@ -176,11 +176,11 @@ impl StreamDispatcher<'_> {
             // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
             // created.
             if self.has_connection() || self.protocol.buffered_bytes() > 0 {
-                self.with_context(|protocol, seat| match protocol {
-                    Protocol::Mpa(iwarp) => iwarp.finish(side, seat),
+                self.with_context(|protocol, stream_context| match protocol {
+                    Protocol::Mpa(iwarp) => iwarp.finish(side, stream_context),
                     _ => {
                         if let Some(records) = record_reader(protocol, side) {
-                            records.finish(seat);
+                            records.finish(stream_context);
                         }
                     }
                 });
@@ -205,14 +205,18 @@ impl StreamReader for StreamDispatcher<'_> {
         loop {
             match self.protocol {
                 Protocol::Records(_) => {
-                    let next = self
-                        .with_context(|protocol, seat| record_reader(protocol, sender)?.process(piece, seat));
+                    let next = self.with_context(|protocol, stream_context| {
+                        record_reader(protocol, sender)?.process(piece, stream_context)
+                    });
                     let Some(Some((next, rest))) = next else { return };
                     self.switch_protocol(next);
                     self.sender = sender;
                     piece = rest;
                 }
-                Protocol::Mpa(_) => return self.with_mpa(|iwarp, seat| iwarp.process(sender, piece, seat)),
+                Protocol::Mpa(_) => {
+                    return self
+                        .with_mpa(|iwarp, stream_context| iwarp.process(sender, piece, stream_context));
+                }
                 Protocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.meta),
                 Protocol::Opening | Protocol::MidStream { .. } | Protocol::Other => return,
             }
@@ -226,13 +230,13 @@ impl StreamReader for StreamDispatcher<'_> {
                 self.undecoded(UndecodedReason::LateCopy, piece.meta);
             }
             Protocol::Records(_) => {
-                self.with_context(|protocol, seat| {
+                self.with_context(|protocol, stream_context| {
                     record_reader(protocol, sender)
-                        .map(|records| records.process_retransmission(&piece, seat))
+                        .map(|records| records.process_retransmission(&piece, stream_context))
                 });
             }
-            Protocol::Mpa(_) => self.with_mpa(|iwarp, seat| {
-                iwarp.process_retransmission(sender, piece.range(), piece.meta, seat)
+            Protocol::Mpa(_) => self.with_mpa(|iwarp, stream_context| {
+                iwarp.process_retransmission(sender, piece.range(), piece.meta, stream_context)
             }),
             Protocol::Tls => self.undecoded(UndecodedReason::Tls, piece.meta),
             Protocol::Opening | Protocol::MidStream { .. } | Protocol::Other => {}
@@ -241,8 +245,8 @@ impl StreamReader for StreamDispatcher<'_> {
 }
 
 impl StreamDispatcher<'_> {
-    fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
-        if !sight.frames.is_empty() {
+    fn undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
+        if !packet_meta.frames.is_empty() {
             let meaning = self.stats.count_undecoded(reason);
             self.frame_kinds.push(meaning);
         }
@@ -253,7 +257,7 @@ impl Flow {
     /// Processes a TCP segment.
     pub(super) fn process_segment(
         &mut self,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         segment: &TcpSegment<'_>,
     ) -> FrameKind {
@@ -268,7 +272,7 @@ impl Flow {
         if self
             .streams
             .get_mut(at)
-            .is_some_and(|stream| stream.is_copy_of_previous(sender, segment, sight.time))
+            .is_some_and(|stream| stream.is_copy_of_previous(sender, segment, packet_meta.time))
         {
             return match segment.payload.length {
                 0 => FrameKind::Control,
@@ -276,11 +280,11 @@ impl Flow {
             };
         }
         let remark = self
-            .detect_segment_duplicate(at, sender, sight, segment)
+            .detect_segment_duplicate(at, sender, packet_meta, segment)
             .then_some(DeliveryAnomaly::CAPTURED_TWICE);
-        let sight = PacketMeta { anomaly: remark.as_ref(), ..sight };
+        let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let sender = match remark {
-            None => self.process_syn(at, sender, ports, sight, segment),
+            None => self.process_syn(at, sender, ports, packet_meta, segment),
             Some(_) => sender,
         };
         if let Some(stream) = self.streams.get_mut(at) {
@@ -289,14 +293,14 @@ impl Flow {
         }
         let data = PacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         if data.length > 0 {
-            self.process_stream_bytes(at, sender, sight, segment, data);
+            self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
         if remark.is_none() {
-            self.process_flags_and_ack(at, sender, sight, segment, data);
+            self.process_flags_and_ack(at, sender, packet_meta, segment, data);
         }
         self.streams.update_memory(at);
         if self.streams.exceeds_limit() {
-            self.evict_streams(at, sight.time);
+            self.evict_streams(at, packet_meta.time);
         }
         if data.length == 0 {
             self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
@@ -332,12 +336,12 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return false };
         let (own, peer) = stream.directions_from(sender);
-        let id = sight.identification;
+        let id = packet_meta.identification;
         let mark = recent_frames::mix_fingerprint(
             u64::from(segment.sequence.0) << 32 | u64::from(segment.acknowledgment.0),
             u64::from(id) << 48
@@ -362,16 +366,16 @@ impl Flow {
             own.id_variation.record(id);
         } else if self.recent_frames.contains_copy(
             mark,
-            sight.time,
+            packet_meta.time,
             // No SYN is retransmitted within a second (RFC 6298 section 2).
             own.id_variation.distinguishes_packets(id) || segment.flags.syn(),
             own.last_request_time,
         ) {
-            self.recent_frames.record(mark, sight.time);
+            self.recent_frames.record(mark, packet_meta.time);
             self.stats.duplicate_frames += 1;
             return true;
         }
-        self.recent_frames.record(mark, sight.time);
+        self.recent_frames.record(mark, packet_meta.time);
         false
     }
 
@@ -382,12 +386,12 @@ impl Flow {
         at: usize,
         sender: ConnectionSide,
         ports: PortPair,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
     ) -> ConnectionSide {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return sender };
-        stream.last_frame = sight.last_frame();
+        stream.last_frame = packet_meta.last_frame();
         if !flags.syn() || flags.rst() {
             return sender;
         }
@@ -395,25 +399,25 @@ impl Flow {
         let is_ending = stream.is_ending;
         let (own, _) = stream.directions_from(sender);
         let is_other = own.starts_other_stream(segment.sequence);
-        let is_again = own.is_syn_copy(segment.sequence, sight.time);
+        let is_again = own.is_syn_copy(segment.sequence, packet_meta.time);
         let is_over = is_ending && own.has_begun() && !is_again;
         // No SYN is retransmitted after data: another connection has the same number, as in a capture that is
         // replayed twice.
         let is_anew = is_again && own.has_bytes();
         let mut sender = sender;
         if is_other || is_late || is_over || is_anew {
-            self.end_stream(at, sight.time);
-            self.streams.begin_incarnation(at, ports, sight.time);
+            self.end_stream(at, packet_meta.time);
+            self.streams.begin_incarnation(at, ports, packet_meta.time);
             if is_anew && let Some(stream) = self.streams.get_mut(at) {
                 stream.forget_previous();
             }
             sender = ConnectionSide::A;
         }
         let Some(stream) = self.streams.get_mut(at) else { return sender };
-        stream.last_frame = sight.last_frame();
+        stream.last_frame = packet_meta.last_frame();
         stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
         let (own, _) = stream.directions_from(sender);
-        own.record_syn(segment.sequence, sight.time);
+        own.record_syn(segment.sequence, packet_meta.time);
         if let Protocol::MidStream { looked_at: 0 } = stream.protocol {
             stream.protocol = Protocol::Opening;
         }
@@ -425,7 +429,7 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
         data: PacketPayload<'_>,
     ) {
@@ -437,7 +441,7 @@ impl Flow {
         let verdict = match &mut stream.protocol {
             Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls => {
                 if !stream.directions_from(sender).0.is_near(first) {
-                    return self.process_stray_segment(at, sender, sight, segment, data);
+                    return self.process_stray_segment(at, sender, packet_meta, segment, data);
                 }
                 stream.stray_sequence = None;
                 let received = match segment.flags.ack() {
@@ -445,7 +449,7 @@ impl Flow {
                     false => 0,
                 };
                 self.dispatch_stream(at, sender, |half, carried| {
-                    half.process_segment(first, data, sight, received, carried)
+                    half.process_segment(first, data, packet_meta, received, carried)
                 });
                 return;
             }
@@ -457,7 +461,7 @@ impl Flow {
                 };
                 if at_once == ProtocolDetection::Undecided {
                     is_kept = true;
-                    own.buffer_segment(first, data, sight);
+                    own.buffer_segment(first, data, packet_meta);
                     let mut bytes = [0; protocol::MIN_DETECTION_BYTES];
                     let there = bytes.iter_mut().zip(own.first_bytes());
                     let count = there.map(|(place, byte)| *place = byte).count();
@@ -466,7 +470,7 @@ impl Flow {
                     if verdict == ProtocolDetection::Undecided
                         && own.buffered_bytes() > protocol::MAX_BUFFERED_BYTES
                     {
-                        return self.skip_all_gaps(at, sight.time);
+                        return self.skip_all_gaps(at, packet_meta.time);
                     }
                     verdict
                 } else {
@@ -486,7 +490,7 @@ impl Flow {
             // The first captured bytes of a direction need not be its first bytes.
             ProtocolDetection::Other if !stream.directions_from(sender).0.has_begun() && is_opening => {
                 if !is_kept {
-                    stream.directions_from(sender).0.buffer_segment(first, data, sight);
+                    stream.directions_from(sender).0.buffer_segment(first, data, packet_meta);
                 }
                 self.end_detection(at);
                 for side in [sender, sender.peer()] {
@@ -503,7 +507,7 @@ impl Flow {
                     self.dispatch_stream(at, sender, |half, carried| half.deliver_buffered(carried));
                 } else {
                     self.dispatch_stream(at, sender, |half, carried| {
-                        half.process_segment(first, data, sight, 0, carried)
+                        half.process_segment(first, data, packet_meta, 0, carried)
                     });
                 }
                 self.dispatch_stream(at, sender.peer(), |half, carried| half.deliver_buffered(carried));
@@ -517,7 +521,7 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
         data: PacketPayload<'_>,
     ) {
@@ -526,9 +530,9 @@ impl Flow {
         let before = stream.stray_sequence.replace(segment.sequence);
         if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < MAX_STRAY_DISTANCE)
         {
-            self.end_stream(at, sight.time);
-            self.streams.begin_incarnation(at, ports, sight.time);
-            return self.process_stream_bytes(at, sender, sight, segment, data);
+            self.end_stream(at, packet_meta.time);
+            self.streams.begin_incarnation(at, ports, packet_meta.time);
+            return self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
         let meaning = self.stats.count_undecoded(UndecodedReason::Stray);
         self.frame_kinds.push(meaning);
@@ -540,7 +544,7 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
         data: PacketPayload<'_>,
     ) {
@@ -561,15 +565,15 @@ impl Flow {
             own.record_fin(segment.sequence.add(data.length).add(u32::from(flags.syn())));
         }
         if flags.ack() && !flags.rst() {
-            peer.acknowledge(segment.acknowledgment, data.length > 0, sight.time);
+            peer.acknowledge(segment.acknowledgment, data.length > 0, packet_meta.time);
             while let Some((key, which)) = peer.next_acknowledged_message() {
                 self.transaction_table.record_acknowledgment(key, which);
             }
         }
         if flags.rst() {
-            self.skip_all_gaps(at, sight.time);
+            self.skip_all_gaps(at, packet_meta.time);
         }
-        self.enforce_buffer_limits(at, sight.time);
+        self.enforce_buffer_limits(at, packet_meta.time);
         self.streams.update_deadline(at);
     }
 
@@ -688,7 +692,7 @@ impl Flow {
         let contradictions = half.take_contradictions();
         let key = *connection;
         self.stats.count_undecoded_frames(UndecodedReason::Contradiction, contradictions);
-        let sight = PacketMeta::new(&[], self.now);
+        let packet_meta = PacketMeta::new(&[], self.now);
         finality::handle_emitted_messages(
             self.streams.get_mut(at),
             &self.frame_kinds,
@@ -697,16 +701,16 @@ impl Flow {
         );
         for index in first..self.frame_kinds.len() {
             if let (Some(key), Some(meaning)) = (key, self.frame_kinds.get(index).copied()) {
-                self.on_message(key.slot, meaning, sight);
+                self.on_message(key.slot, meaning, packet_meta);
             }
         }
         for key in over {
             if self.connections.contains_key(key) {
-                self.close_connection(key.slot, sight);
+                self.close_connection(key.slot, packet_meta);
             }
         }
         if let Some(key) = key.filter(|_| self.connections.exceeds_limit()) {
-            self.evict_connections(Some(key.slot), sight);
+            self.evict_connections(Some(key.slot), packet_meta);
         }
     }
 

@@ -283,8 +283,13 @@ impl TransactionTable {
 
     /// Records an event of a Transaction for each frame of a packet.
     #[cold]
-    pub(super) fn record_event(&mut self, key: TransactionKey, deed: FrameAction, sight: PacketMeta<'_>) {
-        self.frame_events.extend(sight.frames.iter().map(|frame| FrameEvent {
+    pub(super) fn record_event(
+        &mut self,
+        key: TransactionKey,
+        deed: FrameAction,
+        packet_meta: PacketMeta<'_>,
+    ) {
+        self.frame_events.extend(packet_meta.frames.iter().map(|frame| FrameEvent {
             frame: *frame,
             key,
             action: deed,
@@ -406,7 +411,7 @@ impl TransactionTable {
     }
 
     /// Closes an entry. A closed one closes again, later: a late part of its Reply was captured.
-    pub(super) fn close(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
+    pub(super) fn close(&mut self, key: TransactionKey, packet_meta: PacketMeta<'_>) {
         self.nothing_due_until = i64::MIN;
         self.closing_count += 1;
         let number = self.closing_count;
@@ -418,7 +423,7 @@ impl TransactionTable {
             self.discount_open(connection, requester);
             self.count_closed(connection);
         }
-        self.closing_queue.push_back(ClosedTransaction { key, number, time: sight.time });
+        self.closing_queue.push_back(ClosedTransaction { key, number, time: packet_meta.time });
         if self.closing_queue.len() > 2 * self.closed_count + MIN_STALE_ENTRIES {
             let mut closings = std::mem::take(&mut self.closing_queue);
             closings.retain(|closing| self.is_current(closing));

@@ -62,17 +62,17 @@ struct FileNode {
 
 impl FileNode {
     fn memory_bytes(&self) -> usize {
-        let seat = |seat: &FileDirEntry| 2 * seat.name.len();
+        let entry = |entry: &FileDirEntry| 2 * entry.name.len();
         let origin = match &self.origin {
             FileOrigin::Unknown => 0,
             FileOrigin::Root(path) => path.len(),
-            FileOrigin::DirEntry(place) => seat(place),
+            FileOrigin::DirEntry(place) => entry(place),
         };
         let layouts: usize = self.layout_keys.iter().map(|key| NODE_BYTES / 2 + key.len()).sum();
         NODE_BYTES
             + origin
             + layouts
-            + self.link_entry.as_ref().map_or(0, seat)
+            + self.link_entry.as_ref().map_or(0, entry)
             + self.key.as_ref().map_or(0, |key| key.len())
     }
 }
@@ -414,7 +414,7 @@ impl FileNameStore {
     /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
-            FileOrigin::DirEntry(seat) => Some(seat.parent).filter(|parent| self.get(*parent).is_some()),
+            FileOrigin::DirEntry(entry) => Some(entry.parent).filter(|parent| self.get(*parent).is_some()),
             FileOrigin::Unknown | FileOrigin::Root(_) => None,
         }
     }
@@ -443,18 +443,18 @@ impl FileNameStore {
                     id
                 }
             },
-            (Some(known), FileOrigin::DirEntry(seat)) => {
-                self.move_to(known, seat);
+            (Some(known), FileOrigin::DirEntry(entry)) => {
+                self.move_to(known, entry);
                 if !has_handle {
                     self.remove_node(id);
                 }
                 known
             }
             (Some(known), FileOrigin::Root(_) | FileOrigin::Unknown) => known,
-            (None, FileOrigin::DirEntry(seat)) if has_handle => {
+            (None, FileOrigin::DirEntry(entry)) if has_handle => {
                 // The name now refers to another file.
                 let new = self.find_or_insert(server, handle);
-                self.move_to(new, seat);
+                self.move_to(new, entry);
                 new
             }
             (None, _) if has_handle => self.find_or_insert(server, handle),
@@ -466,24 +466,24 @@ impl FileNameStore {
     }
 
     /// Moves a node to a directory entry, and replaces the node there.
-    fn move_to(&mut self, id: FileNodeId, seat: FileDirEntry) {
-        if matches!(self.get(id), Some(FileNode { origin: FileOrigin::Root(_), .. })) || seat.parent == id {
+    fn move_to(&mut self, id: FileNodeId, entry: FileDirEntry) {
+        if matches!(self.get(id), Some(FileNode { origin: FileOrigin::Root(_), .. })) || entry.parent == id {
             return;
         }
         self.remove_entry(id);
-        name_key(seat.parent, &seat.name, &mut self.key);
+        name_key(entry.parent, &entry.name, &mut self.key);
         self.by_name.insert(self.key.as_slice().into(), id);
-        self.change(id, |node| node.origin = FileOrigin::DirEntry(seat));
+        self.change(id, |node| node.origin = FileOrigin::DirEntry(entry));
     }
 
     /// Removes the directory entry of a node, which keeps its name.
     fn remove_entry(&mut self, id: FileNodeId) {
-        let Some(FileNode { origin: FileOrigin::DirEntry(seat), .. }) =
+        let Some(FileNode { origin: FileOrigin::DirEntry(entry), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
         else {
             return;
         };
-        name_key(seat.parent, &seat.name, &mut self.key);
+        name_key(entry.parent, &entry.name, &mut self.key);
         if self.by_name.get(self.key.as_slice()) == Some(&id) {
             self.by_name.remove(self.key.as_slice());
         }
@@ -498,10 +498,10 @@ impl FileNameStore {
 
     /// Adds a name to a file.
     pub(super) fn link(&mut self, id: FileNodeId, parent: FileNodeId, name: &[u8]) {
-        let seat = FileDirEntry { parent, name: name.into() };
+        let entry = FileDirEntry { parent, name: name.into() };
         match self.get(id).map(|node| &node.origin) {
-            Some(FileOrigin::Unknown) => self.move_to(id, seat),
-            Some(_) => self.change(id, |node| node.link_entry = Some(seat)),
+            Some(FileOrigin::Unknown) => self.move_to(id, entry),
+            Some(_) => self.change(id, |node| node.link_entry = Some(entry)),
             None => {}
         }
     }
@@ -533,9 +533,9 @@ impl FileNameStore {
         std::iter::from_fn(move || {
             let id = next.take()?;
             let step = match self.get(id).map(|node| &node.origin) {
-                Some(FileOrigin::DirEntry(seat)) => {
-                    next = Some(seat.parent);
-                    PathComponent::Name(&seat.name)
+                Some(FileOrigin::DirEntry(entry)) => {
+                    next = Some(entry.parent);
+                    PathComponent::Name(&entry.name)
                 }
                 Some(FileOrigin::Root(path)) => PathComponent::Root(path),
                 Some(FileOrigin::Unknown) | None => PathComponent::Unknown,
@@ -566,11 +566,11 @@ impl FileNameStore {
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(FileNode { origin: FileOrigin::DirEntry(seat), .. }) = self.get(*id) else {
+            let Some(FileNode { origin: FileOrigin::DirEntry(entry), .. }) = self.get(*id) else {
                 panic!("{id:?}")
             };
             let mut expected = Vec::new();
-            name_key(seat.parent, &seat.name, &mut expected);
+            name_key(entry.parent, &entry.name, &mut expected);
             assert_eq!(**key, *expected);
         }
     }

@@ -243,34 +243,37 @@ type PlanDirectoryNames = BTreeMap<u32, PlanPathComponent>;
 
 impl TreePlan {
     fn read_objects(&mut self, trace: &mut TraceReader<impl Read + Seek>) -> Result<(), TraceError> {
-        let mut seats = PlanDirectoryNames::new();
+        let mut directories = PlanDirectoryNames::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.for_each_object(|object| {
             let name = object.names.iter().next();
-            let seat = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
+            let component =
+                name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             let is_root = object.existence == ObjectExistence::ROOT;
             if (is_root || object.file_type == FileType::DIRECTORY)
-                && seats.len() < MAX_LISTED_OBJECTS
-                && let Some(seat) = &seat
+                && directories.len() < MAX_LISTED_OBJECTS
+                && let Some(component) = &component
             {
-                seats.insert(object.number, seat.clone());
+                directories.insert(object.number, component.clone());
             }
             match object.existence {
                 ObjectExistence::CREATED => self.created += 1,
                 ObjectExistence::ROOT if self.roots.len() >= MAX_LISTED_OBJECTS => {}
-                ObjectExistence::ROOT => self.roots.extend(seat.map(|seat| seat.name.into_vec())),
+                ObjectExistence::ROOT => {
+                    self.roots.extend(component.map(|component| component.name.into_vec()))
+                }
                 _ => {
                     self.count(object);
                     if shown.len() < MAX_LISTED_OBJECTS {
-                        shown.push((seat, item(object)));
+                        shown.push((component, item(object)));
                     }
                 }
             }
         })?;
         self.items = shown
             .into_iter()
-            .map(|(seat, item)| PlannedObject {
-                path: seat.map(|seat| path(&seats, &seat)).unwrap_or_default(),
+            .map(|(component, item)| PlannedObject {
+                path: component.map(|component| path(&directories, &component)).unwrap_or_default(),
                 ..item
             })
             .collect();
@@ -299,12 +302,12 @@ fn item(object: &TraceFileObject<'_>) -> PlannedObject {
 }
 
 /// Returns the path of a name, as far up as directories are known.
-fn path(seats: &PlanDirectoryNames, seat: &PlanPathComponent) -> Vec<u8> {
-    let mut names = vec![&*seat.name];
-    let mut parent = seat.parent;
+fn path(directories: &PlanDirectoryNames, component: &PlanPathComponent) -> Vec<u8> {
+    let mut names = vec![&*component.name];
+    let mut parent = component.parent;
     let mut has_root = false;
     for _ in 0..DEPTH {
-        let Some(above) = seats.get(&parent) else { break };
+        let Some(above) = directories.get(&parent) else { break };
         parent = above.parent;
         has_root = parent == NONE;
         names.push(&above.name);

@@ -557,7 +557,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the final state of a step and releases its window entry.
-    fn finish_step(&mut self, seat: u32, held: Box<WindowStep>, state: ReplayStepState) {
+    fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: ReplayStepState) {
         if let (
             Some(step),
             ReplayStepState::Mismatched(_) | ReplayStepState::Repaired(_) | ReplayStepState::Unreplayable(_),
@@ -566,15 +566,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.mark_objects_uncertain(&held, &step, &state);
         }
         self.report.count_step(held.id, held.description.title(), state, self.options.max_shown_mismatches);
-        self.release_step(seat, held);
+        self.release_step(window_index, held);
     }
 
     /// Releases the window entry of a step, keeps its buffers for reuse, and enqueues the steps that waited for it.
-    fn release_step(&mut self, seat: u32, room: Box<WindowStep>) {
-        self.window.release(seat, room);
-        self.graph.finish(seat, &mut self.ready);
-        while let Some(seat) = self.ready.pop() {
-            self.enqueue(seat);
+    fn release_step(&mut self, window_index: u32, room: Box<WindowStep>) {
+        self.window.release(window_index, room);
+        self.graph.finish(window_index, &mut self.ready);
+        while let Some(window_index) = self.ready.pop() {
+            self.enqueue(window_index);
         }
     }
 }

@@ -22,7 +22,7 @@ impl RpcConversation {
     /// Handles a message that `sender` sent.
     pub(super) fn handle_message(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         owner: &mut RdmaAttribution,
@@ -30,11 +30,11 @@ impl RpcConversation {
         if message.length == 0 {
             return FrameKind::EmptyOperation;
         }
-        let dialect = match self.detect_dialect(message, desk.limits.dialect) {
+        let dialect = match self.detect_dialect(message, context.limits.dialect) {
             Ok(dialect) => dialect,
             Err(why) => {
                 self.has_cut_lists |= why == UndecodedReason::CutHeader;
-                return desk.stats.count_undecoded(why);
+                return context.stats.count_undecoded(why);
             }
         };
         let Some(envelope) = RpcRdmaTransportHeader::decode(dialect, message.bytes, message.length) else {
@@ -42,38 +42,50 @@ impl RpcConversation {
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
-            return desk.stats.count_undecoded(why);
+            return context.stats.count_undecoded(why);
         };
-        if desk.limits.dialect.is_none() {
+        if context.limits.dialect.is_none() {
             self.update_dialect(&envelope);
         }
         self.has_cut_lists |= envelope.is_cut;
         if let MessageType::Version2(_) = envelope.words.message_type
             && !envelope.is_unknown()
-            && !desk.packet_meta.is_captured_twice()
+            && !context.packet_meta.is_captured_twice()
         {
             self.record_message_credits(sender, envelope.words.credits);
         }
         match envelope.words.carriage {
             Carriage::Done => {
-                desk.transaction_table.lone_headers.add(desk.packet_meta.last_frame(), dialect, message);
-                self.handle_done(desk, sender, envelope.xid, owner)
+                context.transaction_table.lone_headers.add(
+                    context.packet_meta.last_frame(),
+                    dialect,
+                    message,
+                );
+                self.handle_done(context, sender, envelope.xid, owner)
             }
             Carriage::Control => {
-                desk.transaction_table.lone_headers.add(desk.packet_meta.last_frame(), dialect, message);
+                context.transaction_table.lone_headers.add(
+                    context.packet_meta.last_frame(),
+                    dialect,
+                    message,
+                );
                 self.record_properties(sender, message);
                 *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
-            Carriage::Part => self.handle_message_part(desk, sender, message, &envelope, owner),
+            Carriage::Part => self.handle_message_part(context, sender, message, &envelope, owner),
             // An error without a Call: the peer refused properties or a grant.
             Carriage::Error if envelope.xid == Xid(0) && !self.has_transaction(sender.peer(), Xid(0)) => {
-                desk.transaction_table.lone_headers.add(desk.packet_meta.last_frame(), dialect, message);
+                context.transaction_table.lone_headers.add(
+                    context.packet_meta.last_frame(),
+                    dialect,
+                    message,
+                );
                 *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
             Carriage::Inline | Carriage::InChunk | Carriage::Error | Carriage::Unknown => {
-                self.handle_complete_message(desk, sender, message, envelope, owner)
+                self.handle_complete_message(context, sender, message, envelope, owner)
             }
         }
     }
@@ -102,7 +114,7 @@ impl RpcConversation {
     /// Handles a message that this Send completes.
     fn handle_complete_message(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         envelope: RpcRdmaTransportHeader,
@@ -112,24 +124,28 @@ impl RpcConversation {
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
         let is_error = envelope.words.carriage == Carriage::Error;
         if has_lists && message.length < rpcrdma::MIN_HEADER_BYTES && !is_error {
-            return desk.stats.count_undecoded(UndecodedReason::MalformedHeader);
+            return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
         }
         let rpc = inline_message_cursor(message, &envelope);
-        let Some(which) = self.message_kind(desk, sender, &envelope, &rpc) else {
-            return desk.stats.count_undecoded(UndecodedReason::MalformedHeader);
+        let Some(which) = self.message_kind(context, sender, &envelope, &rpc) else {
+            return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
         };
         let xid = envelope.xid;
         let is_last = matches!(envelope.words.message_type, MessageType::Version2(_))
             && envelope.words.carriage == Carriage::Inline;
         let assembled = match is_last {
-            true => self.continuations.add_last_part((sender, xid, which), message, &envelope, desk.stats),
+            true => self.continuations.add_last_part((sender, xid, which), message, &envelope, context.stats),
             false => None,
         };
         let key = match &assembled {
-            Some(assembled) => {
-                self.add_message(desk, sender, (&assembled.message(), assembled.send_count), envelope, which)
-            }
-            None => self.add_message(desk, sender, (message, 1), envelope, which),
+            Some(assembled) => self.add_message(
+                context,
+                sender,
+                (&assembled.message(), assembled.send_count),
+                envelope,
+                which,
+            ),
+            None => self.add_message(context, sender, (message, 1), envelope, which),
         };
         let at = match which {
             RpcMessageKind::Call => SegmentIndex::CALL,
@@ -142,7 +158,7 @@ impl RpcConversation {
     /// Adds a Call or a Reply that came in `sends` Sends.
     fn add_message(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         (message, sends): (&RdmaMessage<'_>, u32),
         envelope: RpcRdmaTransportHeader,
@@ -152,13 +168,13 @@ impl RpcConversation {
         match which {
             RpcMessageKind::Call => {
                 let rpc = inline_message_cursor(message, &envelope);
-                self.add_call(desk, sender, record, envelope, rpc)
+                self.add_call(context, sender, record, envelope, rpc)
             }
             RpcMessageKind::Reply => {
-                if desk.limits.dialect.is_none() {
+                if context.limits.dialect.is_none() {
                     self.record_read_list(&envelope);
                 }
-                self.add_reply(desk, sender, envelope.xid, record, Some(envelope))
+                self.add_reply(context, sender, envelope.xid, record, Some(envelope))
             }
         }
     }
@@ -166,7 +182,7 @@ impl RpcConversation {
     /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was added before.
     fn handle_message_part(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         envelope: &RpcRdmaTransportHeader,
@@ -175,10 +191,10 @@ impl RpcConversation {
         let is_call = envelope.words.message_type == MessageType::Version2(HeaderType::RDMA2_CALL_MIDDLE);
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         *owner = TransactionKey::NONE.to_attribution(SegmentIndex::PART);
-        let bound = (&mut *desk.stats, desk.limits.partial_message_bytes);
+        let bound = (&mut *context.stats, context.limits.partial_message_bytes);
         let late = self.continuations.add_part((sender, envelope.xid, which), message, envelope, bound);
         if let Some(assembled) = late
-            && let Some(key) = self.complete_message(desk, sender, which, &assembled)
+            && let Some(key) = self.complete_message(context, sender, which, &assembled)
         {
             return FrameKind::Message { key, which };
         }
@@ -188,7 +204,7 @@ impl RpcConversation {
     /// Adds late parts to a message that was added without them.
     fn complete_message(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         which: RpcMessageKind,
         assembled: &ReassembledRpcMessage,
@@ -198,7 +214,7 @@ impl RpcConversation {
         let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
         let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
         let whole = MessageRecord { sends: assembled.send_count, ..message_record(&message, &envelope) };
-        let entry = desk.transaction_table.get_mut(key)?;
+        let entry = context.transaction_table.get_mut(key)?;
         let before = match which {
             RpcMessageKind::Call => entry.transaction.call.as_mut()?,
             RpcMessageKind::Reply => entry.transaction.reply.as_mut()?,
@@ -206,10 +222,10 @@ impl RpcConversation {
         before.frames.clone_from(&whole.frames);
         before.sends = whole.sends;
         if before.adopt_longer_copy(&whole) && which == RpcMessageKind::Reply {
-            desk.transaction_table.close(key, *desk.packet_meta);
+            context.transaction_table.close(key, *context.packet_meta);
         } else if which == RpcMessageKind::Call && advertises_other_memory(&entry.transaction, &envelope) {
             let rpc = inline_message_cursor(&message, &envelope);
-            self.readvertise(desk, key, envelope, rpc);
+            self.readvertise(context, key, envelope, rpc);
         }
         Some(key)
     }
@@ -217,7 +233,7 @@ impl RpcConversation {
     /// Returns the type of a message; `None` if it is neither Call nor Reply.
     fn message_kind(
         &self,
-        desk: &RpcContext<'_>,
+        context: &RpcContext<'_>,
         sender: ConnectionSide,
         envelope: &RpcRdmaTransportHeader,
         rpc: &Cursor<'_>,
@@ -228,7 +244,7 @@ impl RpcConversation {
         };
         // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
         // side is waiting for the Reply.
-        let reader = || match self.has_pending_call(desk, sender, envelope.xid) {
+        let reader = || match self.has_pending_call(context, sender, envelope.xid) {
             true => RpcMessageKind::Reply,
             false if envelope.words.dialect == Dialect::Prototype => {
                 if self.nfs_client_side == Some(sender.peer()) {
@@ -269,28 +285,29 @@ impl RpcConversation {
     }
 
     /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
-    fn has_pending_call(&self, desk: &RpcContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
+    fn has_pending_call(&self, context: &RpcContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
         let call =
-            self.transactions.get(&(sender.peer(), xid)).and_then(|key| desk.transaction_table.get(*key));
+            self.transactions.get(&(sender.peer(), xid)).and_then(|key| context.transaction_table.get(*key));
         call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
     }
 
     /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     fn handle_done(
         &self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
         let key = self.transactions.get(&(sender, xid)).copied();
-        let Some((key, entry)) = key.and_then(|key| Some((key, desk.transaction_table.get_mut(key)?))) else {
-            return desk.stats.count_undecoded(UndecodedReason::MalformedHeader);
+        let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
+        else {
+            return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
         };
         entry.transaction.is_done = true;
-        desk.transaction_table.close(key, *desk.packet_meta);
-        if desk.limits.record_frame_events {
-            desk.transaction_table.record_event(key, FrameAction::Done, *desk.packet_meta);
+        context.transaction_table.close(key, *context.packet_meta);
+        if context.limits.record_frame_events {
+            context.transaction_table.record_event(key, FrameAction::Done, *context.packet_meta);
         }
         *owner = key.to_attribution(SegmentIndex::DONE);
         FrameKind::Done { key }

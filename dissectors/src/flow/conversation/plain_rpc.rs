@@ -15,14 +15,14 @@ impl RpcConversation {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.
     pub(in crate::flow) fn handle_plain_message(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         message: MessageRecord,
     ) -> (FrameKind, RdmaAttribution) {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         let which = rpc_type(&cursor).unwrap_or_default();
         let Ok(xid) = cursor.word().map(Xid) else {
-            return (desk.stats.count_undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
+            return (context.stats.count_undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
         };
         let which = match (which, message.bytes.len()) {
             (Some(which), _) => which,
@@ -30,24 +30,29 @@ impl RpcConversation {
             (None, ..8) if self.has_transaction(sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
             (None, _) => {
-                return (desk.stats.count_undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
+                return (
+                    context.stats.count_undecoded(UndecodedReason::Malformed),
+                    RdmaAttribution::default(),
+                );
             }
         };
         let (key, at) = match which {
-            RpcMessageKind::Call => (self.add_plain_call(desk, sender, xid, message), SegmentIndex::CALL),
-            RpcMessageKind::Reply => (self.add_reply(desk, sender, xid, message, None), SegmentIndex::REPLY),
+            RpcMessageKind::Call => (self.add_plain_call(context, sender, xid, message), SegmentIndex::CALL),
+            RpcMessageKind::Reply => {
+                (self.add_reply(context, sender, xid, message, None), SegmentIndex::REPLY)
+            }
         };
         (FrameKind::Message { key, which }, key.to_attribution(at))
     }
 
     fn add_plain_call(
         &mut self,
-        desk: &mut RpcContext<'_>,
+        context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         call: MessageRecord,
     ) -> TransactionKey {
-        let answered = match self.match_call_xid(desk, sender, xid, &call) {
+        let answered = match self.match_call_xid(context, sender, xid, &call) {
             XidMatch::Copy(key) => return key,
             XidMatch::Reply(key) => Some(key),
             XidMatch::NoMatch => None,
@@ -55,7 +60,7 @@ impl RpcConversation {
         let program = call_program(&call);
         let mut transaction = empty_transaction(xid);
         transaction.call = Some(call);
-        self.open_transaction(desk, sender, transaction, program, answered)
+        self.open_transaction(context, sender, transaction, program, answered)
     }
 }
 

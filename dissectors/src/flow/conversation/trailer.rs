@@ -9,17 +9,20 @@ use super::RpcContext;
 
 /// Attributes a frame to the chunk whose data the trailer ends; no bytes of the chunk move again.
 #[cold]
-pub(super) fn record_retransmitted_trailer(desk: &mut RpcContext<'_>, owner: RdmaAttribution) -> FrameKind {
-    let Some((key, at)) =
-        TransactionKey::from_attribution(owner).filter(|(key, _)| desk.transaction_table.get(*key).is_some())
+pub(super) fn record_retransmitted_trailer(
+    context: &mut RpcContext<'_>,
+    owner: RdmaAttribution,
+) -> FrameKind {
+    let Some((key, at)) = TransactionKey::from_attribution(owner)
+        .filter(|(key, _)| context.transaction_table.get(*key).is_some())
     else {
         return FrameKind::Unrelated;
     };
-    if desk.limits.record_frame_events {
-        desk.transaction_table.record_event(
+    if context.limits.record_frame_events {
+        context.transaction_table.record_event(
             key,
             FrameAction::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
-            *desk.packet_meta,
+            *context.packet_meta,
         );
     }
     FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }

@@ -463,7 +463,12 @@ impl Framing {
     }
 
     /// Ends an FPDU.
-    fn end_fpdu(&mut self, sight: PacketMeta<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+    fn end_fpdu(
+        &mut self,
+        packet_meta: PacketMeta<'_>,
+        shared: &mut IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) {
         let MpaFramingState::Fpdu(fpdu) =
             std::mem::replace(&mut self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain))
         else {
@@ -492,7 +497,7 @@ impl Framing {
                 if fpdu.is_buffered {
                     self.payload_buffer.reject(UndecodedReason::BadCrc, out);
                 } else {
-                    out.undecoded(UndecodedReason::BadCrc, sight);
+                    out.undecoded(UndecodedReason::BadCrc, packet_meta);
                 }
             }
             // If no correct CRC confirms that it is an FPDU, its successor will.

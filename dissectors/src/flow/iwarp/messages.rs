@@ -114,7 +114,7 @@ impl IwarpSendReassembly {
 
     /// Appends the next bytes, or bytes after a gap.
     fn add(&mut self, offset: u64, payload: &FpduPayload<'_>) {
-        let FpduPayload { data, meta: sight, range, .. } = payload;
+        let FpduPayload { data, meta: packet_meta, range, .. } = payload;
         if offset < self.length {
             return;
         }
@@ -126,18 +126,18 @@ impl IwarpSendReassembly {
         }
         self.length = offset + u64::from(data.length);
         add_gap(&mut self.gaps, offset + kept.len() as u64..self.length);
-        self.add_frames(sight);
+        self.add_frames(packet_meta);
         if payload.was_captured() {
             self.is_cut |= data.bytes.len() < data.length as usize;
-            self.end_time = payload.times.last.max(sight.accepted_time());
-            self.stall = Stall::span(self.stall, sight.stall());
+            self.end_time = payload.times.last.max(packet_meta.accepted_time());
+            self.stall = Stall::span(self.stall, packet_meta.stall());
         }
         self.range.end = range.end;
         self.trailer_length = trailer_length(payload);
     }
 
-    fn add_frames(&mut self, sight: &PacketMeta<'_>) {
-        for frame in sight.frames {
+    fn add_frames(&mut self, packet_meta: &PacketMeta<'_>) {
+        for frame in packet_meta.frames {
             if self.frames.last() != Some(frame) && self.frames.len() < MAX_MESSAGE_FRAMES {
                 self.frames.push(*frame);
             }
@@ -318,39 +318,41 @@ impl IwarpMessages {
         payload: &FpduPayload<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
-        let (data, sight) = (payload.data, payload.meta);
+        let (data, packet_meta) = (payload.data, payload.meta);
         let is_whole = offset == 0 && payload.is_complete() && payload.segment.is_last;
         if is_whole && !self.send_reassembly.is_open {
             if data.length == 0 {
-                return taker.event(sight, IwarpEvent::Control);
+                return taker.event(packet_meta, IwarpEvent::Control);
             }
             let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
             let message = RdmaMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
                 gaps: &[],
-                frames: sight.frames,
+                frames: packet_meta.frames,
                 time: payload.times.first,
-                end_time: payload.times.last.max(sight.accepted_time()),
-                stall: sight.stall(),
+                end_time: payload.times.last.max(packet_meta.accepted_time()),
+                stall: packet_meta.stall(),
             };
-            return taker
-                .event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+            return taker.event(
+                packet_meta,
+                IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }),
+            );
         }
         if !self.send_reassembly.is_open {
             self.send_reassembly.begin(number, payload.range.start, payload.times.first);
         }
         self.send_reassembly.add(u64::from(offset) + u64::from(payload.offset), payload);
         if payload.is_end() && payload.segment.is_last {
-            self.deliver_send(sight, taker);
+            self.deliver_send(packet_meta, taker);
             self.send_reassembly.shrink();
         } else {
-            taker.event(sight, IwarpEvent::Part);
+            taker.event(packet_meta, IwarpEvent::Part);
         }
     }
 
     /// Delivers the message in reassembly.
-    fn deliver_send(&mut self, sight: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
+    fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
         let IwarpSendReassembly {
             bytes,
             length,
@@ -370,13 +372,13 @@ impl IwarpMessages {
             // Nothing shows what it belongs to.
             let reason = if *is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MessagePart };
             for frame in frames.iter() {
-                let sight = PacketMeta::new(std::slice::from_ref(frame), *time);
-                taker.event(sight, IwarpEvent::Undecoded(reason));
+                let packet_meta = PacketMeta::new(std::slice::from_ref(frame), *time);
+                taker.event(packet_meta, IwarpEvent::Undecoded(reason));
             }
             return;
         }
         if *length == 0 {
-            return taker.event(sight, IwarpEvent::Control);
+            return taker.event(packet_meta, IwarpEvent::Control);
         }
         let message = RdmaMessage {
             bytes,
@@ -388,7 +390,7 @@ impl IwarpMessages {
             stall: *stall,
         };
         let owner = record_sent(&mut self.sent_messages, range.clone(), *trailer_length);
-        taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+        taker.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
     }
 
     /// Delivers the message in reassembly incomplete: the rest will not come.
@@ -401,24 +403,24 @@ impl IwarpMessages {
         add_gap(&mut self.send_reassembly.gaps, length..length + 1);
         self.send_reassembly.length += 1;
         let frame = self.send_reassembly.frames.last().copied();
-        let sight = PacketMeta::new(frame.as_slice(), self.send_reassembly.end_time);
-        self.deliver_send(sight, taker);
+        let packet_meta = PacketMeta::new(frame.as_slice(), self.send_reassembly.end_time);
+        self.deliver_send(packet_meta, taker);
         self.send_reassembly.shrink();
     }
 
     /// Assembles the header of a message without payload.
     fn assemble_header(&mut self, payload: &FpduPayload<'_>, taker: &mut impl IwarpEventSink) {
-        let FpduPayload { data, meta: sight, .. } = *payload;
+        let FpduPayload { data, meta: packet_meta, .. } = *payload;
         if payload.is_complete() {
             let is_cut = data.bytes.len() < data.length as usize;
-            return self.process_header(payload.segment, (data.bytes, is_cut), sight, taker);
+            return self.process_header(payload.segment, (data.bytes, is_cut), packet_meta, taker);
         }
         if payload.offset == 0 {
             self.header_bytes = 0;
             self.send_reassembly.frames.clear();
         }
         // No Send is in reassembly meanwhile.
-        self.send_reassembly.add_frames(&sight);
+        self.send_reassembly.add_frames(&packet_meta);
         // The known part of the header ends at the first byte that was not captured.
         if self.header_bytes == payload.offset as usize
             && let Some(room) = self.header_buffer.get_mut(self.header_bytes..)
@@ -428,12 +430,12 @@ impl IwarpMessages {
             self.header_bytes += count;
         }
         if !payload.is_end() {
-            return taker.event(sight, IwarpEvent::Part);
+            return taker.event(packet_meta, IwarpEvent::Part);
         }
         let header = self.header_buffer;
         let known = header.get(..self.header_bytes).unwrap_or_default();
         let frames = std::mem::take(&mut self.send_reassembly.frames);
-        let all = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..sight };
+        let all = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
         let is_cut = self.header_bytes < header.len().min(payload.length as usize);
         self.process_header(payload.segment, (known, is_cut), all, taker);
         self.send_reassembly.frames = frames;
@@ -443,7 +445,7 @@ impl IwarpMessages {
         &mut self,
         segment: &DdpSegment,
         (bytes, is_cut): (&[u8], bool),
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
         self.has_cut_segments |= is_cut;
@@ -454,7 +456,7 @@ impl IwarpMessages {
             ReadRequest::decode(bytes, 0, &mut NullObserver).map(|(request, _)| self.begin_read(&request))
         };
         let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
-        taker.event(sight, event.unwrap_or(IwarpEvent::Undecoded(reason)));
+        taker.event(packet_meta, event.unwrap_or(IwarpEvent::Undecoded(reason)));
     }
 
     fn begin_read(&mut self, request: &ReadRequest) -> IwarpEvent<'_> {
@@ -491,7 +493,7 @@ impl IwarpMessages {
     pub(super) fn report_retransmission(
         &mut self,
         range: Range<Position>,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
         let overlaps = |other: &Range<Position>| other.start < range.end && range.start < other.end;
@@ -499,17 +501,17 @@ impl IwarpMessages {
         for sent in self.sent_messages.range(from..).take_while(|sent| sent.range.start < range.end) {
             let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
             let operation = RdmaOperation::SendRetransmission { attribution: sent.attribution, ends };
-            taker.event(sight, IwarpEvent::Operation(operation));
+            taker.event(packet_meta, IwarpEvent::Operation(operation));
         }
         let from = self.trailers.partition_point(|(trailer, _)| trailer.end <= range.start);
         for (_, owner) in self.trailers.range(from..).take_while(|(trailer, _)| overlaps(trailer)) {
             taker.event(
-                sight,
+                packet_meta,
                 IwarpEvent::Operation(RdmaOperation::TrailerRetransmission { attribution: *owner }),
             );
         }
         if self.send_reassembly.is_open && overlaps(&self.send_reassembly.range) {
-            self.send_reassembly.add_frames(&sight);
+            self.send_reassembly.add_frames(&packet_meta);
         }
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
 /// Receiver of the events of a connection.
 pub(super) trait IwarpEventSink {
     /// Handles an event of one side.
-    fn event(&mut self, sight: PacketMeta<'_>, event: IwarpEvent<'_>);
+    fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>);
 
     /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
     /// header is valid.
@@ -219,10 +219,10 @@ impl Iwarp {
         &mut self,
         sender: ConnectionSide,
         range: std::ops::Range<Position>,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
-        self.directions(sender).0.messages.report_retransmission(range, sight, taker);
+        self.directions(sender).0.messages.report_retransmission(range, packet_meta, taker);
     }
 
     /// Ends a side: incomplete messages are delivered as far as they were captured.
@@ -307,14 +307,14 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
         self.own.process_payload(self.peer, payload, self.sink);
     }
 
-    fn startup(&mut self, startup: Startup, sight: PacketMeta<'_>) {
+    fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>) {
         self.startup = Some(startup);
-        self.sink.event(sight, IwarpEvent::Startup);
+        self.sink.event(packet_meta, IwarpEvent::Startup);
     }
 
-    fn undecoded(&mut self, why: UndecodedReason, sight: PacketMeta<'_>) {
+    fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>) {
         self.own.has_cut_segments |= why == UndecodedReason::CutFrame;
-        self.sink.event(sight, IwarpEvent::Undecoded(why));
+        self.sink.event(packet_meta, IwarpEvent::Undecoded(why));
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {

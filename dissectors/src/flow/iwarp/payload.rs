@@ -55,14 +55,14 @@ impl FrameTimes {
 pub(super) struct HeaderFrames(Option<Box<(Vec<FrameNumber>, FrameTimes)>>);
 
 impl HeaderFrames {
-    pub(super) fn add(&mut self, sight: PacketMeta<'_>) {
-        if sight.frames.is_empty() {
+    pub(super) fn add(&mut self, packet_meta: PacketMeta<'_>) {
+        if packet_meta.frames.is_empty() {
             return;
         }
-        let now = FrameTimes::at(sight.time);
+        let now = FrameTimes::at(packet_meta.time);
         let (frames, times) = &mut **self.0.get_or_insert_with(|| Box::new((Vec::new(), now)));
-        if frames.last() != sight.frames.last() {
-            frames.extend_from_slice(sight.frames);
+        if frames.last() != packet_meta.frames.last() {
+            frames.extend_from_slice(packet_meta.frames);
             *times = times.union(now);
         }
     }
@@ -108,10 +108,10 @@ pub(super) trait FpduSink {
     fn payload(&mut self, payload: FpduPayload<'_>);
 
     /// Handles a start-up frame of MPA.
-    fn startup(&mut self, startup: Startup, sight: PacketMeta<'_>);
+    fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>);
 
     /// Handles captured bytes that cannot be decoded.
-    fn undecoded(&mut self, why: UndecodedReason, sight: PacketMeta<'_>);
+    fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>);
 
     /// Returns `true` if memory with this STag is known.
     fn knows_memory(&self, stag: Handle) -> bool;
@@ -177,15 +177,15 @@ impl FpduPayloadBuffer {
     }
 
     /// Adds frames of the trailer to the payload before it.
-    pub(super) fn add_trailer_frames(&mut self, sight: PacketMeta<'_>) {
+    pub(super) fn add_trailer_frames(&mut self, packet_meta: PacketMeta<'_>) {
         // A trailer does not prove that lost payload was captured.
         let Some(last) = self.payloads.iter_mut().rfind(|waiting| !waiting.frames.is_empty()) else { return };
-        if sight.frames.is_empty() || self.frames.last() == sight.frames.last() {
+        if packet_meta.frames.is_empty() || self.frames.last() == packet_meta.frames.last() {
             return;
         }
-        self.frames.extend_from_slice(sight.frames);
+        self.frames.extend_from_slice(packet_meta.frames);
         last.frames.end = self.frames.len();
-        last.times = last.times.union(FrameTimes::at(sight.time));
+        last.times = last.times.union(FrameTimes::at(packet_meta.time));
     }
 
     /// Delivers the buffered payload.

@@ -24,22 +24,22 @@ impl StreamContext<'_> {
     /// Returns the RPC conversation of the connection and its context for bytes of these frames.
     pub(in crate::flow) fn rpc_context<'a>(
         &'a mut self,
-        sight: &'a PacketMeta<'a>,
+        packet_meta: &'a PacketMeta<'a>,
     ) -> (&'a mut RpcConversation, RpcContext<'a>) {
-        let desk = RpcContext {
+        let context = RpcContext {
             connection: self.connection,
             transaction_table: self.transaction_table,
             stats: self.stats,
             limits: self.limits,
-            packet_meta: sight,
+            packet_meta: packet_meta,
         };
-        (self.conversation, desk)
+        (self.conversation, context)
     }
 
     /// Counts bytes of a record whose mark was not captured. `is_all`: the frame has nothing else and counts as
     /// undecoded.
-    pub(in crate::flow) fn count_skipped(&mut self, bytes: u32, sight: PacketMeta<'_>, is_all: bool) {
-        if sight.frames.is_empty() {
+    pub(in crate::flow) fn count_skipped(&mut self, bytes: u32, packet_meta: PacketMeta<'_>, is_all: bool) {
+        if packet_meta.frames.is_empty() {
             return;
         }
         self.stats.skipped_bytes += u64::from(bytes);
@@ -50,8 +50,8 @@ impl StreamContext<'_> {
     }
 
     /// Counts a frame whose bytes cannot be decoded.
-    pub(in crate::flow) fn count_undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
-        if !sight.frames.is_empty() {
+    pub(in crate::flow) fn count_undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
+        if !packet_meta.frames.is_empty() {
             let meaning = self.stats.count_undecoded(reason);
             self.frame_kinds.push(meaning);
         }
@@ -60,17 +60,17 @@ impl StreamContext<'_> {
 
 impl IwarpEventSink for StreamContext<'_> {
     #[inline]
-    fn event(&mut self, sight: PacketMeta<'_>, event: IwarpEvent<'_>) {
+    fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>) {
         let meaning = match event {
             IwarpEvent::Operation(operation) => {
                 let sender = self.sender;
-                let (exchange, mut desk) = self.rpc_context(&sight);
-                exchange.handle_operation(&mut desk, sender, operation)
+                let (exchange, mut context) = self.rpc_context(&packet_meta);
+                exchange.handle_operation(&mut context, sender, operation)
             }
             IwarpEvent::Undecoded(reason) => {
                 self.conversation.has_cut_lists |=
                     matches!(reason, UndecodedReason::CutFrame | UndecodedReason::CutStream);
-                self.count_undecoded(reason, sight);
+                self.count_undecoded(reason, packet_meta);
                 return self.remove_repeated_reason();
             }
             IwarpEvent::Startup => FrameKind::Management,

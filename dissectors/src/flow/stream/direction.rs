@@ -282,11 +282,14 @@ impl TcpStreamDirection {
         &mut self,
         sequence: TcpSequence,
         data: PacketPayload<'_>,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
     ) {
         let at = self.position_of(sequence);
         let next = self.start_at(at);
-        self.buffer_new_part(StreamBytes { at, data, meta: sight }.after(next.saturating_sub(at) as u32), 0);
+        self.buffer_new_part(
+            StreamBytes { at, data, meta: packet_meta }.after(next.saturating_sub(at) as u32),
+            0,
+        );
     }
 
     /// Iterates over the contiguous captured bytes at the start.
@@ -347,7 +350,7 @@ impl TcpStreamDirection {
         &mut self,
         sequence: TcpSequence,
         data: PacketPayload<'_>,
-        sight: PacketMeta<'_>,
+        packet_meta: PacketMeta<'_>,
         received: Position,
         reader: &mut impl StreamReader,
     ) {
@@ -356,10 +359,10 @@ impl TcpStreamDirection {
         }
         let at = self.position_of(sequence);
         let next = self.start_at(at);
-        let piece = StreamBytes { at, data, meta: sight };
+        let piece = StreamBytes { at, data, meta: packet_meta };
         let end = piece.range().end;
         if end > next {
-            self.last = sight.time;
+            self.last = packet_meta.time;
         }
         if end <= next {
             // A keep-alive repeats the last byte, which its receiver has already received (RFC 9293 section 3.8.4).
@@ -381,16 +384,16 @@ impl TcpStreamDirection {
             .map(|held| held.time);
         if new.at == next && is_due && self.out_of_order.front().is_none_or(|held| held.at >= end) {
             self.next_position = Some(end);
-            let stall = since.map(|since| Stall { since, until: sight.time });
+            let stall = since.map(|since| Stall { since, until: packet_meta.time });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let came = PacketMeta { anomaly: stall.map(|_| &remark).or(sight.anomaly), ..sight };
+            let came = PacketMeta { anomaly: stall.map(|_| &remark).or(packet_meta.anomaly), ..packet_meta };
             reader.read_bytes(StreamBytes { meta: came, ..new });
         } else {
             self.buffer_new_part(new, received);
         }
-        self.deliver_contiguous(since.map(|_| sight.time), reader);
+        self.deliver_contiguous(since.map(|_| packet_meta.time), reader);
         if self.ahead_since.is_some() {
-            self.ahead_since = (self.next_position < Some(self.acknowledged)).then_some(sight.time);
+            self.ahead_since = (self.next_position < Some(self.acknowledged)).then_some(packet_meta.time);
         }
     }
 
@@ -490,8 +493,8 @@ impl TcpStreamDirection {
             let piece = held.to_stream_bytes();
             let stall = until.map(|until| Stall { since: held.time, until });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let sight = PacketMeta { anomaly: stall.map(|_| &remark), ..piece.meta };
-            reader.read_bytes(StreamBytes { meta: sight, ..piece });
+            let packet_meta = PacketMeta { anomaly: stall.map(|_| &remark), ..piece.meta };
+            reader.read_bytes(StreamBytes { meta: packet_meta, ..piece });
         }
         self.is_gap_requested &= !self.out_of_order.is_empty();
     }
@@ -575,12 +578,12 @@ impl TcpStreamDirection {
         let mut from = hole.start;
         while from < hole.end {
             let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);
-            let sight = PacketMeta::new(&[], now);
+            let packet_meta = PacketMeta::new(&[], now);
             self.next_position = Some(from + u64::from(length));
             reader.read_bytes(StreamBytes {
                 at: from,
                 data: PacketPayload { bytes: &[], length },
-                meta: sight,
+                meta: packet_meta,
             });
             from += u64::from(length);
         }

@@ -48,7 +48,12 @@ pub(super) struct ResourceAccessGroups {
 impl ResourceAccessGroups {
     /// Adds a step's access to a resource. Returns the group that it joined, and `true` if it waits for the previous
     /// one.
-    pub(super) fn join(&mut self, of: ReplayResource, way: ResourceAccessMode, seat: u32) -> (u32, bool) {
+    pub(super) fn join(
+        &mut self,
+        of: ReplayResource,
+        way: ResourceAccessMode,
+        window_index: u32,
+    ) -> (u32, bool) {
         let latest = self.latest_group.get(&of).copied();
         if let Some(number) = latest
             && way != ResourceAccessMode::Exclusive
@@ -56,20 +61,20 @@ impl ResourceAccessGroups {
         {
             group.unfinished += 1;
             let before = group.previous;
-            return (number, self.wait(before, seat));
+            return (number, self.wait(before, window_index));
         }
         let number = self.new_group(of, way, latest);
         if let Some(before) = latest.and_then(|before| self.groups.get_mut(before as usize)) {
             before.next = Some(number);
         }
         self.latest_group.insert(of, number);
-        (number, self.wait(latest, seat))
+        (number, self.wait(latest, window_index))
     }
 
-    fn wait(&mut self, group: Option<u32>, seat: u32) -> bool {
+    fn wait(&mut self, group: Option<u32>, window_index: u32) -> bool {
         match group.and_then(|group| self.groups.get_mut(group as usize)) {
             Some(group) => {
-                group.waiters.push(seat);
+                group.waiters.push(window_index);
                 true
             }
             None => false,

@@ -8,7 +8,7 @@ const LONG_RANGE_BYTES: u64 = 16 << 20;
 struct ByteRangeUse {
     from: u64,
     to: u64,
-    seat: u32,
+    window_index: u32,
     writes: bool,
 }
 
@@ -34,12 +34,18 @@ pub(super) struct ByteRangeUses {
 
 impl ByteRangeUses {
     /// Adds a read or write of the bytes `from..to`. Calls `wait` for each step that it waits for.
-    pub(super) fn add(&mut self, (from, to): (u64, u64), seat: u32, writes: bool, mut wait: impl FnMut(u32)) {
-        let new = ByteRangeUse { from, to, seat, writes };
+    pub(super) fn add(
+        &mut self,
+        (from, to): (u64, u64),
+        window_index: u32,
+        writes: bool,
+        mut wait: impl FnMut(u32),
+    ) {
+        let new = ByteRangeUse { from, to, window_index, writes };
         let mut is_covering = false;
         let mut meet = |other: &ByteRangeUse| {
-            if new.conflicts_with(other) && other.seat != seat {
-                wait(other.seat);
+            if new.conflicts_with(other) && other.window_index != window_index {
+                wait(other.window_index);
                 is_covering |= new.covers(other);
             }
         };
@@ -62,13 +68,15 @@ impl ByteRangeUses {
     }
 
     /// Removes the range of a finished step.
-    pub(super) fn remove(&mut self, from: u64, seat: u32) {
+    pub(super) fn remove(&mut self, from: u64, window_index: u32) {
         let first = self.short.partition_point(|range| range.from < from);
         let rest = self.short.iter().skip(first).take_while(|range| range.from == from);
-        if let Some(at) = rest.enumerate().find_map(|(at, range)| (range.seat == seat).then_some(at)) {
+        if let Some(at) =
+            rest.enumerate().find_map(|(at, range)| (range.window_index == window_index).then_some(at))
+        {
             self.short.remove(first + at);
         } else {
-            self.long.retain(|range| range.seat != seat || range.from != from);
+            self.long.retain(|range| range.window_index != window_index || range.from != from);
         }
         if self.short.is_empty() {
             self.longest_bytes = 0;
@@ -86,9 +94,9 @@ mod tests {
 
     const NONE: [u32; 0] = [];
 
-    fn waits(ranges: &mut ByteRangeUses, range: (u64, u64), seat: u32, writes: bool) -> Vec<u32> {
+    fn waits(ranges: &mut ByteRangeUses, range: (u64, u64), window_index: u32, writes: bool) -> Vec<u32> {
         let mut waits = Vec::new();
-        ranges.add(range, seat, writes, |seat| waits.push(seat));
+        ranges.add(range, window_index, writes, |window_index| waits.push(window_index));
         waits.sort_unstable();
         waits
     }
@@ -110,10 +118,12 @@ mod tests {
     #[test]
     fn what_is_done_is_forgotten() {
         let mut ranges = ByteRangeUses::default();
-        for (seat, range) in [(0, 8192), (0, u64::MAX), (4096, 8192)].into_iter().enumerate() {
-            waits(&mut ranges, range, seat as u32, false);
+        for (window_index, range) in [(0, 8192), (0, u64::MAX), (4096, 8192)].into_iter().enumerate() {
+            waits(&mut ranges, range, window_index as u32, false);
         }
-        [(0, 0), (0, 1), (4096, 2)].into_iter().for_each(|(from, seat)| ranges.remove(from, seat));
+        [(0, 0), (0, 1), (4096, 2)]
+            .into_iter()
+            .for_each(|(from, window_index)| ranges.remove(from, window_index));
         assert!(ranges.is_empty());
         assert_eq!(ranges.longest_bytes, 0);
     }

@@ -106,9 +106,14 @@ pub(super) struct DependencyGraph {
 impl DependencyGraph {
     /// Adds a step with its captured start and end times and its dependencies, which are sorted. Returns `true` if it
     /// is ready.
-    pub(super) fn admit(&mut self, seat: u32, span: (u64, u64), claims: &mut Vec<StepDependency>) -> bool {
+    pub(super) fn admit(
+        &mut self,
+        window_index: u32,
+        span: (u64, u64),
+        claims: &mut Vec<StepDependency>,
+    ) -> bool {
         merge_dependencies(claims);
-        let at = seat as usize;
+        let at = window_index as usize;
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, DependencyNode::default);
         }
@@ -118,7 +123,7 @@ impl DependencyGraph {
         for claim in claims.iter() {
             match *claim {
                 StepDependency::Access(of, way) => {
-                    let (group, is_waiting) = self.access_groups.join(of, way, seat);
+                    let (group, is_waiting) = self.access_groups.join(of, way, window_index);
                     waits += u32::from(is_waiting);
                     taken.push(AcquiredDependency::Group(group));
                 }
@@ -126,27 +131,33 @@ impl DependencyGraph {
                     let spare = &mut self.spare_intervals;
                     let spans = self.intervals.entry(of).or_insert_with(|| spare.pop().unwrap_or_default());
                     let nodes = &mut self.nodes;
-                    spans.add(span, seat, changes, |other| waits += add_waiter(nodes, other, seat));
+                    spans.add(span, window_index, changes, |other| {
+                        waits += add_waiter(nodes, other, window_index)
+                    });
                     taken.push(AcquiredDependency::Span(of));
                 }
                 StepDependency::Define(variable) => {
                     // The first step gives the value; later ones repeat it.
                     if let std::collections::hash_map::Entry::Vacant(entry) = self.definitions.entry(variable)
                     {
-                        entry.insert(seat);
+                        entry.insert(window_index);
                         taken.push(AcquiredDependency::Define(variable));
                     }
                 }
                 StepDependency::Need(variable) => {
-                    if let Some(other) = self.definitions.get(&variable).filter(|other| **other != seat) {
-                        waits += add_waiter(&mut self.nodes, *other, seat);
+                    if let Some(other) =
+                        self.definitions.get(&variable).filter(|other| **other != window_index)
+                    {
+                        waits += add_waiter(&mut self.nodes, *other, window_index);
                     }
                 }
                 StepDependency::Range(file, from, to, writes) if from < to => {
                     let spare = &mut self.spare_ranges;
                     let ranges = self.ranges.entry(file).or_insert_with(|| spare.pop().unwrap_or_default());
                     let nodes = &mut self.nodes;
-                    ranges.add((from, to), seat, writes, |other| waits += add_waiter(nodes, other, seat));
+                    ranges.add((from, to), window_index, writes, |other| {
+                        waits += add_waiter(nodes, other, window_index)
+                    });
                     taken.push(AcquiredDependency::Range(file, from));
                 }
                 StepDependency::Range(..) => {}
@@ -159,8 +170,8 @@ impl DependencyGraph {
     }
 
     /// Removes a finished step. Appends the steps that become ready to `ready`.
-    pub(super) fn finish(&mut self, seat: u32, ready: &mut Vec<u32>) {
-        let Some(node) = self.nodes.get_mut(seat as usize) else { return };
+    pub(super) fn finish(&mut self, window_index: u32, ready: &mut Vec<u32>) {
+        let Some(node) = self.nodes.get_mut(window_index as usize) else { return };
         let (mut taken, end) = (std::mem::take(&mut node.acquired), node.end_time);
         let mut woken = std::mem::take(&mut self.woken_steps);
         woken.append(&mut node.waiters);
@@ -169,7 +180,7 @@ impl DependencyGraph {
                 AcquiredDependency::Group(group) => self.access_groups.finish(group, &mut woken),
                 AcquiredDependency::Span(of) => {
                     if let Some(spans) = self.intervals.get_mut(&of) {
-                        spans.remove(end, seat);
+                        spans.remove(end, window_index);
                         if spans.is_empty() {
                             self.spare_intervals.extend(self.intervals.remove(&of));
                         }
@@ -180,7 +191,7 @@ impl DependencyGraph {
                 }
                 AcquiredDependency::Range(file, from) => {
                     if let Some(ranges) = self.ranges.get_mut(&file) {
-                        ranges.remove(from, seat);
+                        ranges.remove(from, window_index);
                         if ranges.is_empty() {
                             self.spare_ranges.extend(self.ranges.remove(&file));
                         }
@@ -188,7 +199,7 @@ impl DependencyGraph {
                 }
             }
         }
-        if let Some(node) = self.nodes.get_mut(seat as usize) {
+        if let Some(node) = self.nodes.get_mut(window_index as usize) {
             node.acquired = taken;
         }
         for other in woken.drain(..) {
@@ -213,10 +224,10 @@ impl DependencyGraph {
     }
 }
 
-fn add_waiter(nodes: &mut [DependencyNode], other: u32, seat: u32) -> u32 {
+fn add_waiter(nodes: &mut [DependencyNode], other: u32, window_index: u32) -> u32 {
     match nodes.get_mut(other as usize) {
         Some(node) => {
-            node.waiters.push(seat);
+            node.waiters.push(window_index);
             1
         }
         None => 0,

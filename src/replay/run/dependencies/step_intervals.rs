@@ -8,7 +8,7 @@
 struct StepInterval {
     end: u64,
     start: u64,
-    seat: u32,
+    window_index: u32,
 }
 
 /// Unfinished steps, sorted by their end.
@@ -30,7 +30,7 @@ impl StepIntervals {
     pub(super) fn add(
         &mut self,
         (start, end): (u64, u64),
-        seat: u32,
+        window_index: u32,
         changes: bool,
         mut wait: impl FnMut(u32),
     ) {
@@ -41,24 +41,26 @@ impl StepIntervals {
                 break;
             }
             latest = latest.max(span.start);
-            wait(span.seat);
+            wait(span.window_index);
         }
         if changes {
             intervals_ended_by(&self.reads, start)
                 .take_while(|span| span.end > latest)
-                .for_each(|span| wait(span.seat));
+                .for_each(|span| wait(span.window_index));
         }
         let into = if changes { &mut self.changes } else { &mut self.reads };
         let at = into.partition_point(|span| span.end <= end);
-        into.insert(at, StepInterval { end, start, seat });
+        into.insert(at, StepInterval { end, start, window_index });
     }
 
     /// Removes a finished step.
-    pub(super) fn remove(&mut self, end: u64, seat: u32) {
+    pub(super) fn remove(&mut self, end: u64, window_index: u32) {
         for spans in [&mut self.changes, &mut self.reads] {
             let from = spans.partition_point(|span| span.end < end);
             let rest = spans.iter().skip(from).take_while(|span| span.end == end);
-            if let Some(at) = rest.enumerate().find_map(|(at, span)| (span.seat == seat).then_some(at)) {
+            if let Some(at) =
+                rest.enumerate().find_map(|(at, span)| (span.window_index == window_index).then_some(at))
+            {
                 spans.remove(from + at);
                 return;
             }
@@ -76,9 +78,9 @@ mod tests {
 
     const NONE: [u32; 0] = [];
 
-    fn waits(spans: &mut StepIntervals, span: (u64, u64), seat: u32, changes: bool) -> Vec<u32> {
+    fn waits(spans: &mut StepIntervals, span: (u64, u64), window_index: u32, changes: bool) -> Vec<u32> {
         let mut waits = Vec::new();
-        spans.add(span, seat, changes, |seat| waits.push(seat));
+        spans.add(span, window_index, changes, |window_index| waits.push(window_index));
         waits
     }
 
@@ -95,7 +97,9 @@ mod tests {
             [1, 0],
             "the third is done and says nothing any more"
         );
-        [(20, 0), (24, 1), (40, 3), (40, 4)].into_iter().for_each(|(end, seat)| spans.remove(end, seat));
+        [(20, 0), (24, 1), (40, 3), (40, 4)]
+            .into_iter()
+            .for_each(|(end, window_index)| spans.remove(end, window_index));
         assert!(spans.is_empty());
     }
 

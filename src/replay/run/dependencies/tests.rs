@@ -313,9 +313,9 @@ impl Book {
     /// Finishes the steps in order; each must be ready, and the graph must be empty afterwards.
     fn end(mut self) {
         let mut ready = Vec::new();
-        for seat in 0..self.count {
-            assert_eq!(self.graph.nodes[seat as usize].pending_count, 0, "{seat}");
-            self.graph.finish(seat, &mut ready);
+        for window_index in 0..self.count {
+            assert_eq!(self.graph.nodes[window_index as usize].pending_count, 0, "{window_index}");
+            self.graph.finish(window_index, &mut ready);
         }
         assert!(self.graph.is_empty(), "{:?}", self.graph);
     }

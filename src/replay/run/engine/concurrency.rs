@@ -23,19 +23,19 @@ impl CapturedConcurrency {
         &mut self,
         (start, end): (u64, u64),
         is_change: bool,
-        (seat, turn): (u32, u64),
+        (window_index, turn): (u32, u64),
         mut mark: impl FnMut(u32, u64),
     ) -> bool {
         self.open.retain(|(end, ..)| *end > start);
         if is_change {
-            self.open.iter().for_each(|(_, seat, turn)| mark(*seat, *turn));
+            self.open.iter().for_each(|(_, window_index, turn)| mark(*window_index, *turn));
         }
         let is_racing = start < self.latest_change_end;
         if is_change {
             self.latest_change_end = self.latest_change_end.max(end);
         }
         if end > start && self.open.len() < MAX_OVERLAPPING {
-            self.open.push((end, seat, turn));
+            self.open.push((end, window_index, turn));
         }
         is_racing
     }
@@ -78,10 +78,11 @@ mod tests {
         let (mut overlap, mut racing) = (CapturedConcurrency::default(), vec![false; steps.len()]);
         for (at, (start, end, is_change)) in steps.iter().enumerate() {
             let mut earlier = Vec::new();
-            let is = overlap
-                .admit((*start, *end), *is_change, (at as u32, at as u64), |seat, _| earlier.push(seat));
+            let is = overlap.admit((*start, *end), *is_change, (at as u32, at as u64), |window_index, _| {
+                earlier.push(window_index)
+            });
             racing[at] = is;
-            earlier.into_iter().for_each(|seat| racing[seat as usize] = true);
+            earlier.into_iter().for_each(|window_index| racing[window_index as usize] = true);
         }
         racing
     }

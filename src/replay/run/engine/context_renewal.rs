@@ -122,7 +122,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// one.
     pub(super) fn resend_denied_step(
         &mut self,
-        CompletedStep { seat, window_step: mut held, .. }: CompletedStep,
+        CompletedStep { window_index, window_step: mut held, .. }: CompletedStep,
         connection: ConnectionId,
     ) {
         (held.is_lost, held.is_denied) = (true, true);
@@ -132,8 +132,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
         }
-        self.queue.push(held.turn, seat, None);
-        self.window.put(seat, held);
+        self.queue.push(held.turn, window_index, None);
+        self.window.put(window_index, held);
     }
 
     /// Queues a denied Call that is no step to be sent again.

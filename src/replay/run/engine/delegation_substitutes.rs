@@ -57,7 +57,7 @@ impl DelegationSubstitutes {
 #[derive(Debug)]
 struct DelegationSubstitute {
     /// Window index of the step that opened the file, and its buffers.
-    seat: u32,
+    window_index: u32,
     window_step: Box<WindowStep>,
     request: SubstituteRequest,
     /// Stages to be done; the first is in flight or next.
@@ -99,13 +99,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// exists.
     pub(super) fn release_after_substitute(
         &mut self,
-        seat: u32,
+        window_index: u32,
         room: Box<WindowStep>,
         connection: ConnectionId,
     ) {
-        let Some(wanted) = self.substitutes.wanted.take() else { return self.release_step(seat, room) };
+        let Some(wanted) = self.substitutes.wanted.take() else {
+            return self.release_step(window_index, room);
+        };
         let Some(line) = self.connection_index.get(&connection).copied() else {
-            return self.release_step(seat, room);
+            return self.release_step(window_index, room);
         };
         let mut todo = VecDeque::new();
         todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
@@ -113,7 +115,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             todo.push_back(SubstituteStage::Open);
         }
         self.substitutes.waiting.push_back(DelegationSubstitute {
-            seat,
+            window_index,
             session: room.slot,
             window_step: room,
             request: wanted,
@@ -190,7 +192,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(connection) = self.connections.get(one.line).map(|line| line.connection) else {
             return Ok(true);
         };
-        let tag = call_tag(self.number, SUBSTITUTE_INDEX, one.seat.into());
+        let tag = call_tag(self.number, SUBSTITUTE_INDEX, one.window_index.into());
         let Ok(call) = self.containment.check_call(TransportCall::without_payloads(
             xid,
             tag,
@@ -250,7 +252,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
         let number = self.number;
         let is_of = |one: &DelegationSubstitute| {
-            one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.seat.into()) == tag
+            one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.window_index.into()) == tag
         };
         let at = self.substitutes.waiting.iter().position(is_of)?;
         let mut one = self.substitutes.waiting.remove(at)?;
@@ -306,7 +308,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.complete_stage(&mut one, &stage, stateid, is_done);
                 match (is_done, one.stages.is_empty()) {
                     (true, false) => self.substitutes.waiting.push_back(one),
-                    (true, true) => self.release_step(one.seat, one.window_step),
+                    (true, true) => self.release_step(one.window_index, one.window_step),
                     (false, _) => self.abandon_substitute(one),
                 }
             }
@@ -425,7 +427,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(slot) = one.slot {
             self.retire_slot(slot);
         }
-        self.release_step(one.seat, one.window_step);
+        self.release_step(one.window_index, one.window_step);
     }
 
     /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because
@@ -448,7 +450,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
         };
         while let Some(late) = self.substitutes.waiting.iter().find(|one| is_late(one)) {
-            let tag = call_tag(self.number, SUBSTITUTE_INDEX, late.seat.into());
+            let tag = call_tag(self.number, SUBSTITUTE_INDEX, late.window_index.into());
             self.lose_substitute(tag, false);
         }
     }

@@ -27,7 +27,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.is_exhausted = true;
                 break;
             };
-            let (seat, mut held) = self.window.take_free();
+            let (window_index, mut held) = self.window.take_free();
             let mut kept = std::mem::take(&mut held.step);
             let step = kept.store(step, bytes);
             let reason = self.plan.plan_step(&step).reason;
@@ -57,7 +57,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.options.max_shown_mismatches,
                 );
                 held.step = kept;
-                self.window.release(seat, held);
+                self.window.release(window_index, held);
                 continue;
             }
             (held.call_time, held.reply_time) =
@@ -79,13 +79,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             // A Reply that overlapped a change in the capture may show the state before or after it.
             let span = (held.call_time, held.reply_time);
             let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
-            let seats = &mut self.window;
-            held.overlapped_in_capture =
-                self.captured_concurrency.admit(span, is_change, (seat, self.turns), |seat, turn| {
-                    if let Some(before) = seats.get_mut(seat).filter(|before| before.turn == turn) {
+            let window_steps = &mut self.window;
+            held.overlapped_in_capture = self.captured_concurrency.admit(
+                span,
+                is_change,
+                (window_index, self.turns),
+                |window_index, turn| {
+                    if let Some(before) =
+                        window_steps.get_mut(window_index).filter(|before| before.turn == turn)
+                    {
                         before.overlapped_in_capture = true;
                     }
-                });
+                },
+            );
             while self.captured_reply_times.peek().is_some_and(|Reverse(end)| *end <= held.call_time) {
                 self.captured_reply_times.pop();
             }
@@ -94,17 +100,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             held.captured_depth = self.captured_reply_times.len() as u32;
             self.turns += 1;
-            self.window.put(seat, held);
-            if self.graph.admit(seat, span, &mut self.dependencies.dependencies) {
-                self.enqueue(seat);
+            self.window.put(window_index, held);
+            if self.graph.admit(window_index, span, &mut self.dependencies.dependencies) {
+                self.enqueue(window_index);
             }
         }
         Ok(())
     }
 
     /// Queues a step whose dependencies are satisfied, for the time when it is due.
-    pub(super) fn enqueue(&mut self, seat: u32) {
-        let Some(held) = self.window.get_mut(seat) else { return };
+    pub(super) fn enqueue(&mut self, window_index: u32) {
+        let Some(held) = self.window.get_mut(window_index) else { return };
         let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
         held.due = match self.options.pace {
             ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
@@ -116,7 +122,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.clients.get(&held.client).and_then(|client| client.due_time(held.call_time))
             }
         };
-        self.queue.push(held.turn, seat, held.due);
+        self.queue.push(held.turn, window_index, held.due);
     }
 
     /// Sends the steps that may be sent. Returns the time when the next one is due, if there is one.
@@ -128,8 +134,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.in_flight == 0 {
             // No Reply will arrive to wake parked steps.
             self.unpark_all();
-            let waiting: Vec<u32> = self.slots.drain().flat_map(|(_, seats)| seats).collect();
-            waiting.into_iter().for_each(|seat| self.requeue(seat));
+            let waiting: Vec<u32> =
+                self.slots.drain().flat_map(|(_, window_indexes)| window_indexes).collect();
+            waiting.into_iter().for_each(|window_index| self.requeue(window_index));
         }
         self.renew_contexts(transport)?;
         if self.reclaim.is_some() {
@@ -140,49 +147,49 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.return_unwanted_delegations(transport);
         self.make_substitutes(transport)?;
-        while let Some(seat) = self.queue.pop() {
-            let mut held = self.window.take(seat);
+        while let Some(window_index) = self.queue.pop() {
+            let mut held = self.window.take(window_index);
             if let ReplayPace::Rate(rate) = self.options.pace
                 && held.delay_retries == 0
             {
                 let due = self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate));
                 held.due = due;
                 if due.is_some_and(|due| due > Instant::now()) {
-                    self.queue.push(held.turn, seat, None);
-                    self.window.put(seat, held);
+                    self.queue.push(held.turn, window_index, None);
+                    self.window.put(window_index, held);
                     return Ok(due);
                 }
             }
             if self.options.pace == ReplayPace::CapturedDepth
                 && self.in_flight >= held.captured_depth as usize
             {
-                self.queue.push(held.turn, seat, None);
-                self.window.put(seat, held);
+                self.queue.push(held.turn, window_index, None);
+                self.window.put(window_index, held);
                 return Ok(None);
             }
-            match self.send(seat, &mut held, transport, tape)? {
-                StepSendOutcome::Sent => self.window.put(seat, held),
+            match self.send(window_index, &mut held, transport, tape)? {
+                StepSendOutcome::Sent => self.window.put(window_index, held),
                 StepSendOutcome::Finished(state) => {
                     self.record_undone(&held, &state);
-                    self.finish_step(seat, held, state);
+                    self.finish_step(window_index, held, state);
                     // The capacity that it leaves unused, including what it was woken for, is available to others.
                     self.unpark_one_each();
                     self.admit()?;
                 }
-                StepSendOutcome::RetryLater => self.delay_step(seat, held, Instant::now()),
+                StepSendOutcome::RetryLater => self.delay_step(window_index, held, Instant::now()),
                 StepSendOutcome::UnreachableUntil(until) => {
-                    self.queue.push(held.turn, seat, Some(until));
-                    self.window.put(seat, held);
+                    self.queue.push(held.turn, window_index, Some(until));
+                    self.window.put(window_index, held);
                 }
                 StepSendOutcome::Parked(line) => {
-                    self.window.put(seat, held);
+                    self.window.put(window_index, held);
                     if let Some(line) = self.connections.get_mut(line) {
-                        line.parked.push_back(seat);
+                        line.parked.push_back(window_index);
                     }
                 }
                 StepSendOutcome::SlotBusy(slot) => {
-                    self.window.put(seat, held);
-                    self.slots.entry(slot).or_default().push_back(seat);
+                    self.window.put(window_index, held);
+                    self.slots.entry(slot).or_default().push_back(window_index);
                 }
             }
         }
@@ -190,20 +197,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Queues a step to be retried as the server asked; the delay increases with each try.
-    pub(super) fn delay_step(&mut self, seat: u32, mut held: Box<WindowStep>, now: Instant) {
+    pub(super) fn delay_step(&mut self, window_index: u32, mut held: Box<WindowStep>, now: Instant) {
         held.delay_retries += 1;
         held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
-        self.queue.push(held.turn, seat, held.due);
-        self.window.put(seat, held);
+        self.queue.push(held.turn, window_index, held.due);
+        self.window.put(window_index, held);
     }
 
     /// Queues at most `most` of the steps that wait for capacity on a connection.
     pub(super) fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
         let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
         let Some(line) = line else { return };
-        for seat in line.parked.drain(..most.min(line.parked.len())) {
-            if let Some(held) = self.window.get(seat) {
-                self.queue.push(held.turn, seat, None);
+        for window_index in line.parked.drain(..most.min(line.parked.len())) {
+            if let Some(held) = self.window.get(window_index) {
+                self.queue.push(held.turn, window_index, None);
             }
         }
     }
@@ -211,21 +218,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues one waiting step of each connection.
     pub(super) fn unpark_one_each(&mut self) {
         let of_line = |line: &mut LiveConnection| line.parked.pop_front();
-        let seats: Vec<u32> = self.connections.iter_mut().filter_map(of_line).collect();
-        seats.into_iter().for_each(|seat| self.requeue(seat));
+        let window_indexes: Vec<u32> = self.connections.iter_mut().filter_map(of_line).collect();
+        window_indexes.into_iter().for_each(|window_index| self.requeue(window_index));
     }
 
-    pub(super) fn requeue(&mut self, seat: u32) {
-        if let Some(held) = self.window.get(seat) {
-            self.queue.push(held.turn, seat, None);
+    pub(super) fn requeue(&mut self, window_index: u32) {
+        if let Some(held) = self.window.get(window_index) {
+            self.queue.push(held.turn, window_index, None);
         }
     }
 
     pub(super) fn unpark_all(&mut self) {
         for line in self.connections.iter_mut().filter(|line| !line.parked.is_empty()) {
-            for seat in line.parked.drain(..) {
-                if let Some(held) = self.window.get(seat) {
-                    self.queue.push(held.turn, seat, None);
+            for window_index in line.parked.drain(..) {
+                if let Some(held) = self.window.get(window_index) {
+                    self.queue.push(held.turn, window_index, None);
                 }
             }
         }

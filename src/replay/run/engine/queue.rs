@@ -13,10 +13,10 @@ pub(super) struct StepQueue {
 
 impl StepQueue {
     /// Adds a step that is due at this time, or at once.
-    pub(super) fn push(&mut self, turn: u64, seat: u32, due: Option<Instant>) {
+    pub(super) fn push(&mut self, turn: u64, window_index: u32, due: Option<Instant>) {
         match due {
-            Some(due) => self.later.push(Reverse((due, turn, seat))),
-            None => self.now.push(Reverse((turn, seat))),
+            Some(due) => self.later.push(Reverse((due, turn, window_index))),
+            None => self.now.push(Reverse((turn, window_index))),
         }
     }
 
@@ -24,15 +24,15 @@ impl StepQueue {
     pub(super) fn pop(&mut self) -> Option<u32> {
         if !self.later.is_empty() {
             let now = Instant::now();
-            while let Some(Reverse((due, turn, seat))) = self.later.peek().copied() {
+            while let Some(Reverse((due, turn, window_index))) = self.later.peek().copied() {
                 if due > now {
                     break;
                 }
                 self.later.pop();
-                self.now.push(Reverse((turn, seat)));
+                self.now.push(Reverse((turn, window_index)));
             }
         }
-        self.now.pop().map(|Reverse((_, seat))| seat)
+        self.now.pop().map(|Reverse((_, window_index))| window_index)
     }
 
     /// Returns the due time of the next step, if none is due now.

@@ -599,9 +599,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             held.counts.slot = None;
         }
         for (_, waiting) in self.slots.drain() {
-            for seat in waiting {
-                if let Some(held) = self.window.get(seat) {
-                    self.queue.push(held.turn, seat, None);
+            for window_index in waiting {
+                if let Some(held) = self.window.get(window_index) {
+                    self.queue.push(held.turn, window_index, None);
                 }
             }
         }

@@ -181,31 +181,31 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.handle_recovery_loss(tag) || self.handle_setup_loss(tag) {
             return Ok(());
         }
-        let Some(seat) = self.window.find(tag) else {
+        let Some(window_index) = self.window.find(tag) else {
             self.lose_substitute(tag, true);
             return Ok(());
         };
-        let is_vain = self.window.get(seat).is_none_or(|held| held.resends >= MAX_RESENDS);
+        let is_vain = self.window.get(window_index).is_none_or(|held| held.resends >= MAX_RESENDS);
         if is_vain || self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
             return self.handle_failed_call(tag, what, tape);
         }
         if let Some(tape) = tape {
             tape.record_lost(tag, None);
         }
-        let mut held = self.window.take(seat);
+        let mut held = self.window.take(window_index);
         held.in_flight = None;
         held.is_lost = true;
         held.resends += 1;
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.queue.push(held.turn, seat, None);
-        self.window.put(seat, held);
+        self.queue.push(held.turn, window_index, None);
+        self.window.put(window_index, held);
         Ok(())
     }
 
     /// Sends a Call again unchanged, on the slot that it still has. RFC 8881 section 2.10.6.2.
     pub(super) fn resend(
         &mut self,
-        seat: u32,
+        window_index: u32,
         held: &mut WindowStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
@@ -220,7 +220,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(number) => number,
             Err(going) => return Ok(going),
         };
-        let tag = call_tag(self.number, seat, *turn);
+        let tag = call_tag(self.number, window_index, *turn);
         swap(&mut self.call_buffer, sent);
         swap(&mut self.placed, placed);
         let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {

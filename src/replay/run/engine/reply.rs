@@ -37,7 +37,7 @@ use crate::replay::transport::{CallTag, TransportReply};
 
 /// A step that was in flight.
 pub(super) struct CompletedStep {
-    pub(super) seat: u32,
+    pub(super) window_index: u32,
     pub(super) window_step: Box<WindowStep>,
     /// Send time of the Call.
     pub(super) sent: Instant,
@@ -59,13 +59,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.failed_connections = 0;
         }
         (self.reply_timeouts, self.stalled_since) = (0, None);
-        let Some(seat) = self.window.find(reply.tag) else {
+        let Some(window_index) = self.window.find(reply.tag) else {
             if !self.handle_setup_reply(reply) {
                 self.verify_own_reply(reply);
             }
             return Ok(());
         };
-        let mut held = self.window.take(seat);
+        let mut held = self.window.take(window_index);
         let now = Instant::now();
         let Some((connection, sent)) = held.in_flight.take() else { return Ok(()) };
         if let Some(tape) = tape {
@@ -81,7 +81,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.elapsed = now - started;
         }
         let signature = held.signature.take();
-        let flown = CompletedStep { seat, window_step: held, sent, replied: now };
+        let flown = CompletedStep { window_index, window_step: held, sent, replied: now };
         match signature {
             None => self.complete_call(flown, reply),
             Some(signature) => self.open(signature, reply, flown),
@@ -119,9 +119,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut joined = Vec::new();
         match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
             None => {
-                let CompletedStep { seat, window_step: held, .. } = flown;
-                self.queue.push(held.turn, seat, None);
-                self.window.put(seat, held);
+                let CompletedStep { window_index, window_step: held, .. } = flown;
+                self.queue.push(held.turn, window_index, None);
+                self.window.put(window_index, held);
                 Ok(())
             }
             Some(whole) => {
@@ -139,7 +139,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the Reply to a step, joined from all its pieces.
     fn complete_step(
         &mut self,
-        CompletedStep { seat, window_step: mut held, sent, replied: now }: CompletedStep,
+        CompletedStep { window_index, window_step: mut held, sent, replied: now }: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
         let kept = std::mem::take(&mut held.step);
@@ -157,13 +157,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let slot = held.slot;
                 let mut room = self.queue_check(held, answer, now - sent, reply)?;
                 room.slot = slot;
-                self.release_after_substitute(seat, room, reply.connection);
+                self.release_after_substitute(window_index, room, reply.connection);
             }
             ReplyDisposition::Finished(state) => {
                 self.record_undone(&held, &state);
-                self.finish_step(seat, held, state);
+                self.finish_step(window_index, held, state);
             }
-            ReplyDisposition::Retry => self.delay_step(seat, held, now),
+            ReplyDisposition::Retry => self.delay_step(window_index, held, now),
         }
         Ok(())
     }
@@ -339,9 +339,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Queues the steps that wait for a slot.
     fn wake_for(&mut self, slot: (u32, u32)) {
-        for seat in self.slots.remove(&slot).unwrap_or_default() {
-            if let Some(held) = self.window.get(seat) {
-                self.queue.push(held.turn, seat, None);
+        for window_index in self.slots.remove(&slot).unwrap_or_default() {
+            if let Some(held) = self.window.get(window_index) {
+                self.queue.push(held.turn, window_index, None);
             }
         }
     }
@@ -492,7 +492,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        let Some(seat) = self.window.find(tag) else {
+        let Some(window_index) = self.window.find(tag) else {
             if !self.handle_setup_loss(tag) {
                 self.lose_substitute(tag, false);
             }
@@ -503,7 +503,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(tape) = tape {
             tape.record_lost(tag, None);
         }
-        let mut held = self.window.take(seat);
+        let mut held = self.window.take(window_index);
         let connection = held.in_flight.take().map(|(connection, _)| connection);
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(slot) = held.counts.slot {
@@ -528,7 +528,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             true => ReplayStepState::Mismatched(vec![difference]),
             false => ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
         };
-        self.finish_step(seat, held, state);
+        self.finish_step(window_index, held, state);
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.expire_contexts(now);
         let timeout = self.options.timeout;
         while let Some((sent, tag)) = self.expiries.front().copied() {
-            let Some(seat) = self.window.find(tag) else {
+            let Some(window_index) = self.window.find(tag) else {
                 self.expiries.pop_front();
                 continue;
             };
@@ -26,7 +26,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 break;
             }
             self.expiries.pop_front();
-            let flight = self.window.get(seat).and_then(|held| held.in_flight);
+            let flight = self.window.get(window_index).and_then(|held| held.in_flight);
             // The Call was sent again since.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
@@ -34,7 +34,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             // end.
             let is_first = self
                 .window
-                .get_mut(seat)
+                .get_mut(window_index)
                 .is_some_and(|held| !std::mem::replace(&mut held.was_resent_on_timeout, true));
             match is_first && !self.report.is_interrupted {
                 true => self.handle_lost_call(tag, &what, tape)?,
@@ -97,9 +97,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
         self.abandon_substitutes();
-        for seat in self.window.in_flight_indices() {
-            if let Some(held) = self.window.get(seat) {
-                self.handle_failed_call(call_tag(self.number, seat, held.turn), what, tape)?;
+        for window_index in self.window.in_flight_indices() {
+            if let Some(held) = self.window.get(window_index) {
+                self.handle_failed_call(call_tag(self.number, window_index, held.turn), what, tape)?;
             }
         }
         Ok(())

@@ -352,11 +352,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Discards a forged Reply; it is unknown whether the server has executed the step.
     fn discard_forged_reply(
         &mut self,
-        CompletedStep { seat, window_step: held, .. }: CompletedStep,
+        CompletedStep { window_index, window_step: held, .. }: CompletedStep,
         why: &str,
     ) -> Result<(), ReplayRunError> {
         let state = self.unanswered_state(&held, why)?;
-        self.finish_step(seat, held, state);
+        self.finish_step(window_index, held, state);
         Ok(())
     }
 }

@@ -41,7 +41,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends a step that is ready.
     pub(super) fn send(
         &mut self,
-        seat: u32,
+        window_index: u32,
         held: &mut WindowStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
@@ -58,7 +58,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.bind_deferred_for(&step);
         if held.is_lost {
-            return Ok(match self.resend(seat, held, transport, tape)? {
+            return Ok(match self.resend(window_index, held, transport, tape)? {
                 StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)) => {
                     let what = if held.is_denied { "MSG_DENIED" } else { "the connection went away" };
                     StepSendOutcome::Finished(self.unanswered_state(held, &format!("{what}; {why}"))?)
@@ -145,7 +145,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(piece) => piece,
             Err(state) => return Ok(StepSendOutcome::Finished(state)),
         };
-        let tag = call_tag(self.number, seat, held.turn);
+        let tag = call_tag(self.number, window_index, held.turn);
         // The CLOSE of an open of this program is no step of the capture.
         let mut nobody = None;
         let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
@@ -312,11 +312,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.started.get_or_insert(now);
         held.reply_identifiers = gives;
         let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
-        let (seats, mut crowded) = (&self.window, Vec::new());
-        let is_flying = |tag| seats.find(tag).is_some();
+        let (window_steps, mut crowded) = (&self.window, Vec::new());
+        let is_flying = |tag| window_steps.find(tag).is_some();
         held.overlaps_live |= self.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
-        for seat in crowded.into_iter().filter_map(|tag| self.window.find(tag)).collect::<Vec<_>>() {
-            if let Some(other) = self.window.get_mut(seat) {
+        for window_index in crowded.into_iter().filter_map(|tag| self.window.find(tag)).collect::<Vec<_>>() {
+            if let Some(other) = self.window.get_mut(window_index) {
                 other.overlaps_live = true;
             }
         }
@@ -327,8 +327,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if self.expiries.len() > 2 * self.options.window + 64 {
             // A late Call has kept the entries of later ones that are complete.
-            let seats = &self.window;
-            self.expiries.retain(|(_, tag)| seats.find(*tag).is_some());
+            let window_steps = &self.window;
+            self.expiries.retain(|(_, tag)| window_steps.find(*tag).is_some());
         }
         self.expiries.push_back((now, tag));
         self.in_flight += 1;

@@ -212,37 +212,37 @@ pub(super) struct StepWindow {
 impl StepWindow {
     /// Returns the index of a free entry, with the buffers of the step that released it.
     pub(super) fn take_free(&mut self) -> (u32, Box<WindowStep>) {
-        if let Some(seat) = self.free.pop() {
-            return (seat, self.take(seat));
+        if let Some(window_index) = self.free.pop() {
+            return (window_index, self.take(window_index));
         }
         self.held.push(None);
         ((self.held.len() - 1) as u32, Box::default())
     }
 
     /// Takes a step out of its entry, to be put back.
-    pub(super) fn take(&mut self, seat: u32) -> Box<WindowStep> {
-        self.held.get_mut(seat as usize).and_then(Option::take).unwrap_or_default()
+    pub(super) fn take(&mut self, window_index: u32) -> Box<WindowStep> {
+        self.held.get_mut(window_index as usize).and_then(Option::take).unwrap_or_default()
     }
 
     /// Puts a step into its entry.
-    pub(super) fn put(&mut self, seat: u32, held: Box<WindowStep>) {
-        if let Some(place) = self.held.get_mut(seat as usize) {
+    pub(super) fn put(&mut self, window_index: u32, held: Box<WindowStep>) {
+        if let Some(place) = self.held.get_mut(window_index as usize) {
             *place = Some(held);
         }
     }
 
     /// Releases the entry of a step and keeps its buffers.
-    pub(super) fn release(&mut self, seat: u32, held: Box<WindowStep>) {
-        self.put(seat, held);
-        self.free.push(seat);
+    pub(super) fn release(&mut self, window_index: u32, held: Box<WindowStep>) {
+        self.put(window_index, held);
+        self.free.push(window_index);
     }
 
-    pub(super) fn get(&self, seat: u32) -> Option<&WindowStep> {
-        self.held.get(seat as usize)?.as_deref()
+    pub(super) fn get(&self, window_index: u32) -> Option<&WindowStep> {
+        self.held.get(window_index as usize)?.as_deref()
     }
 
-    pub(super) fn get_mut(&mut self, seat: u32) -> Option<&mut WindowStep> {
-        self.held.get_mut(seat as usize)?.as_deref_mut()
+    pub(super) fn get_mut(&mut self, window_index: u32) -> Option<&mut WindowStep> {
+        self.held.get_mut(window_index as usize)?.as_deref_mut()
     }
 
     /// Returns the steps that are to be sent again unchanged.
@@ -258,8 +258,12 @@ impl StepWindow {
     /// Returns the steps in the window, in trace order.
     pub(super) fn steps_in_order(&self) -> Vec<&WindowStep> {
         let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
-        let seats = self.held.iter().enumerate().filter(|(seat, _)| !is_free.contains(&(*seat as u32)));
-        let mut waiting: Vec<&WindowStep> = seats.filter_map(|(_, held)| held.as_deref()).collect();
+        let window_steps = self
+            .held
+            .iter()
+            .enumerate()
+            .filter(|(window_index, _)| !is_free.contains(&(*window_index as u32)));
+        let mut waiting: Vec<&WindowStep> = window_steps.filter_map(|(_, held)| held.as_deref()).collect();
         waiting.sort_by_key(|held| held.turn);
         waiting
     }
@@ -274,14 +278,15 @@ impl StepWindow {
         let is_flying =
             |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.in_flight.is_some());
         let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
-        flying.map(|(seat, _)| seat as u32).collect()
+        flying.map(|(window_index, _)| window_index as u32).collect()
     }
 
     /// Returns the index of the step in flight with this tag.
     pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
-        let seat = (tag.0 & INDEX_MASK) as u32;
-        let held = self.get(seat)?;
-        (held.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK).then_some(seat)
+        let window_index = (tag.0 & INDEX_MASK) as u32;
+        let held = self.get(window_index)?;
+        (held.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK)
+            .then_some(window_index)
     }
 }
 
@@ -300,8 +305,8 @@ pub(super) const CONTEXT_INDEX: u32 = 0xf_fffb;
 
 /// Returns the tag of a Call: client copy, window index and turn. The turn prevents a late event of a finished step
 /// from matching another.
-pub(super) fn call_tag(party: u32, seat: u32, turn: u64) -> CallTag {
-    CallTag(u64::from(party) << 52 | (turn & TURN_MASK) << 20 | u64::from(seat) & INDEX_MASK)
+pub(super) fn call_tag(party: u32, window_index: u32, turn: u64) -> CallTag {
+    CallTag(u64::from(party) << 52 | (turn & TURN_MASK) << 20 | u64::from(window_index) & INDEX_MASK)
 }
 
 /// Returns the number of the client copy that a tag belongs to.

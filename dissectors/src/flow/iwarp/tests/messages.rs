@@ -102,11 +102,11 @@ fn bytes_that_tcp_sends_again_are_copies_of_the_messages_in_them() {
     bench.feed(ConnectionSide::A, START, &client.bytes);
     bench.log.seen.clear();
     let frames = [FrameNumber(9)];
-    let sight = PacketMeta::new(&frames, Timestamp(9));
-    bench.iwarp.process_retransmission(ConnectionSide::A, START..second, sight, &mut bench.log);
-    bench.iwarp.process_retransmission(ConnectionSide::A, second..end - 100, sight, &mut bench.log);
-    bench.iwarp.process_retransmission(ConnectionSide::A, end - 100..end, sight, &mut bench.log);
-    bench.iwarp.process_retransmission(ConnectionSide::A, end - 4..end, sight, &mut bench.log);
+    let packet_meta = PacketMeta::new(&frames, Timestamp(9));
+    bench.iwarp.process_retransmission(ConnectionSide::A, START..second, packet_meta, &mut bench.log);
+    bench.iwarp.process_retransmission(ConnectionSide::A, second..end - 100, packet_meta, &mut bench.log);
+    bench.iwarp.process_retransmission(ConnectionSide::A, end - 100..end, packet_meta, &mut bench.log);
+    bench.iwarp.process_retransmission(ConnectionSide::A, end - 4..end, packet_meta, &mut bench.log);
     let again = |owner, ends| Seen::Again { owner, ends };
     // A trailer belongs to its message, and is no copy of it (RFC 5044 section 4.1).
     assert_eq!(bench.log.seen, [again(1, true), again(2, false), again(2, true), again(2, false)]);

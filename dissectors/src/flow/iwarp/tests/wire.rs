@@ -240,13 +240,15 @@ impl Log {
 }
 
 impl IwarpEventSink for Log {
-    fn event(&mut self, sight: PacketMeta<'_>, event: IwarpEvent<'_>) {
+    fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>) {
         match &event {
             IwarpEvent::Operation(RdmaOperation::Send { message, .. }) => {
                 self.frames.push(message.frames.iter().map(|frame| frame.0).collect());
                 self.times.push((message.time.0, message.end_time.0));
             }
-            IwarpEvent::Operation(_) => self.frames.push(sight.frames.iter().map(|frame| frame.0).collect()),
+            IwarpEvent::Operation(_) => {
+                self.frames.push(packet_meta.frames.iter().map(|frame| frame.0).collect())
+            }
             _ => {}
         }
         let seen = match event {
@@ -309,9 +311,9 @@ impl Bench {
         self.number += 1;
         let number = FrameNumber(self.number);
         let frames = [number];
-        let sight = PacketMeta::new(&frames, Timestamp(self.number as i64));
+        let packet_meta = PacketMeta::new(&frames, Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
-        self.iwarp.process(side, StreamBytes { at, data, meta: sight }, &mut self.log);
+        self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
     pub(in crate::flow) fn feed(&mut self, side: ConnectionSide, at: Position, bytes: &[u8]) {
@@ -320,9 +322,9 @@ impl Bench {
 
     /// Feeds bytes that were not captured.
     pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: Position, length: usize) {
-        let sight = PacketMeta::new(&[], Timestamp(self.number as i64));
+        let packet_meta = PacketMeta::new(&[], Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &[], length: length as u32 };
-        self.iwarp.process(side, StreamBytes { at, data, meta: sight }, &mut self.log);
+        self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
     /// Feeds a whole direction in pieces of these lengths, the last one repeated.
