@@ -32,6 +32,11 @@ endef
 build: ## Build target/release/nfsrdma-inspect
 	$(BUILD)
 
+.PHONY: dist
+dist: ## Build target/dist/nfsrdma-inspect, for packages: slower to build, faster to run
+	@.ci/setup build
+	$(CARGO) build --profile dist --locked
+
 # Where sudo finds no cargo, `sudo make install` installs what is built.
 $(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(shell find src dissectors/src -type f)
 	$(BUILD)

@@ -10,10 +10,10 @@ cd "$(dirname "$0")/.."
 capture=${1:-captures/rxe-v42.pcap}
 seconds=${2:-3}
 runs=5
-target=${CARGO_TARGET_DIR:-target}/release
+target=${CARGO_TARGET_DIR:-target}/dist
 program=$target/nfsrdma-inspect
 player=$target/examples/play
-cargo build --release --locked --bin nfsrdma-inspect --example play
+cargo build --profile dist --locked --bin nfsrdma-inspect --example play
 
 work=$(mktemp -d)
 tag=nfsbench$$

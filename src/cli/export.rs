@@ -137,6 +137,7 @@ fn read(
     let mut flow = Flow::new(FlowLimits {
         connections: args.max_connections.get(),
         dialect: args.dialect.named(),
+        name_open_transactions: false,
         ..memory.limits()
     });
     let mut progress = ProgressLine::new();

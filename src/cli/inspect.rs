@@ -275,6 +275,7 @@ impl InspectArgs {
             dialect: self.dialect.named(),
             check_icrc: self.check_icrc,
             record_frame_events: self.write.is_some(),
+            name_open_transactions: self.needs_open_names(),
             report_closed_connections: self.view == LineView::Connections && !self.quiet,
             emit_on_acknowledgment: self.line_buffered || self.is_live(),
             keep_file_data: (self.tree && !self.view.counts())
@@ -332,6 +333,15 @@ impl InspectArgs {
         return self.live.interface.is_some();
         #[cfg(not(feature = "live"))]
         false
+    }
+
+    /// Returns `true` if something shows Transactions before they are emitted, with the files that they name: frames, filters, Calls
+    /// in flight.
+    fn needs_open_names(&self) -> bool {
+        self.view == LineView::Frames
+            || self.display_filter.is_some()
+            || !self.fields.is_empty()
+            || self.pending_watch().is_some()
     }
 
     /// What finds the Calls that wait for long, unless none are to be reported.

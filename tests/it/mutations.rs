@@ -257,6 +257,7 @@ fn narrow() -> FlowLimits {
         keep_file_data: true,
         check_icrc: true,
         record_frame_events: true,
+        name_open_transactions: true,
         report_closed_connections: true,
         emit_on_acknowledgment: false,
     }

@@ -142,6 +142,9 @@ pub struct FlowLimits {
     pub check_icrc: bool,
     /// `true` to record frame events for [`Flow::steps`].
     pub record_frame_events: bool,
+    /// `true` to name the connection of a Transaction whenever a message of it completes, not only when the Transaction is
+    /// emitted: for views of frames, and for names of files in Calls in flight.
+    pub name_open_transactions: bool,
     /// `true` to report ended connections through [`Flow::next_closed`].
     pub report_closed_connections: bool,
     /// `true` to emit a Transaction as soon as its Reply is acknowledged (see [`finality`]), not only once no
@@ -363,7 +366,9 @@ impl Flow {
         if self.frame_kinds.is_empty() {
             self.frame_kinds.push(meaning);
         }
-        self.set_message_connections();
+        if self.limits.name_open_transactions {
+            self.set_message_connections();
+        }
         meaning
     }
 
