@@ -482,7 +482,7 @@ impl OutputFile {
     /// Flushes, syncs and renames the file.
     ///
     /// # Errors
-    /// Returns [`OutputErrorKind::Write`] if no file was replaced; [`OutputErrorKind::Rename`].
+    /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
     pub fn commit(self) -> Result<(), OutputError> {
         self.close()?.publish()
     }
@@ -509,7 +509,7 @@ impl OutputFile {
     /// be a valid file. After this, a failed write leaves the file as it was before.
     ///
     /// # Errors
-    /// Returns [`OutputErrorKind::Write`] if no file was replaced; [`OutputErrorKind::Rename`].
+    /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
     pub fn publish(&mut self) -> Result<(), OutputError> {
         let unwritten = |path: &Path, error| OutputError::unwritten(path, error);
         self.to.flush().map_err(|error| unwritten(&self.path, error))?;
