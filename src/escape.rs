@@ -2,8 +2,7 @@
 //! invisible.
 //!
 //! There is one function for each kind of output, all for the same characters ([`is_unsafe`]): [`line()`] for text,
-//! [`letter`]
-//! for text with its own escapes, [`EscapedJsonFormatter`] for JSON, which parses to the same value.
+//! [`letter`] for text with its own escapes, [`EscapedJsonFormatter`] for JSON, which parses to the same value.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -13,8 +12,7 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 
 /// Characters of the categories Cf, Zl and Zp of Unicode 16: format characters, among them those of bidirectional text,
-/// and the
-/// separators of lines and paragraphs.
+/// and the separators of lines and paragraphs.
 const FORMAT: [(char, char); 21] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{600}', '\u{605}'),
@@ -124,8 +122,7 @@ pub fn json(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Vec<u8>> {
 }
 
 /// Protects a CSV cell from evaluation as a formula in a spreadsheet: adds an apostrophe before a cell that begins like
-/// a formula
-/// and is no number.
+/// a formula and is no number.
 pub fn formula(cell: &str) -> Cow<'_, str> {
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
     if is_formula { format!("'{cell}").into() } else { cell.into() }

@@ -1,10 +1,8 @@
 //! Signals that end the program: SIGINT, SIGTERM, and SIGHUP unless it was ignored at the start (nohup).
 //!
 //! By default they end the program at once and leave its unfinished files. With [`watch`], the unfinished files are
-//! removed
-//! first. A command that can end gracefully, such as a capture, holds a [`GracefulShutdown`]: the first signal sets its
-//! flag,
-//! and the next one ends the program.
+//! removed first. A command that can end gracefully, such as a capture, holds a [`GracefulShutdown`]: the first signal
+//! sets its flag, and the next one ends the program.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -43,8 +41,7 @@ fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
 }
 
 /// Catches signals and keeps them pending until [`watch`] is called. Starts no thread, so that privileges can be
-/// dropped after
-/// it.
+/// dropped after it.
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -60,8 +57,7 @@ pub(crate) fn catch() -> io::Result<()> {
 }
 
 /// Starts the thread that handles signals: it removes unfinished files and ends the program, unless a
-/// [`GracefulShutdown`] is
-/// active.
+/// [`GracefulShutdown`] is active.
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -192,8 +188,7 @@ impl Read for InterruptibleInput {
 }
 
 /// Returns `true` if SIGHUP was ignored at the start, as by nohup. As in tcpdump, SIGINT is handled even if a shell
-/// ignores it
-/// for background jobs: scripts end captures with it.
+/// ignores it for background jobs: scripts end captures with it.
 fn is_hang_up_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

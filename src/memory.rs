@@ -1,12 +1,9 @@
 //! Memory budget of the program, `--max-memory`, and its shares.
 //!
 //! Everything allocated for input is counted in bytes against a share: the state of the dissectors
-//! ([`Memory::limits`]), the
-//! windows of zstd data ([`Windows`]), names of files, values that wait for a display filter, the tables of `analysis`,
-//! and
-//! the view: frames and rows that wait for output, for a comparison or for the terminal interface. Uncompressed
-//! captures need
-//! no windows, and leave that share to the others.
+//! ([`Memory::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display filter,
+//! the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the terminal
+//! interface. Uncompressed captures need no windows, and leave that share to the others.
 
 use std::fs::File;
 use std::io::Read;
@@ -42,8 +39,7 @@ impl Shares {
     const COMPRESSED: Self =
         Self { flows: 8, names: 2, name_stores: 2, filter: 2, tables: 2, view: 2, windows: 16 };
     /// Shares of the terminal interface, which stores rows, or frames that can be read only once. Two passes, a search
-    /// and a page
-    /// that is reread have their own names.
+    /// and a page that is reread have their own names.
     const INTERFACE: Self =
         Self { flows: 9, names: 4, name_stores: 4, filter: 2, tables: 3, view: 14, windows: 0 };
     const COMPRESSED_INTERFACE: Self =
@@ -82,8 +78,7 @@ impl Memory {
     }
 
     /// Creates the budget of the terminal interface, which has four flows: a pass over everything, a pass over the
-    /// selection of a
-    /// filter, a search, and one that rereads parts.
+    /// selection of a filter, a search, and one that rereads parts.
     pub fn of_interface<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
         let shares = if is_compressed { Shares::COMPRESSED_INTERFACE } else { Shares::INTERFACE };

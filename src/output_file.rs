@@ -1,17 +1,15 @@
 //! Output files of the program. Each is complete under its name, or does not exist.
 //!
 //! An [`OutputFile`] is written under another name in the same directory, `.NAME.RANDOM.unfinished`.
-//! [`OutputFile::commit`]
-//! flushes it, syncs it to the disk and renames it, so that a reader of NAME sees the old file or the new one, whatever
-//! happens in between. A file dropped without a commit is removed, also when a signal ends the program
-//! ([`crate::interrupt`]);
-//! SIGKILL and a crash of the machine leave the unfinished file.
+//! [`OutputFile::commit`] flushes it, syncs it to the disk and renames it, so that a reader of NAME sees the old file
+//! or the new one, whatever happens in between. A file dropped without a commit is removed, also when a signal ends the
+//! program ([`crate::interrupt`]); SIGKILL and a crash of the machine leave the unfinished file.
 //!
 //! - An input of the command is never replaced: [`InputFiles`] identifies inputs by device and inode, whatever their
 //!   names.
 //! - A symbolic link is not followed, so that the file that is replaced is the named one.
-//! - A character device and a FIFO are opened and written directly; nothing is renamed over them. `-` and
-//!   `/dev/stdout` are standard output.
+//! - A character device and a FIFO are opened and written directly; nothing is renamed over them. `-` and `/dev/stdout`
+//!   are standard output.
 //! - A file that replaces another has its permissions, and its owner and group if the system allows that.
 //! - A capture that grows for hours gets its name as soon as it has its header: [`OutputFile::publish`].
 
@@ -505,8 +503,7 @@ impl OutputFile {
     }
 
     /// Flushes the file, renames it, and continues to write to it, for a capture that is read while it grows. The
-    /// content so far must
-    /// be a valid file. After this, a failed write leaves the file as it was before.
+    /// content so far must be a valid file. After this, a failed write leaves the file as it was before.
     ///
     /// # Errors
     /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
@@ -722,8 +719,7 @@ fn keep_access(file: &File, replaced: &Path) -> io::Result<()> {
 }
 
 /// Makes a rename survive a crash of the machine. Not every file system supports that, and the directory may be
-/// unreadable: in
-/// any case the file is either complete under its name or not renamed.
+/// unreadable: in any case the file is either complete under its name or not renamed.
 fn sync_directory(path: &Path) {
     let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
 }

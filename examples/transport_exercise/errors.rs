@@ -107,8 +107,7 @@ fn connect_again(client: &mut Client, address: &str) -> Result<()> {
 
 impl Client {
     /// Sends a WRITE as a Long Call with its data in a separate Read chunk, which RFC 8166 section 3.5.3 allows. The
-    /// server either
-    /// executes it or rejects the arguments, as Linux does, which never fetches that chunk.
+    /// server either executes it or rejects the arguments, as Linux does, which never fetches that chunk.
     fn long_call_beside_a_chunk(&mut self, file: &[u8]) -> Result<()> {
         let shape = RequestedCallForm::Captured(CapturedCallForm {
             call: &[7000],
@@ -170,8 +169,7 @@ impl Client {
     }
 
     /// Offers a Reply chunk that is too short: the server returns ERR_CHUNK (RFC 8166 section 4.5.3) and the connection
-    /// remains
-    /// usable, or it closes the connection, and the Call is lost.
+    /// remains usable, or it closes the connection, and the Call is lost.
     fn short_reply_chunk(&mut self, directory: &[u8]) -> Result<()> {
         let (xid, call) = self.directory_call(directory, 16_000);
         let shape =

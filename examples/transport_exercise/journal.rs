@@ -7,10 +7,8 @@ use anyhow::{Context, Result};
 use nfsrdma_inspect::replay::transport::{MessageForm, PayloadSource, SubmittedCall, TransportCall};
 
 /// File of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the complete message, bytes in the
-/// Send,
-/// bytes that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply: form, bytes of the
-/// message
-/// without the Write chunk, bytes of the Write chunk, and the invalidated handle; `-` for absent values.
+/// Send, bytes that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply: form, bytes of
+/// the message without the Write chunk, bytes of the Write chunk, and the invalidated handle; `-` for absent values.
 pub(crate) struct Journal {
     file: Option<BufWriter<File>>,
 }

@@ -1,16 +1,11 @@
 //! Exercises a transport with a real NFSv4.0 server: every form of Call and Reply, sizes around every limit, many small
-//! Calls
-//! with all credits in flight, and error cases.
+//! Calls with all credits in flight, and error cases.
 //!
 //! `transport_exercise ADDRESS:PORT PATH LARGEST CALLS [JOURNAL]`: PATH is a writable file on the server, from the root
-//! of the
-//! exports; LARGEST the maximum number of bytes in one operation; CALLS the number of small Calls; JOURNAL a file for
-//! one line
-//! per Call. `windows` before these enables remote invalidation, `errors` runs the error cases, `recall` takes a file,
-//! and
-//! another to create as the sign that the server is to recall the client's delegation. Prints a line per check; the
-//! exit code
-//! is 1 if one failed.
+//! of the exports; LARGEST the maximum number of bytes in one operation; CALLS the number of small Calls; JOURNAL a
+//! file for one line per Call. `windows` before these enables remote invalidation, `errors` runs the error cases,
+//! `recall` takes a file, and another to create as the sign that the server is to recall the client's delegation.
+//! Prints a line per check; the exit code is 1 if one failed.
 
 #![allow(clippy::disallowed_methods, reason = "an exercise makes files of its own")]
 
@@ -159,10 +154,8 @@ impl Client {
     }
 
     /// Sends NULL as the first Call of a connection. Linux's siw has a race in which the server does not see data that
-    /// arrives
-    /// right after connection setup: TCP acknowledges the Call, and nothing follows. So over iWARP another connection
-    /// is opened
-    /// then, as the kernel's own client does.
+    /// arrives right after connection setup: TCP acknowledges the Call, and nothing follows. So over iWARP another
+    /// connection is opened then, as the kernel's own client does.
     fn first_call(&mut self, target: &ConnectTarget) -> Result<()> {
         let terms = self.transport.terms(self.connection).context("no terms")?;
         let tries = if terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp) { MORE_CONNECTIONS } else { 0 };
@@ -571,8 +564,7 @@ impl Client {
     }
 
     /// Sends a WRITE as a Long Call, with the data in the Position-Zero Read chunk, and a READ with a Reply chunk and
-    /// no Write chunk:
-    /// in one segment and in three.
+    /// no Write chunk: in one segment and in three.
     fn long_both_ways(&mut self, file: &[u8], length: u32) -> Result<()> {
         // Short enough that each message has three segments.
         let third = length.div_ceil(3).max(40);

@@ -1,6 +1,5 @@
 //! Reverse direction: a session whose backchannel is the RDMA connection itself, a delegation, and the server's
-//! CB_RECALL of it
-//! (RFC 8167, RFC 8881 sections 18.36 and 20.2).
+//! CB_RECALL of it (RFC 8167, RFC 8881 sections 18.36 and 20.2).
 
 use std::fs;
 use std::path::Path;
@@ -27,8 +26,7 @@ use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectionId, RpcTransp
 use super::{Client, PATIENCE};
 
 /// Obtains a read delegation of a file, signals it by creating the file `sign`, answers the server's Calls, and returns
-/// the
-/// delegation.
+/// the delegation.
 pub(crate) fn recall(address: &str, path: &str, sign: &str) -> Result<()> {
     let Client { mut transport, connection, .. } = Client::connect(address, ConnectOptions::default())?;
     let mut session = Session::new(&mut transport, connection)?;

@@ -1,12 +1,9 @@
 //! Shell completion. The scripts in `completions/` run the program itself, so that subcommands, options and values are
-//! those of
-//! [`command`](super::command), and names of fields, rules and interfaces are known.
+//! those of [`command`](super::command), and names of fields, rules and interfaces are known.
 //!
 //! A script sets the variable [`ASK`]. With `words`, the arguments are the words so far, and the last one is completed;
-//! with
-//! `line`, they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the part of the last
-//! word that
-//! the shell replaces. The output is one candidate per line, `VALUE<Tab>DESCRIPTION`, and after them
+//! with `line`, they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the part of the
+//! last word that the shell replaces. The output is one candidate per line, `VALUE<Tab>DESCRIPTION`, and after them
 //! `<Tab>files<Tab>.SUFFIX ...` or `<Tab>folders` if the shell is to offer files or directories.
 
 use std::ffi::OsString;
@@ -180,8 +177,7 @@ impl CompletionList {
 }
 
 /// Returns the option that takes a value in a word, and the value if the word contains it. Of several short options,
-/// the first
-/// that takes a value counts.
+/// the first that takes a value counts.
 fn option<'a, 'w>(command: &'a Command, word: &'w str) -> Option<(&'a Arg, Option<&'w str>)> {
     let mut known = command.get_arguments().filter(|arg| arg.get_action().takes_values());
     if let Some(long) = word.strip_prefix("--") {

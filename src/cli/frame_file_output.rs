@@ -24,8 +24,7 @@ pub(super) struct FrameFileOutput {
 }
 
 /// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `room` is the limit
-/// of the
-/// queue in bytes, and `windows` is the memory of zstd windows. `has_control` selects control frames, too.
+/// of the queue in bytes, and `windows` is the memory of zstd windows. `has_control` selects control frames, too.
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],

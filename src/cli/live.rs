@@ -155,8 +155,7 @@ impl LiveArgs {
     }
 
     /// Drops the privileges needed for opening, and calls `make` to create the output: as the selected user, or, if
-    /// root selected
-    /// none, as root before it becomes nobody. `makes_files` is `true` if files are created later, too.
+    /// root selected none, as root before it becomes nobody. `makes_files` is `true` if files are created later, too.
     pub(super) fn give_up<T>(&self, makes_files: bool, make: impl FnOnce() -> Result<T>) -> Result<T> {
         let target = capabilities::target(self.user.as_deref(), !makes_files);
         let give_up = || {

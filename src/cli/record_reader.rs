@@ -24,8 +24,7 @@ use crate::replay::trace::{self, TraceError};
 use crate::source::{self, CaptureSource, SourceError};
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
-/// the
-/// limit is lower than the default.
+/// the limit is lower than the default.
 const LINGERING: usize = 256;
 
 /// Source of records.

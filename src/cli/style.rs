@@ -33,10 +33,8 @@ impl Color {
 }
 
 /// Returns `true` if the environment enables colours: NO_COLOR (no-color.org) takes precedence over CLICOLOR_FORCE and
-/// CLICOLOR
-/// (bixense.com/clicolors) and FORCE_COLOR (force-color.org). The value `0` disables a variable, except NO_COLOR, whose
-/// value
-/// is ignored.
+/// CLICOLOR (bixense.com/clicolors) and FORCE_COLOR (force-color.org). The value `0` disables a variable, except
+/// NO_COLOR, whose value is ignored.
 fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_on = |name| variable(name).filter(|value| !value.is_empty()).map(|value| value != "0");
     if is_on("NO_COLOR").is_some() {
@@ -61,16 +59,14 @@ pub(super) fn screen(color: Color) -> TerminalStyle {
 }
 
 /// Returns the width of a terminal: the reported one, or else the variable COLUMNS. A serial line, or a terminal in a
-/// container,
-/// may report no width or 0.
+/// container, may report no width or 0.
 fn terminal_width(told: Option<usize>, variable: Option<&str>) -> usize {
     let of_variable = || variable.and_then(|columns| columns.trim().parse().ok());
     told.filter(|width| *width > 0).or_else(|| of_variable().filter(|width| *width > 0)).unwrap_or(WIDTH)
 }
 
 /// Returns the characters for output by the variables of setlocale(3). A locale decides if one is set; else, as in a
-/// container
-/// or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
+/// container or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
 fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyphs {
     let named =
         ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());

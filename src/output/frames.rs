@@ -394,8 +394,8 @@ impl FrameList {
         }
     }
 
-    /// Appends an RPC message: `V4.2 Call READ 0+4096 xid 0xb38df27d`, `V4.2 Reply READ ok xid 0xb38df27d, Call in
-    /// 590`.
+    /// Appends an RPC message: `V4.2 Call READ 0+4096 xid 0xb38df27d`,
+    /// `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
     fn message(&mut self, key: TransactionKey, which: RpcMessageKind, flow: &Flow, names: &mut FileNames) {
         let Some(transaction) = flow.transaction(key) else {
             self.line.text.push_str("message of a Transaction that is over ");

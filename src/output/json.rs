@@ -1,8 +1,7 @@
 //! JSON Lines: one object per Transaction, on one line. The schema is `docs/transaction.schema.json`.
 //!
 //! The keys come in the order of the schema and directly from the Transaction; only arguments and results are buffered
-//! in a
-//! [`tape`] until both messages are read.
+//! in a [`tape`] until both messages are read.
 
 mod line;
 mod members;

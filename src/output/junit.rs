@@ -1,10 +1,8 @@
 //! JUnit XML reports of checks and replays: a suite per capture or trace, a case per operation.
 //!
 //! There is no single schema. The output is valid for that of Jenkins and the older one of Ant: a suite has
-//! `properties`, its
-//! cases, `system-out` and `system-err` in this order, and every attribute that either of them requires.
-//! `tests/it/junit/` has
-//! both, and a test validates reports against them.
+//! `properties`, its cases, `system-out` and `system-err` in this order, and every attribute that either of them
+//! requires. `tests/it/junit/` has both, and a test validates reports against them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

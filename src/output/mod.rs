@@ -1,8 +1,7 @@
 //! Text and JSON views of Transactions and frames.
 //!
 //! [`Output`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`], the
-//! [`tree`],
-//! the [`frames`], JSON Lines ([`json`]) or the [`summary`].
+//! [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
 mod all_fields;
 pub mod check_report;
@@ -181,8 +180,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Names the files of pending Calls from all Replies seen so far, as the lines behind them do. Takes half of the
-    /// memory for
-    /// names.
+    /// memory for names.
     #[must_use]
     pub fn with_early_names(mut self) -> Self {
         let room_bytes = self.settings.memory.names_bytes() / 2;
@@ -438,8 +436,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Writes the last lines and the summary at the end of the input. `dropped` is the number of packets that the
-    /// capturing
-    /// program reports as lost, and `counters` are those of a live source.
+    /// capturing program reports as lost, and `counters` are those of a live source.
     ///
     /// # Errors
     /// Returns an error if writing fails.

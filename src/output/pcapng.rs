@@ -108,10 +108,8 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     /// Returns the id of an interface of file number `file`, and writes its description block at the first request.
-    /// Link type,
-    /// snap length, name and clock are those of the source; timestamps of a clock without a decimal resolution are
-    /// written in
-    /// nanoseconds.
+    /// Link type, snap length, name and clock are those of the source; timestamps of a clock without a decimal
+    /// resolution are written in nanoseconds.
     ///
     /// # Errors
     /// Returns an error if writing fails.
@@ -178,8 +176,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     /// Writes the counters of an interface. A comment has the number of packets that the program itself dropped, the
-    /// difference
-    /// between what the kernel delivered and what was decoded.
+    /// difference between what the kernel delivered and what was decoded.
     ///
     /// # Errors
     /// Returns an error if writing fails.

@@ -1,10 +1,8 @@
 //! Export of the frames of Transactions as a capture file, each with comments about its role in which Transaction.
 //!
 //! The Transaction of a frame is known only when it is complete, long after the frame. So frames are queued by number,
-//! and are
-//! written in order when there are too many. Their bytes are read a second time; frames of a pipe, which can be read
-//! only once,
-//! are queued with their bytes.
+//! and are written in order when there are too many. Their bytes are read a second time; frames of a pipe, which can be
+//! read only once, are queued with their bytes.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -187,8 +185,7 @@ impl<W: Write> FrameFile<W> {
     }
 
     /// Also selects the control frames of each connection of a selected Transaction: ACKs, NAKs, CNPs and TCP segments
-    /// without
-    /// data. They show which copy of a message was delivered, and where recovery took time.
+    /// without data. They show which copy of a message was delivered, and where recovery took time.
     #[must_use]
     pub fn with_control_frames(self) -> Self {
         Self { connections: Some(FxHashSet::default()), ..self }
@@ -246,8 +243,7 @@ impl<W: Write> FrameFile<W> {
     }
 
     /// Adds a complete Transaction, with its paths if it is selected. Its frames are selected with it, except in the
-    /// view of
-    /// frames.
+    /// view of frames.
     pub fn transaction(
         &mut self,
         key: TransactionKey,

@@ -119,8 +119,7 @@ impl ProbeReportView<'_> {
     }
 
     /// Describes the use and announcement of remote invalidation. Linux's server uses it without announcing it, if the
-    /// client
-    /// announced it.
+    /// client announced it.
     fn remote_invalidation(&self, rdma: &RdmaTransportParams) -> String {
         let (used, replies) = self.probe.invalidations;
         let times = format!("used in {} of {} Replies", count(used), count(replies));

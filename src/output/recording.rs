@@ -54,8 +54,7 @@ struct OpenRecordingFile {
 }
 
 /// Writer of a capture. A file appears under its name as soon as it has its header, and grows by whole blocks: it can
-/// be read
-/// while it is written, and no older file is removed before a new one exists.
+/// be read while it is written, and no older file is removed before a new one exists.
 pub struct CaptureRecording {
     place: RecordingTarget,
     interface: Interface,

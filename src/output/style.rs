@@ -1,8 +1,7 @@
 //! Terminal style of a view: colours, characters and width.
 //!
 //! Colours are the 16 of ANSI, of which every terminal has a version that suits its background, and bold and dim.
-//! White,
-//! black, yellow and blue are not used, because each of them is invisible on some background.
+//! White, black, yellow and blue are not used, because each of them is invisible on some background.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -162,8 +161,7 @@ pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
 }
 
 /// Truncates as [`fit`] does, but never within a number, which would read as another number: a truncated word with
-/// digits is
-/// removed as a whole, unless it is a path.
+/// digits is removed as a whole, unless it is a path.
 pub fn fit_words<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     let mut cut = fit(text, width, glyphs).into_owned();
     if cut.len() == text.len() && cut == text {

@@ -115,8 +115,7 @@ impl TableLines {
 }
 
 /// Returns the columns that fit on a screen beside the first. The columns with the largest minimum width are dropped
-/// first,
-/// then the last ones: a truncated number would read as another number. A pipe shows all.
+/// first, then the last ones: a truncated number would read as another number. A pipe shows all.
 fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
     let Some(room) = width else { return (0..columns.len()).collect() };
     let mut others: Vec<_> = columns.iter().enumerate().skip(1).collect();

@@ -1,8 +1,8 @@
 //! Transaction list: one line per Transaction.
 //!
 //! The widths of the columns depend only on the width of the screen, so that a line can be written as soon as its
-//! Transaction
-//! is complete. A narrow terminal omits the least important columns and truncates long cells; a pipe does neither.
+//! Transaction is complete. A narrow terminal omits the least important columns and truncates long cells; a pipe does
+//! neither.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -476,8 +476,7 @@ pub(crate) fn version(facts: &RpcSummary, text: &mut String) {
 }
 
 /// Appends the status of the procedure, or of RPC if it failed, without the prefix common to the names of its version.
-/// Returns
-/// `true` for success or if no status is known.
+/// Returns `true` for success or if no status is known.
 pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
     if let Some(status) = facts.status {
         return match status.name {
@@ -521,8 +520,7 @@ fn without_prefix(name: &'static str) -> &'static str {
 }
 
 /// Returns the bytes of the Transaction on the wire: the messages, including their RPC-over-RDMA headers, and the data
-/// of
-/// chunks.
+/// of chunks.
 pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
     let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
     let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
@@ -541,8 +539,7 @@ fn missing_bytes(missing: &MissingPart) -> u64 {
 }
 
 /// Appends the chunks, summed by kind: `R 8192`, `W 2000/4096`: the bytes moved, and the bytes offered if they differ;
-/// `?` if
-/// the chunk lists are not completely known.
+/// `?` if the chunk lists are not completely known.
 pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
     let reply = transaction.reply_chunk.as_slice();
     let kinds = [

@@ -1,10 +1,8 @@
 //! Field tree of a message or a frame: one line per decoded field.
 //!
 //! A [`FieldTree`] observes decoders and rearranges their fields: the arm of a union follows its discriminant, a
-//! structure of a
-//! few short values takes one line, the words of a bitmap form one set. It depends on no protocol except for the names
-//! of some
-//! layers.
+//! structure of a few short values takes one line, the words of a bitmap form one set. It depends on no protocol except
+//! for the names of some layers.
 
 mod filehandle_names;
 mod layers;
@@ -374,8 +372,7 @@ impl FieldTree {
     }
 
     /// Returns `true` if the heading is the name of an operation: it begins with the name of the group, or the
-    /// operation is
-    /// unknown.
+    /// operation is unknown.
     fn is_operation_heading(&self, node: &FieldTreeNode) -> bool {
         node.text.starts_with(node.field.label) || node.field.name == "nfs.unknown_operation"
     }

@@ -377,8 +377,7 @@ impl fmt::Display for CompactTimestamp {
 }
 
 /// Appends text of the wire in quotes. Escapes control characters and bytes that are not UTF-8, so that a file name
-/// cannot
-/// affect a terminal; with ASCII glyphs, also all characters beyond ASCII.
+/// cannot affect a terminal; with ASCII glyphs, also all characters beyond ASCII.
 pub fn quote(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     text.push('"');
     unquoted(bytes, glyphs, text);
@@ -417,8 +416,7 @@ pub fn path(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
 }
 
 /// Returns `true` if a character beyond ASCII may be shown unescaped: it has a width and neither controls a terminal
-/// nor
-/// changes the direction of writing.
+/// nor changes the direction of writing.
 fn is_visible(character: char) -> bool {
     !is_unsafe(character) && unicode_width::UnicodeWidthChar::width(character).is_some_and(|width| width > 0)
 }

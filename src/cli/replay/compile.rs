@@ -30,8 +30,7 @@ pub(super) const EXAMPLES: &str =
 ";
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is written,
-/// so the
-/// limit is lower than the default.
+/// so the limit is lower than the default.
 const LINGERING: usize = 256;
 
 /// Storage of file data in a trace.

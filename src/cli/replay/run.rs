@@ -358,8 +358,7 @@ pub(super) fn ran(
 }
 
 /// Replays a trace, writes the reports, and returns the exit status. `file` is the path given by the user: the trace,
-/// or its
-/// capture.
+/// or its capture.
 pub(super) fn replay(
     file: &Path,
     path: &Path,

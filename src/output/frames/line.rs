@@ -6,8 +6,7 @@ use crate::output::style::{Style, StyledText, TerminalStyle, fit_words};
 use crate::output::units::TimeFormat;
 
 /// Widths of the columns. A longer cell moves the rest to the right; in a pipe, a longer address widens its column for
-/// the
-/// following lines, too.
+/// the following lines, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameColumnWidths {
     pub(super) number: usize,

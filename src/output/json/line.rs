@@ -169,8 +169,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
 
 impl<'t, 'a> TransactionJsonLine<'t, 'a> {
     /// Creates a line. The tape has the Call up to item `results` and part `call_parts`, and then the Reply. `has_iso`
-    /// adds the
-    /// times of messages in ISO 8601.
+    /// adds the times of messages in ISO 8601.
     pub(super) fn new(
         transaction: &'t Transaction,
         facts: &RpcSummary,
@@ -339,8 +338,7 @@ impl DecodedValuesJson<'_, '_> {
 }
 
 /// Returns `true` if a result belongs to the operation at the same index of the Call. The result of an operation with
-/// an
-/// unknown number is ILLEGAL (RFC 8881 section 18.52).
+/// an unknown number is ILLEGAL (RFC 8881 section 18.52).
 fn belongs(call: &TapeOperation, reply: &TapeOperation) -> bool {
     const ILLEGAL: u64 = 10_044;
     call.number == reply.number || reply.number == ILLEGAL

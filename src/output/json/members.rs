@@ -176,8 +176,7 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
 }
 
 /// Returns `true` if the numbers of a field are 64-bit identifiers: client ids, change ids and cookies. They use all
-/// bits, and
-/// JSON readers with floating point numbers would round them.
+/// bits, and JSON readers with floating point numbers would round them.
 fn is_name(field: &Field) -> bool {
     ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
 }
@@ -283,8 +282,7 @@ impl Serialize for FlagText {
 }
 
 /// Returns the names of the set bits. A name of several bits (`OPEN4_SHARE_ACCESS_BOTH`) replaces the names of its
-/// single
-/// bits.
+/// single bits.
 fn flag_names(mask: u64, names: &'static [FlagName], first: u32) -> impl Iterator<Item = FlagText> {
     let is_set = move |flag: u64| flag != 0 && mask & flag == flag;
     let has_groups = mask != 0 && names.iter().any(|(flag, _)| flag.count_ones() > 1);

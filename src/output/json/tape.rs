@@ -1,10 +1,8 @@
 //! Tape of the decoded fields of a Transaction, in the order of decoding, for one line.
 //!
 //! Decoders report fields one by one, and a line needs the arguments and the results of an operation together, so they
-//! are
-//! buffered here. The tape also applies part of the schema: XDR structures without a meaning of their own are
-//! flattened,
-//! attributes become names and values, and the entries of a directory a count and names.
+//! are buffered here. The tape also applies part of the schema: XDR structures without a meaning of their own are
+//! flattened, attributes become names and values, and the entries of a directory a count and names.
 
 use std::ops::Range;
 

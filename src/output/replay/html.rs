@@ -1,6 +1,5 @@
 //! Replay reports as one page of HTML, without external resources and scripts. Names from servers and captures are
-//! escaped. The
-//! style supports light and dark schemes and small screens.
+//! escaped. The style supports light and dark schemes and small screens.
 
 use std::fmt;
 use std::io::{self, Write};

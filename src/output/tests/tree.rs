@@ -104,8 +104,7 @@ fn frames_with_the_messages_that_they_complete() {
 }
 
 /// The Reply 0x53c00cfc was sent five times. Its client received the copy in frame 1496 (tshark -Y 'frame.number ==
-/// 1496' -T
-/// fields -e frame.time_utc).
+/// 1496' -T fields -e frame.time_utc).
 #[test]
 fn a_message_ends_with_the_copy_that_was_delivered() {
     let sent = "Reply: 5 frames from 1213 to 1496, 2026-11-21 03:13:39.580948620 UTC";

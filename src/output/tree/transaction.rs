@@ -103,8 +103,7 @@ impl TreeView {
     }
 
     /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeOrigin::Chunk`]
-    /// refer to, or
-    /// `None` for an inline message.
+    /// refer to, or `None` for an inline message.
     pub fn whole(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
         whole_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
