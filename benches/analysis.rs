@@ -1,5 +1,5 @@
-//! How fast captures are read, decoded and analysed, in packets and bytes a second, step by step: each benchmark does
-//! what the one before does and one thing more. `cargo bench --bench analysis`
+//! Throughput of reading, decoding and analysing captures, in packets and bytes per second. Each benchmark adds one
+//! step to the one before. `cargo bench --bench analysis`
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
@@ -36,7 +36,7 @@ fn walk(mut source: CaptureSource, mut look: impl FnMut(&Frame<'_>)) {
     }
 }
 
-/// Gives each Transaction to `look` as soon as it is there.
+/// Passes each Transaction to `look` as soon as it is emitted.
 fn analyse(source: CaptureSource, mut look: impl FnMut(Transaction)) {
     let mut flow = Flow::new(FlowLimits::default());
     let mut give = |flow: &mut Flow| {

@@ -1,5 +1,5 @@
-//! What a display filter costs: `nfsrdma-inspect -q` with filters on one field against the same run without, on the large
-//! capture. `cargo bench --bench filters`
+//! Cost of display filters: `nfsrdma-inspect -q` with filters on one field, compared with the same run without a
+//! filter, on the large capture. `cargo bench --bench filters`
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
@@ -30,7 +30,7 @@ const SMALL_OPERATIONS: &str = "rxe-v42";
 
 const SIZE: u64 = 64 << 20;
 
-/// A field of each layer; none, for the run without a filter.
+/// A filter on a field of each layer, and none.
 const FILTERS: [Option<&str>; 6] = [
     None,
     Some("frame.len > 1000"),

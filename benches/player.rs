@@ -1,36 +1,36 @@
-//! Sends the frames of a capture on an interface, as fast as it can or at a rate.
+//! Sends the frames of a capture on an interface, as fast as possible or at a given rate.
 
 use std::time::{Duration, Instant};
 
 use nfsrdma_inspect::source::CaptureSource;
 use pcap::{Active, Capture};
 
-/// Frames that were read once, to be sent any number of times.
+/// Player that reads the frames once and sends them repeatedly.
 pub(crate) struct Player {
     frames: Vec<Vec<u8>>,
     to: Capture<Active>,
 }
 
 impl Player {
-    /// Opens an interface for sending.
+    /// Reads the frames, and opens an interface for sending.
     pub(crate) fn new(mut source: CaptureSource, interface: &str) -> Self {
         let mut frames = Vec::new();
         while let Some(frame) = source.next().expect("the capture can be read") {
             frames.push(frame.bytes.to_vec());
         }
         let to = Capture::from_device(interface).expect("there is such an interface");
-        // What it would receive itself is nothing to it.
+        // The filter drops everything that the interface would receive.
         let mut to = to.snaplen(64).buffer_size(64 << 10).open().expect("the interface can be opened");
         to.filter("less 1", true).expect("the filter is right");
         Self { frames, to }
     }
 
-    /// Frames of one time.
+    /// Returns the number of frames.
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Sends something else instead of each frame.
+    /// Replaces each frame by the result of `change`.
     pub(crate) fn change(&mut self, change: impl Fn(&Vec<u8>) -> Vec<u8>) {
         self.frames = self.frames.iter().map(change).collect();
     }
@@ -42,7 +42,7 @@ impl Player {
         }
     }
 
-    /// Sends all frames several times, at so many a second where a rate is given; tells how long it took.
+    /// Sends all frames `times` times, at `rate` frames per second if given; returns the elapsed time.
     pub(crate) fn play(&mut self, times: usize, rate: Option<f64>) -> Duration {
         let start = Instant::now();
         let mut sent = 0_u64;
@@ -65,7 +65,7 @@ impl Player {
 }
 
 fn send(to: &mut Capture<Active>, frame: &[u8]) {
-    // The interface may have no room at the moment.
+    // The queue of the interface may be full at the moment.
     for _ in 0..1000 {
         if to.sendpacket(frame).is_ok() {
             return;

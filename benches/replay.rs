@@ -1,5 +1,5 @@
-//! What a replayed operation costs: read from the trace, ordered, sent with the values of the run, answered by the server
-//! inside the program, and held to the recorded Reply; and how well captured times are kept. `cargo bench --bench replay`
+//! Cost of a replayed operation: read from the trace, ordered, sent with the values of the run, answered by the mock
+//! server, and compared with the recorded Reply; and the accuracy of captured issue times. `cargo bench --bench replay`
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(
     clippy::unwrap_used,
@@ -14,9 +14,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use made::{Kind, Planned, made};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace};
 
-/// Steps of a run.
+/// Number of steps of a run.
 const STEPS: u64 = 20_000;
-/// Steps that were in flight at once in the capture.
+/// Number of steps in flight at once in the capture.
 const DEPTH: u64 = 32;
 
 fn operations(criterion: &mut Criterion) {
@@ -38,7 +38,7 @@ fn operations(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// How late Calls are sent at captured times, 10,000 in a second: one figure of one run, and no benchmark of criterion's.
+/// Prints the lateness of Calls at captured times, 10,000 per second, in a single run outside of criterion.
 fn issue_times(_: &mut Criterion) {
     let steps =
         (0..STEPS).map(|at| Planned { kind: Kind::Getattr, time: at * 100_000, latency: 50_000, client: 0 });

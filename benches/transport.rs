@@ -1,5 +1,5 @@
-//! What the engine's side of a small Call costs: submitted, served inside the program, and its Reply taken, with many in
-//! flight. `cargo bench --bench transport`
+//! Cost of a small Call in the engine: submission, processing by the mock server, and receipt of the Reply, with many
+//! in flight. `cargo bench --bench transport`
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]
 
@@ -12,10 +12,10 @@ use nfsrdma_inspect::replay::transport::{
     CallTag, ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, TransportCall, TransportEvent,
 };
 
-/// Calls in flight.
+/// Number of Calls in flight.
 const DEPTH: u32 = 64;
 
-/// A Call of NFSv3 without arguments, or with the root's filehandle. RFC 5531 section 9, RFC 1813 section 3.3.
+/// Encodes an NFSv3 Call without arguments, or with the root's filehandle. RFC 5531 section 9, RFC 1813 section 3.3.
 fn message(procedure: u32, root: Option<&[u8]>) -> Vec<u8> {
     let words = [0, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0];
     let mut message: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
@@ -26,7 +26,7 @@ fn message(procedure: u32, root: Option<&[u8]>) -> Vec<u8> {
     message
 }
 
-/// Submits a Call and takes Replies until there is room for the next.
+/// Client that submits Calls and receives Replies.
 struct Engine {
     transport: MockTransport,
     connection: ConnectionId,

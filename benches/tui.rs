@@ -1,7 +1,7 @@
-//! How long somebody waits for the terminal interface: for the first screen of a large capture, and for the screen after
-//! each key while it is still being read. `cargo bench --bench tui [-- FILE]`; without a file, a capture of 1 GiB is made.
+//! Response times of the terminal interface: until the first screen of a large capture, and until the screen after each
+//! key while it is being read. `cargo bench --bench tui [-- FILE]`; without a file, a capture of 1 GiB is generated.
 //!
-//! Ends with 1 where it takes longer than what is promised.
+//! Exits with 1 if a limit is exceeded.
 #![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
 
@@ -28,7 +28,7 @@ const SIZE: u64 = 1 << 30;
 const FIRST_SCREEN: Duration = Duration::from_millis(300);
 const KEY: Duration = Duration::from_millis(50);
 
-/// What somebody may type while a capture is read: through the list, through the views, to what is next of a kind.
+/// Keys sent while a capture is read: through the list, through the views, to the next item of a kind.
 const KEYS: &[KeyCode] = &[
     KeyCode::Down,
     KeyCode::PageDown,
@@ -77,7 +77,7 @@ fn measure(path: PathBuf) -> bool {
     draw(&mut app);
     let first = start.elapsed();
     let mut waits = Vec::new();
-    // A key every 5 ms is faster than any hand, and as a key that is held down.
+    // A key every 5 ms is faster than typing, like a key held down.
     for code in KEYS.iter().cycle() {
         std::thread::sleep(Duration::from_millis(5));
         let pressed = Instant::now();

@@ -1,5 +1,5 @@
-//! `play IFACE FILE [TIMES [RATE]]`: sends the frames of a capture on an interface, several times, at so many a second.
-//! It says how many frames it sent and how many that were a second.
+//! `play IFACE FILE [TIMES [RATE]]`: sends the frames of a capture on an interface TIMES times at RATE frames per
+//! second. Prints the number of frames sent and the rate.
 #![allow(clippy::expect_used, clippy::panic, reason = "a tool for measuring")]
 
 #[path = "../benches/player.rs"]

@@ -1,7 +1,7 @@
-//! Writes a large capture to standard output, made by repeating a real one, to measure with:
+//! Writes a large capture for measurements, made by repeating a real one, to standard output:
 //! `cargo run --release --example repeat -- rxe-v42 1024 > large.pcap`.
 //!
-//! The arguments are the name of a capture in `captures/` and how many MiB there shall be.
+//! The arguments are the name of a capture in `captures/` and the size in MiB.
 
 #![allow(clippy::disallowed_methods, reason = "an example makes files of its own")]
 

@@ -1,8 +1,8 @@
-//! Characters that do not reach a reader as they are: they would control a terminal, turn the direction of what stands beside
-//! them, or not be seen.
+//! Escaping of unsafe characters, which would control a terminal, change the direction of adjacent text, or be
+//! invisible.
 //!
-//! There is one function for each kind of output, all with the same characters ([`is_unsafe`]): [`line()`] for text, [`letter`]
-//! for text that has escapes of its own, [`EscapedJsonFormatter`] for JSON, which reads back as the same value.
+//! There is one function for each kind of output, all for the same characters ([`is_unsafe`]): [`line()`] for text,
+//! [`letter`] for text with its own escapes, [`EscapedJsonFormatter`] for JSON, which parses to the same value.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -11,8 +11,8 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-/// Characters of the categories Cf, Zl and Zp of Unicode 16: format characters, among them those of bidirectional text, and the
-/// separators of lines and paragraphs.
+/// Characters of the categories Cf, Zl and Zp of Unicode 16: format characters, among them those of bidirectional text,
+/// and the separators of lines and paragraphs.
 const FORMAT: [(char, char); 21] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{600}', '\u{605}'),
@@ -37,7 +37,7 @@ const FORMAT: [(char, char); 21] = [
     ('\u{e0020}', '\u{e007f}'),
 ];
 
-/// Whether a character is not shown as it is: C0, DEL and C1, format characters, and separators of lines.
+/// Returns `true` for a character that must be escaped: C0, DEL and C1, format characters, and separators of lines.
 #[inline]
 pub fn is_unsafe(letter: char) -> bool {
     match letter {
@@ -50,25 +50,25 @@ pub fn is_unsafe(letter: char) -> bool {
     }
 }
 
-/// A character as text shows it: `\u{202e}` and the like for one that is unsafe.
+/// Writes a character, escaped like `\u{202e}` if it is unsafe.
 pub fn letter(letter: char, to: &mut impl fmt::Write) -> fmt::Result {
     if is_unsafe(letter) { write!(to, "{}", letter.escape_default()) } else { to.write_char(letter) }
 }
 
-/// Text on one line.
+/// Escapes text for one line.
 pub fn line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for one in text.chars() {
-        // A text takes all that is written.
+        // Writing to a String never fails.
         let _ = letter(one, &mut shown);
     }
     shown.into()
 }
 
-/// The same of what is told by `Display`.
+/// Formats a value and escapes it for one line.
 pub fn told(what: impl Display) -> String {
     let text = what.to_string();
     match line(&text) {
@@ -77,12 +77,13 @@ pub fn told(what: impl Display) -> String {
     }
 }
 
-/// Writes JSON on one line in which unsafe characters are `\uXXXX`, beyond those for which JSON demands it.
+/// JSON formatter for one line that writes unsafe characters as `\uXXXX`, in addition to the escapes that JSON
+/// requires.
 pub struct EscapedJsonFormatter;
 
 impl Formatter for EscapedJsonFormatter {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, to: &mut W, fragment: &str) -> io::Result<()> {
-        // Nearly all are printable ASCII.
+        // Fast path: nearly all text is printable ASCII.
         if fragment.bytes().all(|byte| byte < 0x7f) {
             return to.write_all(fragment.as_bytes());
         }
@@ -105,23 +106,23 @@ impl Formatter for EscapedJsonFormatter {
 /// Writes a value as JSON.
 ///
 /// # Errors
-/// What writing gives.
+/// Returns an error if writing or serialising fails.
 pub fn json_to(to: impl io::Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(to, EscapedJsonFormatter))
 }
 
-/// A value as JSON.
+/// Returns a value as JSON.
 ///
 /// # Errors
-/// What serialising gives.
+/// Returns an error if serialising fails.
 pub fn json(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     json_to(&mut bytes, value)?;
     Ok(bytes)
 }
 
-/// A cell of CSV that a spreadsheet does not take for a formula: one that begins as formulas do and is no number has an
-/// apostrophe before it.
+/// Protects a CSV cell from evaluation as a formula in a spreadsheet: adds an apostrophe before a cell that begins like
+/// a formula and is no number.
 pub fn formula(cell: &str) -> Cow<'_, str> {
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
     if is_formula { format!("'{cell}").into() } else { cell.into() }
@@ -133,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// All characters whose category says that they are not shown, by the tables of another crate.
+    /// Returns all unsafe characters by their category, from the tables of another crate.
     fn all_unsafe() -> Vec<char> {
         let category = Regex::new(r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]$").unwrap();
         ('\0'..=char::MAX).filter(|letter| category.is_match(letter.encode_utf8(&mut [0; 4]))).collect()

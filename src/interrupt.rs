@@ -1,8 +1,8 @@
-//! Signals that ask the program to end: SIGINT, SIGTERM, and SIGHUP unless it was ignored when it started (nohup).
+//! Signals that end the program: SIGINT, SIGTERM, and SIGHUP unless it was ignored at the start (nohup).
 //!
-//! By themselves they end it at once, and leave what it has not finished. With [`watch`] the unfinished files are removed
-//! first. A command that can end in order, as a capture can, holds an [`GracefulShutdown`] ending: the first signal is told to it, and
-//! the next one ends the program.
+//! By default they end the program at once and leave its unfinished files. With [`watch`], the unfinished files are
+//! removed first. A command that can end gracefully, such as a capture, holds a [`GracefulShutdown`]: the first signal
+//! sets its flag, and the next one ends the program.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,47 +18,49 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::output_file;
 
-/// What is done with signals.
+/// State of signal handling.
 #[derive(Debug)]
 enum SignalHandling {
-    /// What the system does.
+    /// Default action of the system.
     Not,
-    /// They wait.
+    /// Signals are caught and stay pending.
     Caught(Signals),
-    /// A thread takes them.
+    /// A thread handles the signals.
     Watched,
 }
 
 static WATCH: Mutex<SignalHandling> = Mutex::new(SignalHandling::Not);
-/// Who ends in order.
+/// Request flag of the command that ends gracefully.
 static ORDERLY: Mutex<Option<InterruptRequest>> = Mutex::new(None);
 
-/// Bytes that are still read of an input when the program is asked to end: what lies in a pipe.
+/// Maximum number of bytes still read from an input after an interrupt: the content of a pipe.
 const LEFT_BYTES: usize = 1 << 20;
 
 fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets signals wait until [`watch`] is called. It needs no thread, so that rights can be given up after it.
+/// Catches signals and keeps them pending until [`watch`] is called. Starts no thread, so that privileges can be
+/// dropped after it.
 ///
 /// # Errors
-/// The system refuses.
+/// Returns an error if the system refuses.
 pub(crate) fn catch() -> io::Result<()> {
     let mut watch = lock(&WATCH);
     if matches!(*watch, SignalHandling::Not) {
         let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
         *watch = SignalHandling::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
-        // A limit of the size of files (ulimit -f) is an error of writing, and not a signal that ends the program.
+        // A file size limit (ulimit -f) becomes a write error instead of a signal that ends the program.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     }
     Ok(())
 }
 
-/// From now on a signal removes unfinished files before it ends the program, unless somebody ends in order.
+/// Starts the thread that handles signals: it removes unfinished files and ends the program, unless a
+/// [`GracefulShutdown`] is active.
 ///
 /// # Errors
-/// The system refuses.
+/// Returns an error if the system refuses.
 pub(crate) fn watch() -> io::Result<()> {
     catch()?;
     let mut watch = lock(&WATCH);
@@ -75,58 +77,59 @@ fn take(mut signals: Signals) {
         if let Some(orderly) = lock(&ORDERLY).as_mut()
             && !orderly.asked.swap(true, Ordering::Relaxed)
         {
-            // Whoever waits for input wakes up.
+            // Wakes a reader that waits for input.
             orderly.waker = None;
             continue;
         }
         let held = output_file::remove_unfinished();
-        // It ends here.
+        // The program ends here.
         let _ = emulate_default_handler(signal);
         drop(held);
     }
 }
 
-/// What the first signal is told to.
+/// Flag that the first signal sets.
 #[derive(Debug)]
 struct InterruptRequest {
     asked: Arc<AtomicBool>,
-    /// Closed when the program is asked to end.
+    /// Write end of the wake-up pipe; closed at the request.
     waker: Option<OwnedFd>,
 }
 
-/// As long as there is one that has begun, the first signal is told to it and does nothing else.
+/// Registration for a graceful shutdown. While one is active, the first signal only sets its flag.
 #[derive(Debug)]
 pub(crate) struct GracefulShutdown {
     asked: Arc<AtomicBool>,
-    /// The other end of the waker.
+    /// Read end of the wake-up pipe.
     woken: Arc<OwnedFd>,
     waker: Option<OwnedFd>,
 }
 
 impl GracefulShutdown {
-    /// Begins to watch for signals.
+    /// Creates an active registration.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the system refuses.
     pub(crate) fn new() -> io::Result<Self> {
         let mut this = Self::later()?;
         this.begin()?;
         Ok(this)
     }
 
-    /// One that does not take signals yet, so that they end the program while a FIFO waits for its other end.
+    /// Creates an inactive registration: signals still end the program, for instance while a FIFO waits for its other
+    /// end.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the system refuses.
     pub(crate) fn later() -> io::Result<Self> {
         let (woken, waker) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         Ok(Self { asked: Arc::default(), woken: Arc::new(woken), waker: Some(waker) })
     }
 
-    /// Takes signals from now on.
+    /// Activates the registration.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the system refuses.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         if let Some(waker) = self.waker.take() {
             *lock(&ORDERLY) = Some(InterruptRequest { asked: Arc::clone(&self.asked), waker: Some(waker) });
@@ -134,12 +137,12 @@ impl GracefulShutdown {
         watch()
     }
 
-    /// An input that ends soon after the program is asked to.
+    /// Wraps an input so that it ends soon after the request.
     pub(crate) fn input(&self, input: File) -> impl Read + Send + use<> {
         InterruptibleInput { input, woken: Arc::clone(&self.woken), left_bytes: LEFT_BYTES }
     }
 
-    /// Whether the program was asked to end.
+    /// Returns `true` if a signal requested the end.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -151,7 +154,7 @@ impl Drop for GracefulShutdown {
     }
 }
 
-/// An input that is waited for together with the waker.
+/// Input that is polled together with the wake-up pipe.
 struct InterruptibleInput {
     input: File,
     woken: Arc<OwnedFd>,
@@ -184,8 +187,8 @@ impl Read for InterruptibleInput {
     }
 }
 
-/// Whether SIGHUP was ignored when the program started, as nohup does. As in tcpdump, SIGINT is taken even where a shell
-/// ignores it for what runs in the background: scripts end captures with it.
+/// Returns `true` if SIGHUP was ignored at the start, as by nohup. As in tcpdump, SIGINT is handled even if a shell
+/// ignores it for background jobs: scripts end captures with it.
 fn is_hang_up_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

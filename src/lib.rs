@@ -1,4 +1,4 @@
-//! The rooms of the program `nfsrdma-inspect`; see ARCHITECTURE.md for the way of the data.
+//! Modules of the program `nfsrdma-inspect`; ARCHITECTURE.md describes the data flow.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod analysis;

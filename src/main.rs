@@ -1,4 +1,4 @@
-//! `nfsrdma-inspect`: arguments in, exit code out.
+//! `nfsrdma-inspect`: passes the arguments to the library and returns the exit code.
 
 use std::process::ExitCode;
 

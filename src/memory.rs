@@ -1,9 +1,9 @@
-//! The memory that the program may use: one budget, `--max-memory`, and its shares.
+//! Memory budget of the program, `--max-memory`, and its shares.
 //!
-//! Everything that input makes the program allocate is weighed in bytes against a share: the state of the dissectors
-//! ([`Memory::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display filter, the
-//! tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the terminal
-//! interface. Captures that are not compressed need no windows, and leave that share to the others.
+//! Everything allocated for input is counted in bytes against a share: the state of the dissectors
+//! ([`Memory::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display filter,
+//! the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the terminal
+//! interface. Uncompressed captures need no windows, and leave that share to the others.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nfsrdma_dissectors::flow::FlowLimits;
 
-/// The budget unless `--max-memory` says otherwise, in bytes.
+/// Default budget in bytes.
 pub const DEFAULT_BYTES: u64 = 256 << 20;
 
-/// The least budget, in bytes.
+/// Minimum budget in bytes.
 pub const LEAST_BYTES: u64 = 16 << 20;
 
-/// The parts of a budget, in 32nds of it.
+/// Shares of a budget in 32nds.
 #[derive(Clone, Copy, Debug)]
 struct Shares {
     flows: u64,
     names: u64,
-    /// Stores of names that exist at the same time.
+    /// Number of name stores that exist at the same time.
     name_stores: u64,
     filter: u64,
     tables: u64,
@@ -33,20 +33,20 @@ struct Shares {
 }
 
 impl Shares {
-    /// Of a command. A filter by path learns names beside the output.
+    /// Shares of a command. A filter by path has its own names besides the output.
     const PLAIN: Self =
         Self { flows: 16, names: 4, name_stores: 2, filter: 2, tables: 4, view: 6, windows: 0 };
     const COMPRESSED: Self =
         Self { flows: 8, names: 2, name_stores: 2, filter: 2, tables: 2, view: 2, windows: 16 };
-    /// Of the terminal interface, which keeps rows, or frames that come once. Two passes, a search and a page that is read
-    /// again have names of their own.
+    /// Shares of the terminal interface, which stores rows, or frames that can be read only once. Two passes, a search
+    /// and a page that is reread have their own names.
     const INTERFACE: Self =
         Self { flows: 9, names: 4, name_stores: 4, filter: 2, tables: 3, view: 14, windows: 0 };
     const COMPRESSED_INTERFACE: Self =
         Self { flows: 6, names: 4, name_stores: 4, filter: 2, tables: 2, view: 8, windows: 10 };
 }
 
-/// A budget of memory. Clones share the windows of zstd data, and each gives the same shares.
+/// Memory budget. Clones have the same shares and share the windows of zstd data.
 #[derive(Clone, Debug)]
 pub struct Memory {
     budget_bytes: u64,
@@ -56,7 +56,7 @@ pub struct Memory {
 }
 
 impl Default for Memory {
-    /// [`DEFAULT_BYTES`] for a command with one flow that reads compressed files.
+    /// Returns a budget of [`DEFAULT_BYTES`] for a command with one flow that reads compressed files.
     fn default() -> Self {
         Self::new(DEFAULT_BYTES, 1, Shares::COMPRESSED)
     }
@@ -67,7 +67,7 @@ impl Memory {
         Self { budget_bytes, flows, shares, windows: Windows::new(budget_bytes, shares.windows) }
     }
 
-    /// The budget of a command that reads these files, with so many flows at a time.
+    /// Creates the budget of a command that reads these files with `flows` concurrent flows.
     pub fn of_command<'a>(
         budget_bytes: u64,
         files: impl IntoIterator<Item = &'a PathBuf>,
@@ -77,8 +77,8 @@ impl Memory {
         Self::new(budget_bytes, flows, if is_compressed { Shares::COMPRESSED } else { Shares::PLAIN })
     }
 
-    /// The budget of the terminal interface, which has four flows: passes over everything and over what a filter selects, a
-    /// search, and one that reads parts again.
+    /// Creates the budget of the terminal interface, which has four flows: a pass over everything, a pass over the
+    /// selection of a filter, a search, and one that rereads parts.
     pub fn of_interface<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
         let shares = if is_compressed { Shares::COMPRESSED_INTERFACE } else { Shares::INTERFACE };
@@ -89,38 +89,39 @@ impl Memory {
         usize::try_from(self.budget_bytes / 32 * parts).unwrap_or(usize::MAX)
     }
 
-    /// Bounds for each flow.
+    /// Returns the limits of each flow.
     pub fn limits(&self) -> FlowLimits {
         FlowLimits::for_memory_budget(self.budget_bytes / 32 * self.shares.flows / self.flows)
     }
 
-    /// Memory for one store of names of files, in bytes.
+    /// Returns the memory of one name store in bytes.
     pub fn names_bytes(&self) -> usize {
         self.part(self.shares.names) / self.shares.name_stores as usize
     }
 
-    /// Memory for values that a display filter keeps until their Transaction is done, in bytes.
+    /// Returns the memory in bytes for values that a display filter stores until their Transaction is complete.
     pub fn filter_bytes(&self) -> usize {
         self.part(self.shares.filter)
     }
 
-    /// Memory for the tables of `analysis`, in bytes.
+    /// Returns the memory of the tables of `analysis` in bytes.
     pub fn tables_bytes(&self) -> usize {
         self.part(self.shares.tables)
     }
 
-    /// Memory for frames and rows that wait for output or for a comparison, or that the terminal interface keeps, in bytes.
+    /// Returns the memory in bytes for frames and rows that wait for output or a comparison, or that the terminal
+    /// interface stores.
     pub fn view_bytes(&self) -> usize {
         self.part(self.shares.view)
     }
 
-    /// The memory that windows of zstd data share.
+    /// Returns the shared memory of zstd windows.
     pub fn windows(&self) -> &Windows {
         &self.windows
     }
 }
 
-/// Only a regular file tells without being read.
+/// Returns `true` if a file may be zstd data. Only a regular file can be checked without consuming it.
 fn may_be_zstd(file: &Path) -> bool {
     if !file.is_file() {
         return true;
@@ -130,7 +131,7 @@ fn may_be_zstd(file: &Path) -> bool {
     is_read && crate::source::begins_zstd(&first)
 }
 
-/// The memory that windows of zstd data share; clones share it, too.
+/// Shared memory of zstd windows; clones share it, too.
 #[derive(Clone, Debug)]
 pub struct Windows(Arc<WindowPool>);
 
@@ -142,62 +143,63 @@ struct WindowPool {
 }
 
 impl Default for Windows {
-    /// Those of [`Memory::default`].
+    /// Returns the windows of [`Memory::default`].
     fn default() -> Self {
         Memory::default().windows
     }
 }
 
 impl Windows {
-    /// Windows that have so many 32nds of a budget together.
+    /// Creates windows that share `parts` 32nds of a budget.
     fn new(budget_bytes: u64, parts: u64) -> Self {
         let most_bytes = budget_bytes / 32 * parts;
         Self(Arc::new(WindowPool { parts, most_bytes, used_bytes: AtomicU64::new(0) }))
     }
 
-    /// Memory for all windows, in bytes.
+    /// Returns the memory of all windows in bytes.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.0.most_bytes
     }
 
-    /// The `--max-memory` with which a window of `needed_bytes` has room beside those that leave `free_bytes`, in bytes.
+    /// Returns the `--max-memory` in bytes with which a window of `needed_bytes` fits next to those that leave
+    /// `free_bytes`.
     pub(crate) fn budget_for(&self, needed_bytes: u64, free_bytes: u64) -> u64 {
         let used_bytes = self.0.most_bytes.saturating_sub(free_bytes);
         let bytes = needed_bytes.saturating_add(used_bytes);
         bytes.div_ceil(self.0.parts.max(1)).saturating_mul(32).max(DEFAULT_BYTES)
     }
 
-    /// True if windows take more than half of their share.
+    /// Returns `true` if windows take more than half of their share.
     pub(crate) fn are_tight(&self) -> bool {
         self.0.used_bytes.load(Ordering::Relaxed) > self.0.most_bytes / 2
     }
 
-    /// The window of one more decompressor, which takes nothing yet.
+    /// Returns the memory of the window of another decompressor, initially 0 bytes.
     pub(crate) fn window(&self) -> WindowMemory {
         WindowMemory { windows: self.clone(), bytes: 0 }
     }
 }
 
-/// The memory that the window of one decompressor takes of the share of all.
+/// Memory of the window of one decompressor within the share of all.
 #[derive(Debug)]
 pub(crate) struct WindowMemory {
     windows: Windows,
     bytes: u64,
 }
 
-/// Memory beyond its share that a window of all of it takes: blocks on their way out, in bytes.
+/// Overhead in bytes allowed beyond the share: blocks being output.
 const SLACK_BYTES: u64 = 512 << 10;
 
 impl WindowMemory {
-    /// The share.
+    /// Returns the share of all windows.
     pub(crate) fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// Takes so much in all.
+    /// Grows the reservation to `bytes`; a smaller value changes nothing.
     ///
     /// # Errors
-    /// The bytes that are free, where they are too few.
+    /// Returns the number of free bytes if they are not enough.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
         let WindowPool { most_bytes, used_bytes, .. } = &*self.windows.0;
@@ -210,7 +212,7 @@ impl WindowMemory {
         Ok(())
     }
 
-    /// Gives all of it back.
+    /// Releases the reservation.
     pub(crate) fn release(&mut self) {
         self.windows.0.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = 0;

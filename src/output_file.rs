@@ -1,15 +1,16 @@
-//! Files that the program writes. Each is whole under its name, or not there.
+//! Output files of the program. Each is complete under its name, or does not exist.
 //!
-//! An [`OutputFile`] is written under another name in the same directory, `.NAME.RANDOM.unfinished`. [`OutputFile::commit`]
-//! flushes it, syncs it to the disk and renames it, so that a reader of NAME sees the old file or the new one, whatever
-//! happens in between. What is dropped without a commit is removed, and so it is when a signal ends the program
-//! ([`crate::interrupt`]); SIGKILL and a crash of the machine leave the unfinished file.
+//! An [`OutputFile`] is written under another name in the same directory, `.NAME.RANDOM.unfinished`.
+//! [`OutputFile::commit`] flushes it, syncs it to the disk and renames it, so that a reader of NAME sees the old file
+//! or the new one, whatever happens in between. A file dropped without a commit is removed, also when a signal ends the
+//! program ([`crate::interrupt`]); SIGKILL and a crash of the machine leave the unfinished file.
 //!
-//! - An input of the command is never replaced: [`InputFiles`] knows them by device and inode, whatever they are called.
-//! - A symbolic link is not followed, so that the file that is replaced is the one that is named.
-//! - A character device and a FIFO are opened and written to as they are; nothing is renamed over them. `-` and
-//!   `/dev/stdout` are standard output.
-//! - The file that replaces another has its permissions, and its owner and group where the system allows that.
+//! - An input of the command is never replaced: [`InputFiles`] identifies inputs by device and inode, whatever their
+//!   names.
+//! - A symbolic link is not followed, so that the file that is replaced is the named one.
+//! - A character device and a FIFO are opened and written directly; nothing is renamed over them. `-` and `/dev/stdout`
+//!   are standard output.
+//! - A file that replaces another has its permissions, and its owner and group if the system allows that.
 //! - A capture that grows for hours gets its name as soon as it has its header: [`OutputFile::publish`].
 
 #![expect(clippy::disallowed_methods, reason = "what writes files is here, and nowhere else")]
@@ -31,21 +32,21 @@ use tempfile::{Builder, TempPath};
 use crate::escape;
 use crate::source::os_error_text;
 
-/// Bytes that are gathered before they are written.
+/// Size of the write buffer in bytes.
 const GATHERED_BYTES: usize = 256 << 10;
-/// What the names of unfinished files end with.
+/// Suffix of unfinished files.
 const SUFFIX: &str = ".unfinished";
-/// Bytes of the final name that are in the name of an unfinished file: with what is added it has to fit into 255.
+/// Maximum number of bytes of the final name in the name of an unfinished file, which must fit into 255 bytes.
 const NAME_BYTES: usize = 200;
 /// Permissions of a file that replaces none, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// Whether an output is standard output.
+/// Returns `true` if an output is standard output.
 pub fn is_standard_output(path: &Path) -> bool {
     matches!(path.as_os_str().as_bytes(), b"-" | b"/dev/stdout")
 }
 
-/// What tells whether two names are of one file.
+/// Identity of a file, equal for all its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileIdentity {
     File { device: u64, inode: u64 },
@@ -53,7 +54,7 @@ enum FileIdentity {
 }
 
 impl FileIdentity {
-    /// The identity of what writing could destroy, or wait for: not of a character device.
+    /// Returns the identity of a file that writing could destroy or wait for; `None` for a character device.
     fn of(about: &Metadata) -> Option<Self> {
         match about.file_type() {
             kind if kind.is_char_device() => None,
@@ -63,12 +64,12 @@ impl FileIdentity {
     }
 }
 
-/// The files that a command reads, which none of its outputs replaces.
+/// Files that a command reads, which none of its outputs may replace.
 #[derive(Clone, Debug, Default)]
 pub struct InputFiles(Vec<(FileIdentity, String)>);
 
 impl InputFiles {
-    /// The files with these names. `-` is standard input; what cannot be looked at is no input.
+    /// Creates the set of the files with these names. `-` is standard input; files that cannot be examined are ignored.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
         let mut this = Self::default();
         paths.into_iter().for_each(|path| this.add(path.as_ref()));
@@ -86,7 +87,7 @@ impl InputFiles {
         self.0.extend(identity.map(|identity| (identity, name)));
     }
 
-    /// The name of the input that this is.
+    /// Returns the name of the input with this identity.
     fn find(&self, about: &Metadata) -> Option<&str> {
         let identity = FileIdentity::of(about)?;
         self.0.iter().find(|(of, _)| *of == identity).map(|(_, name)| name.as_str())
@@ -102,37 +103,38 @@ fn about_descriptor(of: impl AsFd) -> io::Result<Metadata> {
     duplicate(of)?.metadata()
 }
 
-/// Another handle of an open file.
+/// Duplicates the handle of an open file.
 fn duplicate(of: impl AsFd) -> io::Result<File> {
     Ok(of.as_fd().try_clone_to_owned()?.into())
 }
 
-/// Why an output cannot be written. `Display` gives one line, with what to do.
+/// Error of an output. `Display` writes one line with the remedy.
 #[derive(Debug)]
 pub struct OutputError {
     name: String,
     kind: OutputErrorKind,
 }
 
-/// What is wrong with an output.
+/// Reason of an output error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OutputErrorKind {
-    /// It is an input of the command: the name of that.
+    /// The output is an input of the command, with this name.
     Input(String),
-    /// It is a symbolic link: its target.
+    /// The output is a symbolic link to this target.
     Link(PathBuf),
-    /// It is a directory.
+    /// The output is a directory.
     Directory,
-    /// It is a block device, a socket, or another file that cannot be written from its beginning: what it is.
+    /// The output is a block device, a socket, or another file that cannot be written from its beginning; the text
+    /// describes it.
     Special(&'static str),
-    /// There is a file, which must not be replaced.
+    /// The output exists and must not be replaced.
     Exists,
-    /// The system does not let it be made.
+    /// The file cannot be created.
     Create(io::Error),
-    /// The system does not let it be written.
+    /// The file cannot be written.
     Write(io::Error),
-    /// It is whole, and cannot get its name: the name that it has.
+    /// The file is complete, but cannot be renamed; it remains under this name.
     Rename(PathBuf, io::Error),
 }
 
@@ -142,12 +144,12 @@ impl OutputError {
         Self { name: name.into_owned(), kind }
     }
 
-    /// The error of writing to the output of this name.
+    /// Creates the error of writing to the output of this name.
     pub fn unwritten(path: &Path, error: io::Error) -> Self {
         Self::new(path, OutputErrorKind::Write(error))
     }
 
-    /// What is wrong.
+    /// Returns the reason.
     pub fn kind(&self) -> &OutputErrorKind {
         &self.kind
     }
@@ -198,7 +200,7 @@ impl fmt::Display for OutputError {
     }
 }
 
-/// The directory in which a file would lie, if there is none.
+/// Returns the directory of a file, if it does not exist.
 pub(crate) fn missing_directory(file: &Path) -> Option<&Path> {
     let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty())?;
     let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -234,26 +236,26 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all unfinished files. No other is made as long as what is given is held.
+/// Removes all unfinished files. No other is created while the returned guard exists.
 pub(crate) fn remove_unfinished() -> impl Sized {
     let mut paths = unfinished();
     for path in paths.drain(..) {
-        // Somebody may have removed it.
+        // It may have been removed already.
         let _ = fs::remove_file(path);
     }
     paths
 }
 
-/// A file that is removed when it is dropped, and when the program ends.
+/// File that is removed when it is dropped or the program ends.
 #[derive(Debug)]
 struct UnfinishedFile(Option<TempPath>);
 
 impl UnfinishedFile {
     fn new(builder: &Builder<'_, '_>, directory: &Path) -> io::Result<(File, Self)> {
-        // Whoever ends the program now waits until the file is known.
+        // The lock delays the end of the program until the file is registered.
         let mut paths = unfinished();
         let (file, path) = builder.tempfile_in(directory)?.into_parts();
-        // It tells others that somebody is at work. Not every file system can do that.
+        // Marks the file as in use for other processes. Not every file system supports it.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         paths.push(path.to_path_buf());
         Ok((file, Self(Some(path))))
@@ -263,7 +265,7 @@ impl UnfinishedFile {
         unfinished().retain(|known| known != path);
     }
 
-    /// Gives it its name; `replaces` says whether it may take the place of another file.
+    /// Renames the file; `replaces` allows it to replace another one.
     fn rename(mut self, to: &Path, replaces: bool) -> Result<(), OutputErrorKind> {
         let Some(path) = self.0.take() else { return Ok(()) };
         let known = path.to_path_buf();
@@ -274,7 +276,7 @@ impl UnfinishedFile {
             Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(OutputErrorKind::Exists)
             }
-            // What took hours to write stays.
+            // A complete file is kept.
             Err(refused) => match refused.path.keep() {
                 Ok(path) => Err(OutputErrorKind::Rename(path, refused.error)),
                 Err(_) => Err(OutputErrorKind::Write(refused.error)),
@@ -293,19 +295,19 @@ impl Drop for UnfinishedFile {
     }
 }
 
-/// A file for the program itself, which nobody else may read, and which is removed with it.
+/// Private temporary file, removed when it is dropped.
 #[derive(Debug)]
 pub struct ScratchFile {
     path: PathBuf,
-    // Removes it.
     _unfinished: UnfinishedFile,
 }
 
 impl ScratchFile {
-    /// Makes a file whose name begins with `name` and ends with `suffix`, in the directory for temporary files (`TMPDIR`).
+    /// Creates a file whose name begins with `name` and ends with `suffix`, in the directory for temporary files
+    /// (`TMPDIR`).
     ///
     /// # Errors
-    /// [`OutputErrorKind::Create`].
+    /// Returns [`OutputErrorKind::Create`] if the file cannot be created.
     pub fn new(name: &str, suffix: &str) -> Result<(Self, BufWriter<File>), OutputError> {
         let directory = std::env::temp_dir();
         let prefix = format!("{}.", name.replace('/', "_"));
@@ -316,17 +318,17 @@ impl ScratchFile {
         Ok((Self { path, _unfinished: unfinished }, BufWriter::new(file)))
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Writes to a file. Where that grows under its name, what is written at once is written as a whole or not at all.
+/// Writer to a file. In a published file, each write succeeds completely or is undone.
 #[derive(Debug)]
 struct OutputSink {
     file: File,
-    /// Bytes of a file that grows under its name.
+    /// Bytes of a published file; `None` before.
     growing_bytes: Option<u64>,
 }
 
@@ -339,7 +341,7 @@ impl Write for OutputSink {
                 Ok(bytes.len())
             }
             Err(error) => {
-                // A part of a record makes the file a damaged one. Where it cannot be cut off, the reader says so.
+                // A partial record would damage the file. If it cannot be truncated, its reader reports the damage.
                 let _ = self.file.set_len(length);
                 let _ = self.file.seek(SeekFrom::Start(length));
                 Err(error)
@@ -358,48 +360,48 @@ impl Seek for OutputSink {
     }
 }
 
-/// Where an output is written.
+/// Location of an output.
 #[derive(Debug)]
 enum OutputLocation {
-    /// Beside its name, which it gets when it is whole.
+    /// Temporary file, renamed when it is complete.
     Beside(UnfinishedFile),
-    /// Under its name.
+    /// File under its final name.
     Published,
-    /// A device, a FIFO, or standard output.
+    /// Device, FIFO or standard output.
     Stream,
 }
 
-/// A file that is being written. See the [module](self).
+/// File being written. See the [module](self).
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
     to: BufWriter<OutputSink>,
     place: OutputLocation,
-    /// Whether it may take the place of another file.
+    /// `true` if it may replace another file.
     replaces: bool,
 }
 
 impl OutputFile {
-    /// Begins a file that takes the place of the one with this name, when it is committed.
+    /// Creates a file that replaces the one with this name when it is committed.
     ///
     /// # Errors
-    /// What `path` is that cannot be replaced, or what making a file gives.
+    /// Returns an error if `path` cannot be replaced or the file cannot be created.
     pub fn create(path: &Path, inputs: &InputFiles) -> Result<Self, OutputError> {
         Self::open(path, inputs, true)
     }
 
-    /// The same where no file has this name. A device and a FIFO are written to as they are.
+    /// Creates a file whose name must not exist. A device and a FIFO are written directly.
     ///
     /// # Errors
-    /// [`OutputErrorKind::Exists`], and those of [`OutputFile::create`].
+    /// Returns [`OutputErrorKind::Exists`], and the errors of [`OutputFile::create`].
     pub fn create_new(path: &Path) -> Result<Self, OutputError> {
         Self::open(path, &InputFiles::default(), false)
     }
 
-    /// The same of a file whose beginning is written last.
+    /// Creates a file whose header is written last.
     ///
     /// # Errors
-    /// [`OutputErrorKind::Special`] for what can be written in one go alone, and those of [`OutputFile::create`].
+    /// Returns [`OutputErrorKind::Special`] for an output that cannot seek, and the errors of [`OutputFile::create`].
     pub fn create_seekable(path: &Path, inputs: &InputFiles) -> Result<Self, OutputError> {
         let refused = |what| Err(OutputError::new(path, OutputErrorKind::Special(what)));
         if is_standard_output(path) {
@@ -441,7 +443,7 @@ impl OutputFile {
             let kind = about.file_type();
             match () {
                 () if kind.is_symlink() => {
-                    // One that leads to an input is that, too.
+                    // A link to an input is an input, too.
                     if let Ok(about) = fs::metadata(path) {
                         inputs.check(path, &about)?;
                     }
@@ -460,7 +462,7 @@ impl OutputFile {
                 () => _ = open_existing(path).map_err(unmade)?,
             }
         }
-        // Who may not read the old file may not read the new one while it is written.
+        // Whoever may not read the old file may not read the new one while it is written.
         let mode = about.map_or(NEW_FILE_MODE, |about| about.mode() & 0o600);
         let name = path.file_name().ok_or_else(|| failed(OutputErrorKind::Directory))?;
         let mut builder = Builder::new();
@@ -470,23 +472,23 @@ impl OutputFile {
         Ok(new(file, OutputLocation::Beside(unfinished)))
     }
 
-    /// The name of the output, as it was given.
+    /// Returns the name of the output, as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Nothing more comes: flushes and syncs what was written, and gives the file its name.
+    /// Flushes, syncs and renames the file.
     ///
     /// # Errors
-    /// [`OutputErrorKind::Write`], and then no file was replaced; [`OutputErrorKind::Rename`].
+    /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
     pub fn commit(self) -> Result<(), OutputError> {
         self.close()?.publish()
     }
 
-    /// The first half of a commit: the file is whole and on the disk, and does not have its name yet.
+    /// Flushes and syncs the file, the first half of a commit, without renaming it.
     ///
     /// # Errors
-    /// [`OutputErrorKind::Write`].
+    /// Returns [`OutputErrorKind::Write`] if writing fails.
     pub fn close(self) -> Result<ClosedFile, OutputError> {
         let Self { path, to, place, replaces } = self;
         let unwritten = |error| OutputError::unwritten(&path, error);
@@ -500,12 +502,11 @@ impl OutputFile {
         Ok(ClosedFile { path, place, replaces })
     }
 
-    /// Flushes what was written, gives the file its name, and goes on writing to it under that. It is for a capture that grows
-    /// while it is looked at: what was written up to now must be a whole file. From now on a write that fails leaves the file
-    /// as it was before that.
+    /// Flushes the file, renames it, and continues to write to it, for a capture that is read while it grows. The
+    /// content so far must be a valid file. After this, a failed write leaves the file as it was before.
     ///
     /// # Errors
-    /// [`OutputErrorKind::Write`], and then no file was replaced; [`OutputErrorKind::Rename`].
+    /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
     pub fn publish(&mut self) -> Result<(), OutputError> {
         let unwritten = |path: &Path, error| OutputError::unwritten(path, error);
         self.to.flush().map_err(|error| unwritten(&self.path, error))?;
@@ -527,17 +528,17 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Whether the file that has the name now is this one, which was published.
+    /// Returns `true` if this file was published and still has its name.
     fn is_published_as(&self, path: &Path) -> bool {
         let same = |one: &Metadata, other: &Metadata| FileIdentity::of(one) == FileIdentity::of(other);
         let mine = self.to.get_ref().file.metadata().ok();
         mine.zip(fs::symlink_metadata(path).ok()).is_some_and(|(mine, there)| same(&mine, &there))
     }
 
-    /// Ends a file that was published, without waiting for the disk, and gives what tells it from others.
+    /// Ends a published file without waiting for the disk, and returns its identity.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn end(mut self) -> io::Result<WrittenFile> {
         self.to.flush()?;
         let identity = if self.is_published_as(&self.path) {
@@ -569,7 +570,7 @@ impl Seek for OutputFile {
     }
 }
 
-/// A file that is whole, and does not have its name yet. Dropped, it is removed.
+/// Complete file that is not renamed yet. Removed when it is dropped.
 #[derive(Debug)]
 pub struct ClosedFile {
     path: PathBuf,
@@ -578,10 +579,10 @@ pub struct ClosedFile {
 }
 
 impl ClosedFile {
-    /// Gives it its name.
+    /// Renames the file.
     ///
     /// # Errors
-    /// [`OutputErrorKind::Rename`].
+    /// Returns [`OutputErrorKind::Rename`] if the file cannot be renamed.
     pub fn publish(self) -> Result<(), OutputError> {
         let Self { path, place, replaces } = self;
         if let OutputLocation::Beside(unfinished) = place {
@@ -592,7 +593,7 @@ impl ClosedFile {
     }
 }
 
-/// A file that this program wrote, and may remove again.
+/// File written by this program, which may remove it.
 #[derive(Debug)]
 pub struct WrittenFile {
     path: PathBuf,
@@ -604,24 +605,23 @@ impl WrittenFile {
     pub fn remove(self) {
         let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(FileIdentity::of);
         if self.identity.is_some() && there == self.identity {
-            // Somebody may have removed it.
+            // It may have been removed already.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes a file that an earlier run wrote, unless it is an input.
+/// Removes a file of an earlier run, unless it is an input.
 ///
 /// # Errors
-/// [`OutputErrorKind::Input`], [`OutputErrorKind::Write`].
+/// Returns [`OutputErrorKind::Input`] or [`OutputErrorKind::Write`].
 pub fn remove_old(path: &Path, inputs: &InputFiles) -> Result<(), OutputError> {
     let unwritten = |error| OutputError::unwritten(path, error);
     inputs.check(path, &fs::symlink_metadata(path).map_err(unwritten)?)?;
     fs::remove_file(path).map_err(unwritten)
 }
 
-/// Removes unfinished files of a directory that nobody is writing any more: whoever did was killed. What cannot be looked at
-/// stays.
+/// Removes unfinished files of killed processes in a directory. Files that cannot be opened stay.
 pub fn remove_abandoned(directory: &Path) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
@@ -631,13 +631,13 @@ pub fn remove_abandoned(directory: &Path) {
             && let Ok(file) = open_existing(&path)
             && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
         {
-            // Somebody else may have done it.
+            // Another process may have removed it.
             let _ = fs::remove_file(&path);
         }
     }
 }
 
-/// What has a name. Names of open descriptors are no links: whoever gives one means what is behind it.
+/// Returns the metadata of a path without following links, except for names of open descriptors.
 fn looked_at(path: &Path) -> io::Result<Metadata> {
     let is_descriptor = ["/dev/fd/", "/proc/self/fd/", "/dev/stderr"]
         .iter()
@@ -653,12 +653,12 @@ fn looked_at(path: &Path) -> io::Result<Metadata> {
     Ok(about)
 }
 
-/// The directory that a file is in.
+/// Returns the directory of a file.
 fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What the name of an unfinished file begins with.
+/// Returns the prefix of the name of an unfinished file.
 fn prefix(name: &OsStr) -> OsString {
     let bytes = name.as_bytes();
     let mut prefix = OsString::from(".");
@@ -671,7 +671,7 @@ fn open_existing(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(no_follow()).open(path)
 }
 
-/// Opens a device or a FIFO, which waits for a reader.
+/// Opens a device or a FIFO; a FIFO waits for a reader.
 fn open_stream(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).custom_flags(no_control()).open(path)?;
     let kind = file.metadata()?.file_type();
@@ -682,21 +682,21 @@ fn open_stream(path: &Path) -> io::Result<File> {
     }
 }
 
-/// O_NOFOLLOW.
+/// Returns O_NOFOLLOW.
 fn no_follow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits() as i32
 }
 
-/// O_NOCTTY: a terminal that is written to does not become that of the program.
+/// Returns O_NOCTTY: a terminal written to does not become the controlling terminal.
 fn no_control() -> i32 {
     rustix::fs::OFlags::NOCTTY.bits() as i32
 }
 
-/// Gives a file the permissions of the one that it replaces, and its owner and group where that is allowed.
+/// Copies the permissions of the replaced file, and its owner and group if allowed.
 fn keep_access(file: &File, replaced: &Path) -> io::Result<()> {
     let old = match fs::symlink_metadata(replaced) {
         Ok(old) if old.is_file() => old,
-        // There is none, or none that is replaced.
+        // No file is replaced.
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
@@ -707,7 +707,7 @@ fn keep_access(file: &File, replaced: &Path) -> io::Result<()> {
         let is_kept = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_ok()
             || std::os::unix::fs::fchown(file, None, Some(old.gid())).is_ok();
         if !is_kept {
-            // Another group gets no more than everybody, and nobody the rights of another owner.
+            // The new group gets no more rights than others, and setuid and setgid are cleared.
             mode = (mode & 0o707) | ((mode & 0o007) << 3);
         }
     }
@@ -718,8 +718,8 @@ fn keep_access(file: &File, replaced: &Path) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Makes a rename outlast a crash of the machine. Not every file system can do that, and not every directory may be read: the
-/// file is whole under its name or not renamed either way.
+/// Makes a rename survive a crash of the machine. Not every file system supports that, and the directory may be
+/// unreadable: in any case the file is either complete under its name or not renamed.
 fn sync_directory(path: &Path) {
     let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
 }

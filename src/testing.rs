@@ -1,4 +1,4 @@
-//! What several rooms test with.
+//! Helpers for the tests of several modules.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use nfsrdma_dissectors::frame::Frame;
 
 use crate::source::CaptureSource;
 
-/// A capture of `captures/`.
+/// Returns the path of a capture of `captures/`.
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("captures").join(name)
 }
 
-/// The flow when all of a capture of `captures/` has been read, but for the frames that `pass` does not give back.
+/// Returns the flow after a capture of `captures/`, without the frames for which `pass` returns `None`.
 fn read(name: &str, mut pass: impl for<'a> FnMut(Frame<'a>, &'a mut Vec<u8>) -> Option<Frame<'a>>) -> Flow {
     let mut source = CaptureSource::open([path(name)]).unwrap();
     let mut flow = Flow::new(FlowLimits::default());
@@ -26,12 +26,12 @@ fn read(name: &str, mut pass: impl for<'a> FnMut(Frame<'a>, &'a mut Vec<u8>) -> 
     flow
 }
 
-/// The flow when all of a capture has been read, but for one frame.
+/// Returns the flow after a capture without one frame.
 pub(crate) fn read_but(name: &str, lost: u64) -> Flow {
     read(name, |frame, _| (frame.number.0 != lost).then_some(frame))
 }
 
-/// The flow when all of a capture has been read, each of its frames shown to `see` before.
+/// Returns the flow after a capture, and calls `see` with each frame before it.
 pub(crate) fn read_with(name: &str, mut see: impl FnMut(&Frame<'_>)) -> Flow {
     read(name, |frame, _| {
         see(&frame);
@@ -39,7 +39,7 @@ pub(crate) fn read_with(name: &str, mut see: impl FnMut(&Frame<'_>)) -> Flow {
     })
 }
 
-/// The flow when all of a capture has been read, and `damage` has changed the bytes of its frames by number.
+/// Returns the flow after a capture whose frames `damage` changes by number.
 pub(crate) fn read_damaged(name: &str, mut damage: impl FnMut(u64, &mut [u8])) -> Flow {
     read(name, |frame, copy| {
         copy.clear();
@@ -49,12 +49,12 @@ pub(crate) fn read_damaged(name: &str, mut damage: impl FnMut(u64, &mut [u8])) -
     })
 }
 
-/// What a flow has given.
+/// Returns the Transactions of a flow.
 pub(crate) fn drained(mut flow: Flow) -> Vec<Transaction> {
     std::iter::from_fn(|| flow.next_transaction()).collect()
 }
 
-/// The Transactions of a capture.
+/// Returns the Transactions of a capture.
 pub(crate) fn transactions(name: &str) -> Vec<Transaction> {
     drained(read_with(name, |_| {}))
 }

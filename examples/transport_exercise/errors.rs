@@ -1,4 +1,4 @@
-//! What goes wrong: each has one outcome that is right, or two, and says which it was.
+//! Error cases: each accepts one or two outcomes, and prints which occurred.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use super::{Client, MessageForm, PATIENCE, operation, pattern, results, target};
 
 /// NFS4ERR_BADXDR, RFC 7530 section 13.1.1.3.
 const BADXDR: u32 = 10036;
-/// Tries of a wrong port: of 4 MiB each, which is more than a gibibyte.
+/// Number of attempts at a wrong port: 4 MiB each, together more than 1 GiB.
 const REFUSED: u32 = 300;
 /// GARBAGE_ARGS, RFC 5531 section 9.
 const GARBAGE_ARGS: u32 = 4;
 
-/// What goes wrong on connections that stand, or would.
+/// Runs the error cases during and after connection setup.
 pub(crate) fn errors(address: &str, path: &str) -> Result<()> {
     let mut client = Client::connect(address, ConnectOptions::default())?;
     let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
@@ -33,7 +33,7 @@ pub(crate) fn errors(address: &str, path: &str) -> Result<()> {
     wrong_port(address).context("the wrong port")
 }
 
-/// Keeps all credits in Calls until the connection is gone, and connects again when the server is back.
+/// Keeps all credits in use until the connection is lost, and reconnects when the server is back.
 pub(crate) fn until_gone(address: &str) -> Result<()> {
     let mut client = Client::connect(address, ConnectOptions::default())?;
     let (mut sent, mut answered) = (0u64, 0u64);
@@ -47,7 +47,7 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
             ) {
                 Ok(_) => in_flight.push_back(CallTag(sent)),
                 Err(SubmitError::Busy(_)) => break,
-                // What ended it is told by the next event.
+                // The next event has the reason.
                 Err(SubmitError::Refused(SubmitRefusal::Closed)) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -85,7 +85,7 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
     connect_again(&mut client, address)
 }
 
-/// Connects when the server is back; until then each try is refused, or meets nobody.
+/// Reconnects when the server is back; until then, attempts are refused or time out.
 fn connect_again(client: &mut Client, address: &str) -> Result<()> {
     let target = target(address, ConnectOptions::default())?;
     let started = Instant::now();
@@ -107,8 +107,8 @@ fn connect_again(client: &mut Client, address: &str) -> Result<()> {
 }
 
 impl Client {
-    /// WRITE as a Long Call, with the data beside it in a chunk of its own, which RFC 8166 section 3.5.3 allows: either the
-    /// server does it, or it says that it could not read the arguments, as Linux does, which never fetches that chunk.
+    /// Sends a WRITE as a Long Call with its data in a separate Read chunk, which RFC 8166 section 3.5.3 allows. The
+    /// server either executes it or rejects the arguments, as Linux does, which never fetches that chunk.
     fn long_call_beside_a_chunk(&mut self, file: &[u8]) -> Result<()> {
         let shape = RequestedCallForm::Captured(CapturedCallForm {
             call: &[7000],
@@ -134,7 +134,7 @@ impl Client {
         self.null().context("the connection does not go on")
     }
 
-    /// More Calls than there are credits: they are not sent, and the connection goes on.
+    /// Submits more Calls than credits: the excess is not sent, and the connection remains usable.
     fn too_many(&mut self, file: &[u8]) -> Result<()> {
         let granted = self.transport.credits(self.connection).context("closed")?.limit();
         let mut taken = 0;
@@ -169,8 +169,8 @@ impl Client {
         Ok(())
     }
 
-    /// A Reply that has no room: the server says ERR_CHUNK (RFC 8166 section 4.5.3) and the connection goes on, or it ends the
-    /// connection, and the Call is lost with it.
+    /// Offers a Reply chunk that is too short: the server returns ERR_CHUNK (RFC 8166 section 4.5.3) and the connection
+    /// remains usable, or it closes the connection, and the Call is lost.
     fn short_reply_chunk(&mut self, directory: &[u8]) -> Result<()> {
         let (xid, call) = self.directory_call(directory, 16_000);
         let shape =
@@ -208,7 +208,7 @@ impl Client {
     }
 }
 
-/// The defaults of RFC 8166 hold for a side that tells nothing.
+/// Connects without private data: the defaults of RFC 8166 apply.
 fn without_private_data(address: &str) -> Result<()> {
     let wish = ConnectOptions { private_data: false, reserved_port: false, ..ConnectOptions::default() };
     let client = Client::connect(address, wish)?;
@@ -222,7 +222,7 @@ fn without_private_data(address: &str) -> Result<()> {
 
 fn wrong_port(address: &str) -> Result<()> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    // As many receive buffers as would take all memory that may be registered, were they not given back.
+    // Receive buffers for so many attempts would exhaust the memory that may be registered if they were not released.
     let wish = ConnectOptions { credits: 1024, ..ConnectOptions::default() };
     let mut client = Client::connect(address, wish.clone())?;
     let wrong = target(&format!("{host}:20050"), wish.clone())?;

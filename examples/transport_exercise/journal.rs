@@ -1,4 +1,4 @@
-//! What the exercise did, a line a Call, so that a capture of it can be held to that.
+//! Journal of the exercise, one line per Call, for comparison with a capture of it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -6,17 +6,17 @@ use std::io::{BufWriter, Write};
 use anyhow::{Context, Result};
 use nfsrdma_inspect::replay::transport::{MessageForm, PayloadSource, SubmittedCall, TransportCall};
 
-/// A file of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the whole message, bytes in the Send, bytes
-/// that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply, form, bytes of the message
-/// without what came by a Write chunk, bytes of that, and the handle that came invalidated; `-` for what there was not.
+/// File of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the complete message, bytes in the
+/// Send, bytes that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply: form, bytes of
+/// the message without the Write chunk, bytes of the Write chunk, and the invalidated handle; `-` for absent values.
 pub(crate) struct Journal {
     file: Option<BufWriter<File>>,
 }
 
-/// What was sent.
+/// Call sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Sent {
-    /// Its XID.
+    /// XID of the Call.
     pub xid: u32,
     length: usize,
     payloads: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// A Call, and what became of it.
+    /// Creates the entry of a submitted Call.
     pub(crate) fn new(call: &TransportCall<'_>, submitted: SubmittedCall) -> Self {
         let length = |source| match source {
             PayloadSource::Copied(bytes) => <[u8]>::len(bytes),
@@ -35,16 +35,16 @@ impl Sent {
     }
 }
 
-/// What came back, as far as it did.
+/// Reply received.
 #[derive(Clone, Copy)]
 pub(crate) struct Came {
-    /// How the message came.
+    /// Form of the message.
     pub form: MessageForm,
-    /// Its bytes.
+    /// Length of the message in bytes.
     pub message: usize,
-    /// Bytes by the Write chunk.
+    /// Length of the data in the Write chunk in bytes.
     pub payload: usize,
-    /// The handle that the server invalidated.
+    /// Handle that the server invalidated.
     pub invalidated: Option<u32>,
 }
 
@@ -57,17 +57,17 @@ fn name(form: MessageForm) -> &'static str {
 }
 
 impl Journal {
-    /// One in this file, or one that keeps nothing.
+    /// Creates a journal in this file, or a disabled one.
     pub(crate) fn new(path: Option<&str>) -> Result<Self> {
         let create = |path: &str| File::create(path).with_context(|| path.to_string());
         Ok(Self { file: path.map(create).transpose()?.map(BufWriter::new) })
     }
 
-    /// Notes a Call.
+    /// Writes the line of a Call.
     pub(crate) fn note(&mut self, sent: &Sent, came: Option<Came>) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let Sent { xid, length, payloads, submitted } = *sent;
-        // All of a Long Call is fetched; of another, what has a Read chunk.
+        // A Long Call is fetched completely; of another Call, the data in Read chunks.
         let fetched = match (submitted.form, submitted.read_segments) {
             (MessageForm::Nomsg, _) => length,
             (_, 0) => 0,
@@ -92,7 +92,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes what is not written yet.
+    /// Flushes the file.
     pub(crate) fn finish(&mut self) -> Result<()> {
         Ok(self.file.as_mut().map_or(Ok(()), Write::flush)?)
     }

@@ -1,11 +1,11 @@
-//! Exercises a transport against a real NFSv4.0 server: every form of Call and Reply, sizes around every limit, many
-//! small Calls with all credits in flight, and what goes wrong.
+//! Exercises a transport with a real NFSv4.0 server: every form of Call and Reply, sizes around every limit, many small
+//! Calls with all credits in flight, and error cases.
 //!
-//! `transport_exercise ADDRESS:PORT PATH LARGEST CALLS [JOURNAL]`: PATH is a file on the server that may be written to, from
-//! the root of the exports; LARGEST the most bytes in one operation; CALLS how many small Calls; JOURNAL a file for what was
-//! done, a line a Call. `windows` before these does it with remote invalidation, `errors` does what goes wrong, `recall` takes
-//! a file and another to make when the server is to recall the delegation that the client has then. It prints a line a check,
-//! and its exit code is 1 if one failed.
+//! `transport_exercise ADDRESS:PORT PATH LARGEST CALLS [JOURNAL]`: PATH is a writable file on the server, from the root
+//! of the exports; LARGEST the maximum number of bytes in one operation; CALLS the number of small Calls; JOURNAL a
+//! file for one line per Call. `windows` before these enables remote invalidation, `errors` runs the error cases,
+//! `recall` takes a file, and another to create as the sign that the server is to recall the client's delegation.
+//! Prints a line per check; the exit code is 1 if one failed.
 
 #![allow(clippy::disallowed_methods, reason = "an exercise makes files of its own")]
 
@@ -35,11 +35,11 @@ use twox_hash::XxHash3_128;
 use journal::{Came, Journal, Sent};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the first Call of a connection over iWARP may take, where another connection can be tried.
+/// Timeout of the first Call on an iWARP connection, if another connection can be opened.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that are tried after one whose first Call had no Reply.
+/// Maximum number of further connections if the first Call has no Reply.
 const MORE_CONNECTIONS: u32 = 2;
-/// Bytes that a WRITE Call and a READ Reply may have beside the data.
+/// Maximum number of bytes of a WRITE Call or a READ Reply besides the data.
 const AROUND_THE_DATA: u32 = 400;
 
 fn main() -> ExitCode {
@@ -97,7 +97,7 @@ fn null_only(address: &str) -> Result<()> {
     Ok(())
 }
 
-/// What came back for a Call.
+/// Reply to a Call.
 struct Answer {
     message: Vec<u8>,
     payload: Option<Vec<u8>>,
@@ -111,12 +111,12 @@ struct Client {
     journal: Journal,
 }
 
-/// Why a Call has no Reply.
+/// Reason why a Call has no Reply.
 #[derive(Debug)]
 enum Unanswered {
-    /// None came within this time.
+    /// No Reply arrived within this time.
     Late(Duration),
-    /// The connection went away.
+    /// The connection was lost.
     Gone(DisconnectReason),
 }
 
@@ -132,7 +132,7 @@ impl fmt::Display for Unanswered {
 impl std::error::Error for Unanswered {}
 
 impl Client {
-    /// Connects, and calls nothing yet.
+    /// Connects without any Call.
     fn open(target: &ConnectTarget, journal: Journal) -> Result<Self> {
         let mut transport = VerbsTransport::new();
         let started = Instant::now();
@@ -140,12 +140,12 @@ impl Client {
         let time = started.elapsed();
         let terms = transport.params(connection).context("no terms")?;
         println!("connected in {time:?}: {terms:?}");
-        // A server answers a Call whose XID it has seen a moment ago with the Reply that it gave then.
+        // A server answers a Call with a recently seen XID from its reply cache.
         let xid = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u32;
         Ok(Self { transport, connection, xid, journal })
     }
 
-    /// Connects, until NULL is answered.
+    /// Connects and waits for the Reply to NULL.
     fn connect(address: &str, wish: ConnectOptions) -> Result<Self> {
         let target = target(address, wish)?;
         let mut client = Self::open(&target, Journal::new(None)?)?;
@@ -153,9 +153,9 @@ impl Client {
         Ok(client)
     }
 
-    /// NULL as the first Call of a connection. Linux's siw has a race in which the server does not see what comes right behind
-    /// the set-up of a connection: TCP acknowledges the Call, and nothing follows. So over iWARP another connection is opened
-    /// then, as the kernel's own client does.
+    /// Sends NULL as the first Call of a connection. Linux's siw has a race in which the server does not see data that
+    /// arrives right after connection setup: TCP acknowledges the Call, and nothing follows. So over iWARP another
+    /// connection is opened then, as the kernel's own client does.
     fn first_call(&mut self, target: &ConnectTarget) -> Result<()> {
         let terms = self.transport.params(self.connection).context("no terms")?;
         let tries = if terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp) { MORE_CONNECTIONS } else { 0 };
@@ -173,7 +173,7 @@ impl Client {
         Ok(())
     }
 
-    /// Closes a connection, on which nothing is awaited any more.
+    /// Closes a connection without pending Calls.
     fn disconnect(&mut self, connection: ConnectionId) -> Result<(DisconnectReason, usize)> {
         self.transport.disconnect(connection);
         match self.transport.poll(Some(Instant::now() + PATIENCE))? {
@@ -186,7 +186,7 @@ impl Client {
         }
     }
 
-    /// The header of a Call with AUTH_SYS, up to the arguments.
+    /// Encodes the header of a Call with AUTH_SYS, up to the arguments.
     fn header(&mut self, procedure: u32) -> (Xid, Encoder) {
         self.xid = self.xid.wrapping_add(1);
         let mut call = Encoder::new();
@@ -208,7 +208,7 @@ impl Client {
         Ok(self.transport.submit(self.connection, call)?)
     }
 
-    /// Sends a Call, and waits for what comes back for it.
+    /// Sends a Call and waits for its Reply.
     fn call(&mut self, call: &TransportCall<'_>) -> Result<(SubmittedCall, Answer)> {
         self.call_within(call, PATIENCE)
     }
@@ -266,7 +266,7 @@ impl Client {
         Ok(())
     }
 
-    /// The filehandle of a path.
+    /// Returns the filehandle of a path.
     fn look_up(&mut self, path: &str) -> Result<Vec<u8>> {
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
         let (xid, mut call) = self.compound(u32::try_from(names.len())? + 2);
@@ -286,7 +286,7 @@ impl Client {
         Ok(results.take_padded(length)?.to_vec())
     }
 
-    /// WRITE with the stateid that stands for none.
+    /// Sends a WRITE with the anonymous stateid.
     fn write(
         &mut self,
         file: &[u8],
@@ -325,7 +325,7 @@ impl Client {
         Ok(submitted)
     }
 
-    /// READ from the beginning of the file.
+    /// Sends a READ from the beginning of the file.
     fn read(
         &mut self,
         file: &[u8],
@@ -362,7 +362,7 @@ impl Client {
         Ok((submitted, hash, answer.form))
     }
 
-    /// READDIR of the names alone, whose Reply has up to `most` bytes.
+    /// Encodes a READDIR without attributes, whose Reply has up to `most` bytes.
     fn directory_call(&mut self, directory: &[u8], most: u32) -> (Xid, Encoder) {
         let (xid, mut call) = self.compound(2);
         call.word(22);
@@ -374,7 +374,7 @@ impl Client {
         (xid, call)
     }
 
-    /// Does it, and tells how the Reply came.
+    /// Sends the READDIR and returns the form of the Reply.
     fn read_directory(
         &mut self,
         directory: &[u8],
@@ -398,7 +398,7 @@ impl Client {
         Ok(answer.form)
     }
 
-    /// Keeps as many NULL or GETATTR Calls in flight as credits allow.
+    /// Keeps as many GETATTR Calls in flight as credits allow.
     fn storm(&mut self, file: &[u8], count: u64) -> Result<(Duration, u32)> {
         let started = Instant::now();
         let (mut sent, mut done, mut most) = (0u64, 0u64, 0);
@@ -448,12 +448,12 @@ impl Client {
     }
 }
 
-/// What a server says of a Call that it read and did not do.
+/// Error status of a Call that the server decoded.
 #[derive(Debug)]
 enum Refusal {
-    /// The words of an RPC Reply that was not accepted, or not with success: RFC 5531 section 9.
+    /// Words of an RPC Reply that was not accepted, or not with success: RFC 5531 section 9.
     Reply(Vec<u32>),
-    /// The number of an operation, and its status.
+    /// Number of an operation, and its status.
     Operation(u32, u32),
 }
 
@@ -468,7 +468,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The results of a COMPOUND that was accepted.
+/// Returns the results of an accepted COMPOUND.
 fn results(message: &[u8]) -> Result<Cursor<'_>> {
     let mut cursor = Cursor::new(message);
     let words = (0..6).map(|_| cursor.word()).collect::<Result<Vec<_>, _>>()?;
@@ -480,14 +480,14 @@ fn results(message: &[u8]) -> Result<Cursor<'_>> {
     Ok(cursor)
 }
 
-/// The number of an operation, which must have succeeded.
+/// Returns the number of an operation, which must have succeeded.
 fn operation(results: &mut Cursor<'_>) -> Result<u32> {
     let (number, status) = (results.word()?, results.word()?);
     ensure!(status == 0, Refusal::Operation(number, status));
     Ok(number)
 }
 
-/// Bytes that say where they belong.
+/// Returns bytes that depend on their position.
 fn pattern(length: usize, seed: u32) -> Vec<u8> {
     let words =
         (0..length.div_ceil(4)).flat_map(|at| ((at as u32).wrapping_mul(2_654_435_761) ^ seed).to_be_bytes());
@@ -555,7 +555,7 @@ fn exercise(
 }
 
 impl Client {
-    /// WRITE and READ of one length in several forms, by hash.
+    /// Sends WRITE and READ of one length in several forms, and compares hashes.
     fn round_trip(&mut self, file: &[u8], length: u32, store: SharedMemoryId, memory: &[u8]) -> Result<()> {
         let mut forms = Vec::new();
         for seed in 0..2 {
@@ -585,15 +585,15 @@ impl Client {
         self.long_both_ways(file, length)
     }
 
-    /// WRITE as a Long Call, with the data in the Position-Zero Read chunk, and READ with a Reply chunk and no Write chunk: in one segment
-    /// and in three.
+    /// Sends a WRITE as a Long Call, with the data in the Position-Zero Read chunk, and a READ with a Reply chunk and
+    /// no Write chunk: in one segment and in three.
     fn long_both_ways(&mut self, file: &[u8], length: u32) -> Result<()> {
-        // Shorter than a third of the shortest message, so that each has three.
+        // Short enough that each message has three segments.
         let third = length.div_ceil(3).max(40);
         let rest = length + AROUND_THE_DATA;
         for (seed, segments) in [(2, &[rest][..]), (3, &[third, third, rest])] {
             let bytes = pattern(length as usize, length ^ seed);
-            // The list says of the data that it has no Read chunk of its own.
+            // The data has no Read chunk of its own.
             let shape = RequestedCallForm::Captured(CapturedCallForm {
                 call: segments,
                 reads: &[&[]],

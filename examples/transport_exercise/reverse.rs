@@ -1,5 +1,5 @@
-//! The reverse direction: a session whose backchannel is the RDMA connection itself, a delegation, and the server's CB_RECALL
-//! of it (RFC 8167, RFC 8881 sections 18.36 and 20.2).
+//! Reverse direction: a session whose backchannel is the RDMA connection itself, a delegation, and the server's
+//! CB_RECALL of it (RFC 8167, RFC 8881 sections 18.36 and 20.2).
 
 use std::fs;
 use std::path::Path;
@@ -25,8 +25,8 @@ use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectionId, RpcTransp
 
 use super::{Client, PATIENCE};
 
-/// Gets a read delegation of a file, says so by making the file `sign`, answers what the server then calls, and gives the
-/// delegation back.
+/// Obtains a read delegation of a file, signals it by creating the file `sign`, answers the server's Calls, and returns
+/// the delegation.
 pub(crate) fn recall(address: &str, path: &str, sign: &str) -> Result<()> {
     let Client { mut transport, connection, .. } = Client::connect(address, ConnectOptions::default())?;
     let mut session = Session::new(&mut transport, connection)?;
@@ -50,7 +50,7 @@ struct Session {
     xid: u32,
 }
 
-/// Runs operations in NFSv4.1, all of which must be done.
+/// Runs operations in NFSv4.1, all of which must succeed.
 fn run<T>(
     transport: &mut VerbsTransport,
     connection: ConnectionId,
@@ -76,7 +76,7 @@ fn run<T>(
 }
 
 impl Session {
-    /// Becomes known, and offers the connection for the server's Calls, too.
+    /// Registers the client, and offers the connection as backchannel.
     fn new(transport: &mut VerbsTransport, connection: ConnectionId) -> Result<Self> {
         let mut xid = 0x6000_0000;
         let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
@@ -141,7 +141,7 @@ impl Session {
         run(transport, connection, &mut self.xid, &all, read)
     }
 
-    /// Opens a file for reading, with a delegation: its filehandle, and both stateids.
+    /// Opens a file for reading with a delegation. Returns its filehandle and both stateids.
     fn open(
         &mut self,
         transport: &mut VerbsTransport,
@@ -201,7 +201,7 @@ impl Session {
     }
 }
 
-/// Answers the server's Calls until it recalls the delegation; how many others came before.
+/// Answers the server's Calls until it recalls the delegation. Returns the number of Calls before.
 fn answer_recall(
     transport: &mut VerbsTransport,
     connection: ConnectionId,
@@ -229,7 +229,7 @@ fn answer_recall(
     unreachable!("the deadline comes first")
 }
 
-/// The answer to a Call of the server, and the stateid that it recalls.
+/// Returns the Reply to a Call of the server, and the stateid that it recalls.
 fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
     let mut cursor = Cursor::new(message);
     let RpcMsg { xid, body } = RpcMsg::decode(&mut cursor, &mut NullObserver)?;

@@ -1,4 +1,4 @@
-//! A number of bytes as people write it: `65536`, `64K`, `64KiB`.
+//! Argument type for a number of bytes with an optional unit: `65536`, `64K`, `64KiB`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! `capture`: packets of an interface go to files as they come.
+//! `capture`: records the packets of an interface to files.
 
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU64;
@@ -51,7 +51,7 @@ pub(super) struct CaptureArgs {
     quiet: bool,
 }
 
-/// An option of `-b`.
+/// Option of `-b`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RingBufferOption {
     FileSize(NonZeroU64),
@@ -80,13 +80,13 @@ impl FromStr for RingBufferOption {
     }
 }
 
-/// Bytes of a number of KB.
+/// Converts KB, units of 1,000 bytes, to bytes.
 fn bytes(kb: NonZeroU64) -> NonZeroU64 {
     NonZeroU64::new(kb.get().saturating_mul(1000)).unwrap_or(kb)
 }
 
 impl CaptureArgs {
-    /// When files end; `None` for a single one.
+    /// Returns the conditions that end a file; `None` for a single file.
     fn rotation(&self) -> Result<Option<Rotation>> {
         let mut rotation = Rotation::default();
         for option in &self.ring_buffer {
@@ -142,7 +142,7 @@ impl CaptureArgs {
     }
 }
 
-/// Captures until something ends it.
+/// Captures until a limit, a signal or an error ends it.
 pub(super) fn run(args: &CaptureArgs) -> Result<ExitStatus> {
     let Some(interface) = &args.live.interface else {
         bail!("no interface is named; name one with -i; -D lists them");
@@ -190,7 +190,7 @@ fn record(
     let (mut source, mut session) = args.live.start(opened, args.quiet)?;
     let mut progress = ProgressLine::new();
     let most = args.count.map_or(u64::MAX, NonZeroU64::get);
-    // With several files this is when one ends, and not the capture.
+    // With several files, the size ends a file, and not the capture.
     let most_bytes =
         args.most_bytes().filter(|_| args.ring_buffer.is_empty()).map_or(u64::MAX, NonZeroU64::get);
     let most_files = args.most_files().map_or(u64::MAX, NonZeroU64::get);
@@ -209,7 +209,7 @@ fn record(
             Ok(NextFrame::Nothing) => {
                 is_idle = true;
                 let now = session.idle();
-                // Before the first frame nobody knows what time it is.
+                // Before the first frame, the capture clock is unknown.
                 if last != Timestamp::default() {
                     last = now;
                     recording.idle(now, || session.counters())?;
@@ -231,7 +231,7 @@ fn record(
     }
     let mut counters = session.counters();
     if is_over {
-        // What came behind the last packet that was wanted was never asked for.
+        // Packets after the last requested one do not count.
         counters = counters.without_pending();
     }
     recording.finish(last, counters)?;

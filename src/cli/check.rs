@@ -1,4 +1,4 @@
-//! `check`: recorded captures held to their baselines.
+//! `check`: compares captures with their baselines.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -33,9 +33,9 @@ use crate::output::junit;
 use crate::output_file::InputFiles;
 use crate::replay::url::ServerUrl;
 
-/// Differences of one capture that are shown as text.
+/// Default number of differences shown per capture.
 const COUNT: usize = 10;
-/// Percent of the steps of a capture that a check on a server must replay.
+/// Default minimum percentage of steps replayed with `--server`.
 const COVERAGE: f64 = 90.0;
 
 const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              write trace.pcap.baseline
@@ -130,14 +130,14 @@ pub(super) struct CheckArgs {
     color: Color,
 }
 
-/// The baseline of a capture stands beside it.
+/// Returns the path of the baseline of a capture.
 fn beside(capture: &Path) -> PathBuf {
     let mut name = capture.as_os_str().to_owned();
     name.push(".baseline");
     name.into()
 }
 
-/// Checks captures, or blesses them.
+/// Checks captures, or writes their baselines.
 pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     if args.files.iter().any(|file| file.as_os_str() == "-") {
         bail!("standard input has no baseline beside it; name capture files");
@@ -196,7 +196,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
             };
             checked(file, (&memory, dialect), args.count.unwrap_or(COUNT), &mut progress, &mut tell)
         };
-        // What cannot be written ends it; what cannot be read is an outcome.
+        // A write error ends the command; a read error is an outcome.
         let outcome = match outcome {
             Err(error) if error.is::<io::Error>() => return Err(error),
             Err(error) => CheckOutcome::Unreadable(error.to_string()),
@@ -230,7 +230,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     Ok(exit)
 }
 
-/// Reads all of a capture; a file that is not whole is an error.
+/// Returns an error if the capture could not be read completely.
 fn whole(reader: &ComparedRecordReader) -> Result<()> {
     match reader.errors.first() {
         Some(error) => bail!("{error}"),
@@ -238,10 +238,10 @@ fn whole(reader: &ComparedRecordReader) -> Result<()> {
     }
 }
 
-/// Bytes of a baseline, at most.
+/// Maximum number of bytes of a baseline.
 const BYTES: u64 = 1 << 30;
 
-/// The text of a baseline; `None` where there is none.
+/// Returns the text of a baseline, or `None` if there is none.
 fn text(path: &Path) -> Result<Option<String>> {
     let bytes = match File::open(path) {
         Ok(file) => {
@@ -255,7 +255,7 @@ fn text(path: &Path) -> Result<Option<String>> {
     if bytes.len() as u64 > BYTES {
         bail!("{}: more than {BYTES} bytes; this is no baseline", path.display());
     }
-    // What is not UTF-8 is in no baseline, and is refused with its line.
+    // Bytes that are not UTF-8 occur in no baseline, and are refused with their line.
     Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
         String::from_utf8_lossy(error.as_bytes()).replace(char::REPLACEMENT_CHARACTER, "\u{0}")
     })))
@@ -277,7 +277,7 @@ fn blessed(
     progress: &mut ProgressLine,
 ) -> Result<CheckOutcome> {
     let path = beside(file);
-    // What a person wrote into the baseline outlives it, whatever else stands there.
+    // Settings in an existing baseline are kept, whatever the rest of it is.
     let old = text(&path)?;
     let settings = match old.as_deref().map(BaselineSettings::from_text) {
         Some(settings) => settings.map_err(|error| {
@@ -308,7 +308,7 @@ fn blessed(
     Ok(CheckOutcome::Blessed(CheckSummary::of(&baseline.counts)))
 }
 
-/// Compares a capture with its baseline, and keeps so many differences.
+/// Compares a capture with its baseline, and keeps the first `count` differences.
 fn checked(
     file: &Path,
     (memory, dialect): (&Memory, Option<Dialect>),
@@ -329,7 +329,7 @@ fn checked(
     checking.finish(&reader.trace, hear)?;
     let [then, now] = checking.counts();
     let mut summary = CheckSummary::of(now);
-    // Those too that are gone.
+    // Includes operations of the baseline alone.
     summary.operations.extend(then.operations.keys().cloned());
     let comparison = checking.comparison();
     summary.filtered = comparison.filtered();

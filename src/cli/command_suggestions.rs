@@ -1,4 +1,4 @@
-//! Words in the place of a capture file that were meant as commands: `comapre a b`, `version`.
+//! Suggestions for words given as capture files that were meant as commands: `comapre a b`, `version`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::filter::catalog::nearest;
 use crate::filter::proposal;
 
-/// Words that other programs have as commands, and how this one is asked for the same.
+/// Commands of other programs, and the arguments of this one that do the same.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("version", "--version"),
     ("stat", "-q FILE"),
@@ -19,7 +19,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("diff", "compare A B"),
 ];
 
-/// What to say of a first argument that is no file but looks like a command; `None` where it is a file, or a path.
+/// Returns the message for a first argument that is no file but looks like a command, or `None` for a file or a path.
 pub(super) fn command(first: &Path) -> Option<String> {
     let word = word(first)?;
     let advice = match ELSEWHERE.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
@@ -33,7 +33,7 @@ pub(super) fn command(first: &Path) -> Option<String> {
     (!advice.is_empty()).then(|| format!("{word}: there is no such command, and no such file{advice}"))
 }
 
-/// The same of the argument behind `replay`, which has subcommands and takes a file.
+/// Returns the message for the argument of `replay`, which has subcommands and takes a file.
 pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
     let [_, command, first, ..] = arguments else { return None };
     let word = word(Path::new(first)).filter(|_| command == "replay")?;
@@ -46,7 +46,7 @@ pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
     (!advice.is_empty()).then(|| format!("replay {word}: there is no such step, and no such file{advice}"))
 }
 
-/// An argument that is a word, and no file.
+/// Returns an argument that is a word and not the name of a file.
 fn word(argument: &Path) -> Option<&str> {
     let word = argument.to_str()?;
     let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphabetic());
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// A word that is a subcommand never comes here: the parser takes it.
+    /// Subcommands never get here: the parser accepts them.
     #[test]
     fn no_word_of_other_programs_is_a_command() {
         let definition = crate::cli::command();

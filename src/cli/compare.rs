@@ -1,4 +1,4 @@
-//! `compare`: two captures or traces side by side.
+//! `compare`: compares two captures or traces.
 
 use std::cell::Cell;
 use std::io::{BufWriter, Write};
@@ -20,7 +20,7 @@ use crate::analysis::comparison::{Comparison, ComparisonSide};
 use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportView, json_line};
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       what an upgrade changed
   nfsrdma-inspect compare rdma.pcap tcp.pcap           operations, statuses and data; no chunks
   nfsrdma-inspect compare capture.pcap live.trace      a recording of replay run --record, beside what it replayed
@@ -31,7 +31,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       w
   nfsrdma-inspect compare -T json A B | jq 'select(.kind == \"difference\")'
 ";
 
-/// Differences that are shown as text.
+/// Default number of differences shown as text.
 const COUNT: usize = 20;
 
 const KINDS_TITLE: &str = "Kinds of differences";
@@ -99,7 +99,7 @@ pub(super) struct CompareArgs {
     color: Color,
 }
 
-/// Shows how two captures differ.
+/// Shows the differences of two captures.
 pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     if [&args.a, &args.b].iter().all(|file| file.as_os_str() == "-") {
         bail!("standard input is one capture, and cannot be both; name a file for A or for B");
@@ -124,7 +124,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     let mut to = BufWriter::new(progress.page());
     let mut left = args.count.unwrap_or(usize::MAX);
     let mut comparison = Comparison::new(selection, usize::MAX, memory.view_bytes());
-    // What is no capture is not compared with one.
+    // Differences are not reported if one file is no capture.
     let is_no_capture = Cell::new(false);
     let next = |side| {
         let [a, b] = &mut readers;

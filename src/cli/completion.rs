@@ -1,10 +1,10 @@
-//! Completion: what a shell offers after Tab. The scripts in `completions/` ask the program itself, so that subcommands,
-//! options and values are those of [`command`](super::command), and names of fields, rules and interfaces are known.
+//! Shell completion. The scripts in `completions/` run the program itself, so that subcommands, options and values are
+//! those of [`command`](super::command), and names of fields, rules and interfaces are known.
 //!
-//! A script sets the variable [`ASK`]. With `words` the arguments are the words so far, the last of which is completed; with
-//! `line` they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the part of the last
-//! word that the shell replaces. The answer is a candidate a line, `VALUE<Tab>DESCRIPTION`, and after them
-//! `<Tab>files<Tab>.SUFFIX ...` or `<Tab>folders` where the shell offers files or directories.
+//! A script sets the variable [`ASK`]. With `words`, the arguments are the words so far, and the last one is completed;
+//! with `line`, they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the part of the
+//! last word that the shell replaces. The output is one candidate per line, `VALUE<Tab>DESCRIPTION`, and after them
+//! `<Tab>files<Tab>.SUFFIX ...` or `<Tab>folders` if the shell is to offer files or directories.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -20,31 +20,31 @@ use crate::replay::run::rules;
 #[cfg(feature = "live")]
 use crate::source::live::devices::{self, DeviceVisibility};
 
-/// The variable that makes the program answer a shell.
+/// Environment variable that selects completion.
 pub(super) const ASK: &str = "NFSRDMA_INSPECT_COMPLETE";
 
-/// How names of captures end, as a rule.
+/// Usual suffixes of captures.
 const CAPTURES: &str = ".pcap .pcapng .cap .pcap.gz .pcapng.gz .pcap.zst .pcapng.zst";
-/// How names of traces end.
+/// Suffix of traces.
 const TRACES: &str = ".trace";
 
-/// What may come next.
+/// Candidates for a word.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CompletionList {
-    /// Candidates with a description each, which may be empty.
+    /// Values with their descriptions, which may be empty.
     values: Vec<(String, String)>,
     files: Option<FileCompletion>,
 }
 
-/// Which files may come next.
+/// Kind of files offered by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileCompletion {
-    /// Those with these suffixes first.
+    /// Files, those with these suffixes first.
     With(&'static str),
     Folders,
 }
 
-/// Answers the shell, as [`ASK`] says.
+/// Writes the candidates in the format described at the [module](self).
 pub(super) fn run(how: &OsString, arguments: impl Iterator<Item = OsString>) -> ExitStatus {
     let arguments: Vec<String> = arguments.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let text = match (how.to_str(), arguments.as_slice()) {
@@ -64,12 +64,12 @@ pub(super) fn run(how: &OsString, arguments: impl Iterator<Item = OsString>) -> 
 }
 
 impl CompletionList {
-    /// As the scripts read it, without the part of the word that the shell keeps.
+    /// Formats the candidates for the scripts, without the part of the word that the shell keeps.
     fn text(&self, kept: &str) -> String {
         let mut text = String::new();
         for (value, about) in &self.values {
             let value = value.strip_prefix(kept).unwrap_or(value);
-            // Writing to a string cannot fail.
+            // Writing to a String never fails.
             let _ = writeln!(text, "{value}\t{about}");
         }
         match self.files {
@@ -81,7 +81,7 @@ impl CompletionList {
     }
 }
 
-/// Words of a line as a shell splits them; the last may be empty, or have an open quote.
+/// Splits a line into words as a shell does; the last one may be empty or have an open quote.
 fn split(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     let mut is_escaped = false;
@@ -106,7 +106,7 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// What may come as the last of these words, the name of the program not among them.
+/// Returns the candidates for the last of these words, which do not include the name of the program.
 fn answer(mut root: Command, words: &[String]) -> CompletionList {
     root.build();
     let Some((current, before)) = words.split_last() else { return CompletionList::default() };
@@ -169,15 +169,15 @@ impl CompletionList {
         self
     }
 
-    /// Each candidate after this text.
+    /// Prefixes each candidate with `text`.
     fn after(mut self, text: &str) -> Self {
         self.values.iter_mut().for_each(|(value, _)| value.insert_str(0, text));
         self
     }
 }
 
-/// The option that a word names, and its value where the word has one. Of several letters the first that takes a value
-/// counts.
+/// Returns the option that takes a value in a word, and the value if the word contains it. Of several short options,
+/// the first that takes a value counts.
 fn option<'a, 'w>(command: &'a Command, word: &'w str) -> Option<(&'a Arg, Option<&'w str>)> {
     let mut known = command.get_arguments().filter(|arg| arg.get_action().takes_values());
     if let Some(long) = word.strip_prefix("--") {
@@ -208,12 +208,12 @@ fn options(command: &Command, current: &str) -> CompletionList {
     answer.that_begin_with(current)
 }
 
-/// The first line of a help.
+/// Returns the first line of a help text.
 fn about(help: Option<&clap::builder::StyledStr>) -> String {
     help.map(ToString::to_string).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
 }
 
-/// What an argument may be, of which this much is typed.
+/// Returns the candidates for the value of an argument, of which `current` is typed.
 fn values(arg: &Arg, current: &str) -> CompletionList {
     let possible = arg.get_possible_values();
     if !possible.is_empty() {
@@ -270,7 +270,7 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
     answer.that_begin_with(current)
 }
 
-/// Conditions, those that only a recording has last.
+/// Stop conditions, those of recordings only last.
 const CONDITIONS: [(&str, &str); 5] = [
     ("duration:", "SECONDS"),
     ("packets:", "COUNT"),
@@ -279,18 +279,18 @@ const CONDITIONS: [(&str, &str); 5] = [
     ("interval:", "SECONDS"),
 ];
 
-/// Whether the conditions of an option may be about files: the help says so.
+/// Returns `true` if the conditions of an option include those of files, according to its help.
 fn is_of_files(arg: &Arg) -> bool {
     arg.get_help().is_some_and(|help| help.to_string().contains("files:"))
 }
 
-/// Whether an argument is a capture that is read, or a capture or a trace.
+/// Returns `true` if an argument is an input capture or trace.
 fn is_capture(arg: &Arg) -> bool {
     let is_read = arg.is_positional() || arg.get_long() == Some("read");
     is_read && arg.get_value_hint() == ValueHint::FilePath
 }
 
-/// The names of fields that begin so. Without a dot in it these are the names of protocols too.
+/// Returns the field names with this prefix, and names of protocols if it has no dot.
 fn fields(start: &str) -> CompletionList {
     let entries = Catalog::shared().iter().filter(|entry| entry.name.starts_with(start));
     CompletionList::of(
@@ -299,18 +299,18 @@ fn fields(start: &str) -> CompletionList {
     )
 }
 
-/// A filter whose last name is completed.
+/// Completes the last name of a filter.
 fn in_filter(current: &str) -> CompletionList {
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
     let name = current.rfind(|letter| !is_name(letter)).map_or(0, |at| at + 1);
-    // What is not one byte long is no separator of a filter either.
+    // A multibyte character is no separator of a filter.
     match (current.get(..name), current.get(name..)) {
         (Some(before), Some(start)) => fields(start).after(before),
         _ => CompletionList::default(),
     }
 }
 
-/// A list with commas between, of which the last is completed.
+/// Completes the last item of a list with commas.
 fn in_list(current: &str, all: impl FnOnce() -> CompletionList) -> CompletionList {
     let (before, last) = current.rfind(',').map_or(("", current), |at| current.split_at(at + 1));
     all().that_begin_with(last).after(before)
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(named(&["-Y", "!(rpc.xi"]), ["!(rpc.xid"]);
         assert_eq!(named(&["-Y", "\u{2026}x"]), [""; 0]);
         assert_eq!(named(&["-e", "rpcordma.xi"]), ["rpcordma.xid"]);
-        // That is a filter of pcap.
+        // This is a filter of pcap.
         assert_eq!(named(&["-f", "nfs.opco"]), [""; 0]);
     }
 
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(asked(&["compare", "a", "b", ""]).files, None);
     }
 
-    /// What may be anything, of which nothing can be offered.
+    /// Value names of arguments that have no candidates.
     const FREE: &[&str] =
         &["BYTES", "COUNT", "MIB", "MS", "NAME", "NUMBER", "PERCENT", "SECONDS", "SIZE", "STEPS"];
 

@@ -1,4 +1,4 @@
-//! The option that names the dialect of RPC-over-RDMA.
+//! Option `--dialect` of RPC-over-RDMA.
 
 use clap::{Args, ValueEnum};
 use nfsrdma_dissectors::rpcrdma::Dialect;
@@ -28,7 +28,7 @@ pub(super) struct DialectArgs {
 }
 
 impl DialectArgs {
-    /// The dialect that was named.
+    /// Returns the selected dialect; `None` to detect it per connection.
     pub(super) fn named(self) -> Option<Dialect> {
         match self.dialect {
             DialectChoice::Auto => None,

@@ -1,4 +1,4 @@
-//! `export`: Parquet tables of captures, for DuckDB, Spark and others.
+//! `export`: writes Parquet tables of captures for DuckDB, Spark and others.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -50,7 +50,7 @@ pub(super) struct ExportArgs {
     dialect: DialectArgs,
 }
 
-/// A capture to be: its name, and its files.
+/// Capture to export: its name and its files.
 struct ExportCapture<'a> {
     name: String,
     files: Vec<&'a Path>,
@@ -91,7 +91,7 @@ fn captures(args: &ExportArgs) -> Result<Vec<ExportCapture<'_>>> {
     Ok(captures)
 }
 
-/// What is said when a table takes no more, or would take the place of what it must not.
+/// Returns the error for a table that cannot be written or would replace an input.
 fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
     if let Some(refused) = error.get_ref().filter(|inner| inner.is::<OutputError>()) {
         return anyhow::anyhow!("{refused}");
@@ -103,7 +103,7 @@ fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
     )
 }
 
-/// Exports a capture; tells whether it could be read to its end. Of what is no capture at all nothing is written.
+/// Exports a capture. Returns `true` if it was read to its end. Writes nothing for a file that is no capture.
 fn export(
     args: &ExportArgs,
     memory: &Memory,
@@ -156,7 +156,7 @@ fn read(
                 flow.finish();
                 is_over = true;
             }
-            // The other files go on.
+            // The other files are still read.
             Err(error) => {
                 errors.push(error);
                 continue;
@@ -165,7 +165,7 @@ fn read(
         if !is_known {
             errors.extend(source.unknown_link());
         }
-        // A capture without Transactions has tables without rows; what is no capture has none.
+        // A capture without Transactions has tables without rows; a file that is no capture has none.
         if tables.is_none() && (!is_over || errors.is_empty()) {
             tables = Some(Export::create(&args.to, &capture.name, inputs, memory)?);
         }

@@ -1,4 +1,4 @@
-//! `-e` and `-E`: which fields a line has, and how it is put together; the options are those of tshark.
+//! Options `-e` and `-E` of tshark: the fields of a line and their format.
 
 use anyhow::{Result, anyhow, bail};
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use crate::filter::Filter;
 use crate::output::fields_format::{self, FieldLineFormat, FieldLines, Occurrence};
 use crate::output::{LineFormat, LineView};
 
-/// An option of `-E`.
+/// Option of `-E`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldLayoutOption {
     Header(bool),
@@ -17,7 +17,7 @@ pub(super) enum FieldLayoutOption {
     Aggregator(char),
 }
 
-/// A letter, or one of tshark's names for those that a shell would take: `/t`, `/s`.
+/// Parses a character, or tshark's name for one that a shell would interpret: `/t`, `/s`.
 fn letter(text: &str) -> Option<char> {
     let mut letters = text.chars();
     match (text, letters.next(), letters.next()) {
@@ -50,7 +50,8 @@ impl FromStr for FieldLayoutOption {
     }
 }
 
-/// The lines that are asked for, and the filter that gathers what they show; none where lines are not made of fields.
+/// Returns the writer of field lines and the filter that collects their values; no writer if the lines are not made of
+/// fields.
 pub(super) fn lines(
     format: LineFormat,
     view: LineView,
@@ -76,7 +77,7 @@ pub(super) fn lines(
         }
         return Ok((filter, None));
     }
-    // What a person names has all its values, as in tshark; a table of what is there otherwise has one a cell.
+    // A field selected with -e shows all its values, as in tshark; the default table shows one value per cell.
     let is_named = format == LineFormat::Fields || names != defaults_of(view);
     let mut lines = FieldLines::new(match format {
         LineFormat::Csv => FieldLineFormat::Csv,

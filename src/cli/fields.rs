@@ -1,4 +1,4 @@
-//! `fields`: the fields that filters can name, with type, description and source.
+//! `fields`: lists the fields of filters, with type, description and source.
 
 use std::io::{self, BufWriter, Write};
 
@@ -41,7 +41,7 @@ pub(super) struct FieldsArgs {
     color: Color,
 }
 
-/// A field as a line of JSON.
+/// JSON line of a field.
 #[derive(Serialize)]
 struct FieldJsonLine<'a> {
     name: &'a str,
@@ -59,7 +59,7 @@ struct FieldValueJson<'a> {
     number: u64,
 }
 
-/// Lists them.
+/// Lists the fields.
 pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
     let catalog = Catalog::shared();
     let pattern = args.pattern.as_deref().unwrap_or_default();
@@ -78,7 +78,7 @@ pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Columns of names that are aligned; a longer name pushes the rest to the right.
+/// Maximum width of the aligned column of names; a longer name moves the rest to the right.
 const NAME: usize = 40;
 
 fn text(out: &mut impl Write, entries: &[&CatalogEntry], screen: &TerminalStyle) -> io::Result<()> {
@@ -119,7 +119,7 @@ fn json(out: &mut impl Write, entries: &[&CatalogEntry]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a name has the pattern in it or, if that has wildcards, matches it from end to end; case aside.
+/// Returns `true` if a name contains the pattern or, if that has wildcards, matches it completely; ignores case.
 fn matches(name: &str, pattern: &str) -> bool {
     let (name, pattern) = (name.to_ascii_lowercase(), pattern.to_ascii_lowercase());
     if pattern.contains(['*', '?']) {
@@ -130,7 +130,7 @@ fn matches(name: &str, pattern: &str) -> bool {
 }
 
 fn glob(name: &[u8], pattern: &[u8]) -> bool {
-    // Where the last star stands, and how much of the name it has taken: more, if what follows does not match.
+    // Index of the last star, and the length of the name matched up to it; backtracking extends it.
     let (mut at, mut in_pattern) = (0, 0);
     let mut star = None;
     while at < name.len() {

@@ -1,4 +1,4 @@
-//! `-w`: the frames of what is shown go to a capture file.
+//! `-w`: writes the frames of the shown lines to a capture file.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::output::units::PluralCount;
 use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
 use crate::source::CaptureSource;
 
-/// A capture file that is being written.
+/// Capture file being written.
 pub(super) struct FrameFileOutput {
     path: PathBuf,
     view: LineView,
     file: FrameFile<OutputFile>,
 }
 
-/// Begins to write to `to`; `-` is standard output. `files` are the inputs, none of a live
-/// capture, and `room` the bytes that what waits may take; `windows` are those of zstd data. `has_control` chooses control frames, too.
+/// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `room` is the limit
+/// of the queue in bytes, and `windows` is the memory of zstd windows. `has_control` selects control frames, too.
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],
@@ -36,7 +36,7 @@ pub(super) fn open(
     if is_standard_output(to) && io::stdout().is_terminal() {
         bail!("-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it");
     }
-    // Who captures gives up rights first, which concerns each thread.
+    // A live capture drops its privileges first, which are those of each thread.
     if is_live {
         interrupt::catch()?
     } else {
@@ -53,14 +53,15 @@ pub(super) fn open(
         file = file.with_control_frames();
     }
     if is_live {
-        // It can be looked at while it grows.
+        // The file can be read while it grows.
         file.output().publish()?;
     }
     Ok(FrameFileOutput { path: to.to_owned(), view, file })
 }
 
 impl FrameFileOutput {
-    /// Takes the last frame of the source, which the flow took before; in the view of frames it may be shown.
+    /// Adds the current frame of the source, after the flow has decoded it; `is_shown` selects it in the view of
+    /// frames.
     pub(super) fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_shown: bool) -> Result<()> {
         let is_chosen = is_shown && self.view == LineView::Frames;
         Ok(self
@@ -69,7 +70,7 @@ impl FrameFileOutput {
             .map_err(|error| OutputError::unwritten(&self.path, error))?)
     }
 
-    /// Takes a Transaction that is done, and what it is about. In the view of frames it tells what those are that are shown.
+    /// Adds a complete Transaction with its paths. In the view of frames, it labels the shown frames.
     pub(super) fn transaction(
         &mut self,
         key: TransactionKey,
@@ -83,9 +84,9 @@ impl FrameFileOutput {
         });
     }
 
-    /// Writes what waits. Says what is missing and, unless it `is_quiet`, how many frames the file has.
+    /// Writes the queued frames. Reports missing frames and, unless `is_quiet`, the number of frames written.
     pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
-        // What the frames belong to that were shown last.
+        // The last shown frames belong to Transactions that are still pending.
         if self.view == LineView::Frames {
             flow.finish();
             while let Some((key, transaction)) = flow.next_with_key() {

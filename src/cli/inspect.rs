@@ -1,4 +1,4 @@
-//! The default command: one line a Transaction, or a frame, and then a summary.
+//! Default command: one line per Transaction or frame, and then a summary.
 
 use std::fs;
 use std::io::{self, BufWriter, IsTerminal};
@@ -36,7 +36,7 @@ use crate::source::{CaptureSource, NextFrame, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
 
-/// Age from which on a Call without a Reply is reported while frames are captured.
+/// Default age at which a Call without a Reply is reported in live captures.
 const PENDING: SecondsArg = SecondsArg(5_000_000_000);
 
 /// Arguments of the default command.
@@ -310,7 +310,7 @@ impl InspectArgs {
         }
     }
 
-    /// How many lines are wanted.
+    /// Returns the maximum number of lines.
     fn most(&self) -> u64 {
         self.count.map_or(u64::MAX, |count| count.get() as u64)
     }
@@ -327,7 +327,7 @@ impl InspectArgs {
         self.write.as_deref().is_some_and(is_standard_output)
     }
 
-    /// Whether an interface is named.
+    /// Returns `true` if an interface is selected.
     fn is_live(&self) -> bool {
         #[cfg(feature = "live")]
         return self.live.interface.is_some();
@@ -344,13 +344,13 @@ impl InspectArgs {
             || self.pending_watch().is_some()
     }
 
-    /// What finds the Calls that wait for long, unless none are to be reported.
+    /// Returns the watch for Calls pending for long, unless reports are disabled.
     fn pending_watch(&self) -> Option<PendingWatch> {
         let age = self.pending.or(self.is_live().then_some(PENDING)).filter(|age| age.0 > 0);
         age.map(|age| PendingWatch::new(age.0))
     }
 
-    /// Whether the input may pause: then nothing that is known may wait in a buffer.
+    /// Returns `true` if the input may pause, so that output must not be buffered.
     fn may_pause(&self) -> bool {
         if self.line_buffered || self.is_live() {
             return true;
@@ -362,7 +362,7 @@ impl InspectArgs {
     }
 }
 
-/// Shows what the files hold.
+/// Shows the input.
 pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     #[cfg(feature = "live")]
     if args.list_interfaces {
@@ -463,7 +463,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut FileReadControl)?;
         return Ok(told(&errors));
     }
-    // Who ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -` with Ctrl-C wants what came up to then.
+    // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
     let mut ending = GracefulShutdown::later()?;
     let mut source = CaptureSource::open_until(args.files(), memory.windows(), &ending)?;
     let written = write()?;
@@ -482,15 +482,15 @@ fn told(errors: &[SourceError]) -> ExitStatus {
     if errors.is_empty() { ExitStatus::Done } else { ExitStatus::Failed }
 }
 
-/// What besides the frames decides how long they are read.
+/// Condition besides the frames that ends reading.
 trait ReadControl {
-    /// Notes a frame; tells whether it is the last that is wanted.
+    /// Counts a frame; returns `true` if it is the last requested one.
     fn frame(&mut self, time: Timestamp) -> bool;
-    /// Nothing came: what time it is now by the clock that stamps frames.
+    /// Returns the current time on the clock of the frames, while no frame arrives.
     fn idle(&mut self) -> Timestamp;
 }
 
-/// Files are read as fast as they can be, to their end.
+/// Files are read as fast as possible, to their end.
 struct FileReadControl;
 
 impl ReadControl for FileReadControl {
@@ -514,7 +514,7 @@ impl ReadControl for LiveCaptureSession {
     }
 }
 
-/// Reads to the end and shows everything; gives what was wrong with the files.
+/// Reads to the end and shows everything; returns the errors of the files.
 fn show(
     args: &InspectArgs,
     memory: &Memory,
@@ -559,7 +559,7 @@ fn show(
                 is_idle = true;
             }
             Ok(NextFrame::End) => (is_over, is_at_end) = (true, true),
-            // The other files go on.
+            // The other files are still read.
             Err(error) => errors.push(error),
         }
         if is_over {
@@ -574,7 +574,7 @@ fn show(
             }
         }
         output.closed(&mut flow).map_err(unwritten)?;
-        // At the end each has a line as a Transaction.
+        // At the end, each pending Call has a line as a Transaction.
         if let Some(watch) = &mut pending
             && watch.is_due(flow.now())
             && !is_over
@@ -604,11 +604,11 @@ fn show(
             output.not_kept()
         ));
     }
-    // Of what is no capture there is nothing to sum up, and nothing to write: an older file stays.
+    // If the input is no capture, there is no summary and nothing to write: an older file stays.
     let is_capture = has_frames || errors.is_empty() || args.is_live();
     if is_capture {
         let counters = source.counters();
-        // What came behind the last packet or line that was wanted was never asked for.
+        // Packets after the last requested packet or line do not count.
         let counters = if is_at_end { counters } else { counters.map(|counters| counters.without_pending()) };
         output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
     }

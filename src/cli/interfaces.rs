@@ -1,4 +1,4 @@
-//! `-D`: the interfaces that can be captured on, and what each can see.
+//! `-D`: lists the interfaces for live capture, and the traffic that each can see.
 
 use std::io::{self, Write};
 

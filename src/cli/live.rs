@@ -1,4 +1,4 @@
-//! Capturing as subcommands share it: the options, the rights that are given up, and what ends a capture.
+//! Live capture for the subcommands: options, dropping of privileges, and stop conditions.
 
 use std::num::NonZeroU64;
 use std::str::FromStr;
@@ -64,17 +64,17 @@ pub(super) struct LiveArgs {
     max_queue_bytes: Option<BytesArg>,
 }
 
-/// MiB that the kernel may hold, where `-B` says nothing.
+/// Default size of the kernel's buffer in MiB (`-B`).
 const BUFFER_MIB: u32 = 64;
-/// Bytes that may wait to be decoded, where `--max-queue-bytes` says nothing.
+/// Default limit of the queue of undecoded packets (`--max-queue-bytes`).
 const QUEUE: BytesArg = BytesArg(256 << 20);
 
-/// When to stop by itself.
+/// Condition that ends a capture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum AutostopCondition {
     Duration(Duration),
     Packets(NonZeroU64),
-    /// In units of 1,000 bytes.
+    /// File size in units of 1,000 bytes.
     FileSize(NonZeroU64),
     Files(NonZeroU64),
 }
@@ -100,10 +100,10 @@ impl FromStr for AutostopCondition {
 }
 
 impl LiveArgs {
-    /// Refuses the options that act on a capture under way, for a command that reads files.
+    /// Refuses options of live captures for a command that reads files.
     ///
     /// # Errors
-    /// The first such option that was given, why it has no effect on a file, and what to do.
+    /// Returns an error with the first such option, the reason why it does not apply to files, and the remedy.
     pub(super) fn refuse_for_files(&self) -> Result<()> {
         let given = [
             (self.capture_filter.is_some(), "-f", "the kernel filters packets; filter a file with -Y"),
@@ -143,7 +143,7 @@ impl LiveArgs {
         let queue = self.max_queue_bytes.unwrap_or(QUEUE);
         let options = CaptureOptions {
             interface: interface.to_owned(),
-            // A filter that is empty lets everything through.
+            // An empty filter accepts everything.
             filter: self.capture_filter.clone(),
             snap_length_bytes: snap_length,
             buffer_bytes: self.buffer_size.unwrap_or(BUFFER_MIB) << 20,
@@ -154,8 +154,8 @@ impl LiveArgs {
         Ok(live::open(&options)?)
     }
 
-    /// Gives up the rights that opening needed, and makes what is to be written: as the user that was chosen, or, where
-    /// root did not choose one, as root and before it becomes nobody. `makes_files` says that files are made later, too.
+    /// Drops the privileges needed for opening, and calls `make` to create the output: as the selected user, or, if
+    /// root selected none, as root before it becomes nobody. `makes_files` is `true` if files are created later, too.
     pub(super) fn give_up<T>(&self, makes_files: bool, make: impl FnOnce() -> Result<T>) -> Result<T> {
         let target = capabilities::target(self.user.as_deref(), !makes_files);
         let give_up = || {
@@ -178,7 +178,7 @@ impl LiveArgs {
         }
     }
 
-    /// Begins to capture, and says so, unless it is to be quiet.
+    /// Starts the capture, and reports it unless `is_quiet`.
     pub(super) fn start(
         &self,
         opened: OpenedCapture,
@@ -217,25 +217,25 @@ impl LiveArgs {
     }
 }
 
-/// A capture under way.
+/// Running capture.
 pub(super) struct LiveCaptureSession {
     live: LiveCapture,
     link: LinkWatch,
     name: String,
-    /// Whether somebody else says what becomes of the interface.
+    /// `true` if the caller reports changes of the interface.
     is_quiet: bool,
     interrupted: GracefulShutdown,
     is_stopped: bool,
     until: Option<Instant>,
     packets: u64,
     seen: u64,
-    /// When the last frame was seen, by the clock that stamps frames.
+    /// Time of the last frame, on the clock of the frames.
     last: Timestamp,
     quiet_since: Option<Instant>,
 }
 
 impl LiveCaptureSession {
-    /// Notes a frame; tells whether it is the last that is wanted.
+    /// Counts a frame; returns `true` if it is the last requested one.
     #[inline]
     pub(super) fn frame(&mut self, time: Timestamp) -> bool {
         self.last = time;
@@ -247,7 +247,7 @@ impl LiveCaptureSession {
         self.seen >= self.packets
     }
 
-    /// Nothing came: what time it is now by the clock that stamps frames.
+    /// Returns the current time on the clock of the frames, while no frame arrives.
     pub(super) fn idle(&mut self) -> Timestamp {
         self.check();
         if let Some(state) = self.link.poll()
@@ -262,7 +262,7 @@ impl LiveCaptureSession {
         Timestamp(self.last.0.saturating_add(passed))
     }
 
-    /// Ends the capture when somebody wants it, or its time is over.
+    /// Ends the capture on request or at its time limit.
     fn check(&mut self) {
         let is_over = self.interrupted.is_asked() || self.until.is_some_and(|until| Instant::now() >= until);
         if is_over && !self.is_stopped {
@@ -271,12 +271,12 @@ impl LiveCaptureSession {
         }
     }
 
-    /// The state of the interface, as far as it was looked at while nothing came.
+    /// Returns the state of the interface as of the last check, which is made while no frame arrives.
     pub(super) fn link(&self) -> LinkState {
         self.link.state()
     }
 
-    /// What was counted up to now.
+    /// Returns the counters so far.
     pub(super) fn counters(&self) -> Counters {
         self.live.counters()
     }

@@ -1,4 +1,4 @@
-//! `--max-memory`: the memory that a command may use.
+//! `--max-memory`: memory limit of a command.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(super) struct MemoryArgs {
 }
 
 impl MemoryArgs {
-    /// The memory of a command that reads these files, with so many flows at a time.
+    /// Returns the memory budget of a command that reads these files with `flows` concurrent flows.
     pub(super) fn plan<'a>(
         &self,
         files: impl IntoIterator<Item = &'a PathBuf>,
@@ -29,7 +29,7 @@ impl MemoryArgs {
         Ok(Memory::of_command(self.bytes()?, files, flows))
     }
 
-    /// The memory of the terminal interface for these files.
+    /// Returns the memory budget of the terminal interface for these files.
     #[cfg(feature = "tui")]
     pub(super) fn plan_interface(&self, files: &[PathBuf]) -> Result<Memory> {
         Ok(Memory::of_interface(self.bytes()?, files))

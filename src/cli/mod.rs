@@ -1,6 +1,6 @@
-//! Arguments in, exit code out: one file a subcommand.
+//! Command line: parses the arguments and returns the exit code; one file per subcommand.
 //!
-//! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
+//! [`run`] is the program. An error is one line on standard error, `nfsrdma-inspect: FILE: error; remedy`.
 
 mod bytes;
 #[cfg(feature = "live")]
@@ -60,10 +60,10 @@ use tui::TuiArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
 
-/// How long a live source is waited for until there is something else to do: to show what waited for a time, or to stop.
+/// Maximum wait for a live source before other work, such as output of delayed lines or the end of the capture.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What people may want to do, for the help and the manual.
+/// Examples for the help and the manual.
 pub const EXAMPLES: &str =
     "  nfsrdma-inspect capture.pcap                    one line a Transaction, then a summary
   nfsrdma-inspect -q capture.pcapng.zst           the summary alone
@@ -99,7 +99,7 @@ pub const EXAMPLES: &str =
                                                   the last gigabyte of what the network does
 ";
 
-/// What the columns of the list show, for the help and the manual.
+/// Columns of the list for the help and the manual.
 pub const COLUMNS: &str = "  TIME       when the Call was seen; -t says in which form
   FRAME      the first frame of the Call
   CONN       number of the connection
@@ -122,7 +122,7 @@ pub const COLUMNS: &str = "  TIME       when the Call was seen; -t says in which
 A narrow terminal shows fewer columns.
 ";
 
-/// What the exit codes mean, for the help and the manual.
+/// Exit codes for the help and the manual.
 pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   1  compare, check: something differs
   2  usage, or input that could not be read; what was understood before is printed
@@ -130,7 +130,7 @@ pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   6  this program itself broke a rule of the protocol
 ";
 
-/// Which variables of the environment count, for the help and the manual.
+/// Environment variables for the help and the manual.
 pub const ENVIRONMENT: &str = "  NO_COLOR        no colours, whatever its value
   CLICOLOR_FORCE, FORCE_COLOR
                   colours in pipes and files too, unless 0
@@ -193,14 +193,14 @@ enum Command {
     Tui(TuiArgs),
 }
 
-/// How the program ends.
+/// Exit status of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// Everything was done, whatever statuses the capture holds.
+    /// Success, whatever statuses the capture contains.
     Done,
     /// A check failed: two captures differ, or a capture differs from its baseline.
     Differs,
-    /// The arguments make no sense, an input could not be read to its end, or the output could not be written.
+    /// The arguments are invalid, an input could not be read to its end, or the output could not be written.
     Failed,
     /// Too little of a trace could be replayed.
     Uncovered,
@@ -232,12 +232,12 @@ impl From<ExitStatus> for ExitCode {
     }
 }
 
-/// The definition of the command line, from which the manual and the completions are made.
+/// Returns the definition of the command line, from which the manual and the completions are generated.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Does what the arguments ask, the first of which is the name of the program.
+/// Runs the program with these arguments, the first of which is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     if let Some(how) = std::env::var_os(completion::ASK) {
         return completion::run(&how, arguments.into_iter());
@@ -271,7 +271,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Some(Command::Tui(args)) => tui::run(&args),
         None => inspect::run(&cli.inspect),
     };
-    // Of what was begun in other threads.
+    // Unfinished files of other threads.
     drop(output_file::remove_unfinished());
     match outcome {
         Ok(exit) => exit,
@@ -283,32 +283,32 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     }
 }
 
-/// One line on standard error.
+/// Writes one line to standard error.
 fn complain(what: impl fmt::Display) {
-    // Where standard error is closed there is nobody left to tell.
+    // If standard error is closed, nothing can be reported.
     let _ = writeln!(io::stderr(), "{NAME}: {}", escape::told(what));
 }
 
-/// Whether whoever read the output wanted no more of it, as `head` does.
+/// Returns `true` if the reader of the output closed it, as `head` does.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(is_closed))
 }
 
-/// What is said when standard output takes no more, as when the disk is full.
+/// Returns the error for standard output that cannot be written, as when the disk is full.
 fn unwritten(error: io::Error) -> anyhow::Error {
     let what = format!("standard output: cannot write: {error}; make room or write elsewhere");
     anyhow::Error::new(error).context(what)
 }
 
-/// Writes help: in a locale without Unicode in ASCII alone, as everything else is.
+/// Writes help, in ASCII if the locale is not UTF-8.
 fn help(error: &clap::Error, color: ColorChoice) {
     let text = match color {
         ColorChoice::Never => error.render().to_string(),
         _ => error.render().ansi().to_string(),
     };
     let text = style::in_locale(text, error.use_stderr());
-    // Help that nobody reads is no failure.
+    // A failure to write help is ignored.
     let _ = match error.use_stderr() {
         true => io::stderr().write_all(text.as_bytes()),
         false => io::stdout().write_all(text.as_bytes()),
@@ -325,7 +325,7 @@ fn refuse(error: &clap::Error, color: ColorChoice) -> ExitStatus {
             help(error, color);
             ExitStatus::Done
         }
-        // A command that only has subcommands was given none of them.
+        // A command that requires a subcommand has none.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             help(error, color);
             ExitStatus::Failed
@@ -337,7 +337,7 @@ fn refuse(error: &clap::Error, color: ColorChoice) -> ExitStatus {
     }
 }
 
-/// What clap says over several paragraphs: the problem and its tips, without the usage.
+/// Joins clap's message of several paragraphs into one line: the problem and its tips, without the usage.
 fn in_one_line(text: &str) -> String {
     let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut line = String::new();
@@ -359,7 +359,7 @@ fn in_one_line(text: &str) -> String {
     line + "; see --help"
 }
 
-/// What parsers of the standard library say of a value, and the same with what to do.
+/// Messages of the standard library's parsers, and their replacements.
 const PLAIN: &[(&str, &str)] = &[
     ("number would be zero for non-zero type", "give a whole number from 1 on"),
     ("invalid digit found in string", "give a whole number"),

@@ -1,4 +1,4 @@
-//! Files that subcommands write, as [`OutputFile`]s: made before the work begins, so that what cannot be written is told first.
+//! [`OutputFile`]s of subcommands. They are created before the work begins, so that an error is reported first.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use anyhow::{Result, bail};
 use crate::interrupt;
 use crate::output_file::{InputFiles, OutputError, OutputFile};
 
-/// Begins a file whose beginning is written last, as that of a trace is.
+/// Creates a file whose header is written last, such as a trace.
 pub(super) fn seekable(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
     interrupt::watch()?;
     Ok(OutputFile::create_seekable(path, inputs)?)
 }
 
-/// Begins a file.
+/// Creates a file.
 pub(super) fn create(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
     interrupt::watch()?;
     Ok(OutputFile::create(path, inputs)?)
 }
 
-/// Begins a report that was asked for with an option beside what is shown.
+/// Creates the file of a report option.
 pub(super) fn report(
     option: &str,
     path: Option<&PathBuf>,
@@ -33,7 +33,7 @@ pub(super) fn report(
     create(path, inputs).map(Some)
 }
 
-/// Says that two options name one file.
+/// Returns an error if two options name one file.
 pub(super) fn are_different(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> {
     let place = |path: &Path| {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -41,7 +41,7 @@ pub(super) fn are_different(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> 
     };
     let named: Vec<_> = outputs.iter().filter_map(|(option, path)| Some((option, path.as_ref()?))).collect();
     for (at, (option, path)) in named.iter().enumerate() {
-        // A device takes all that comes.
+        // Several options may write to one device.
         if path.exists() && !path.is_file() {
             continue;
         }
@@ -54,7 +54,7 @@ pub(super) fn are_different(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> 
     Ok(())
 }
 
-/// Writes all of a file.
+/// Writes a complete file and commits it.
 pub(super) fn write(mut to: OutputFile, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> Result<()> {
     if let Err(error) = write(&mut to) {
         return Err(OutputError::unwritten(to.path(), error).into());

@@ -1,4 +1,4 @@
-//! `probe`: what a server offers.
+//! `probe`: shows the capabilities of a server.
 
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::replay::probe::{ProbeError, probe};
 use crate::replay::transport::{ConnectOptions, open};
 use crate::replay::url::{ServerUrl, ServerUrlError};
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 const EXAMPLES: &str =
     "  nfsrdma-inspect probe --server rdma://nas/export       all versions of NFS, over RDMA
   nfsrdma-inspect probe --server tcp://nas/export        the same server over TCP
@@ -72,7 +72,7 @@ fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {
     text.parse()
 }
 
-/// A server without its option, which every command names it by.
+/// Refuses a server given as an argument instead of with its option.
 fn no_argument(text: &str) -> Result<String, String> {
     Err(format!("the server is an option: --server {text}"))
 }
@@ -84,7 +84,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Asks the server, and shows what it offers.
+/// Probes the server and shows the result.
 pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     let wish = ConnectOptions {
         send_size: args.inline,

@@ -1,4 +1,4 @@
-//! How far the reading has come, on a terminal.
+//! Progress line on a terminal.
 
 use std::cell::Cell;
 use std::env;
@@ -10,15 +10,15 @@ use crate::output::units::{ByteRate, ElapsedTime, EventRate, HumanCount, HumanSi
 use crate::replay::run::ReplayReport;
 use crate::source;
 
-/// Reading that takes no longer shows nothing.
+/// Minimum duration before progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
-/// The clock is looked at once in as many frames: that is often enough, and not felt.
+/// Number of frames between checks of the clock.
 const FRAMES: u32 = 64;
 
 const ERASE: &str = "\r\x1b[K";
 
-/// A line on standard error that says how far the reading has come.
+/// Progress line on standard error.
 pub(super) struct ProgressLine {
     start: Instant,
     due: Instant,
@@ -39,14 +39,14 @@ impl ProgressLine {
         }
     }
 
-    /// Standard output, which may be the same terminal: what is written there takes the place of the line.
+    /// Returns standard output, which may be the same terminal: writing to it erases the line.
     pub(super) fn page(&self) -> ProgressStdout {
         let to = io::stdout();
         let is_drawn = if to.is_terminal() { Rc::clone(&self.is_drawn) } else { Rc::default() };
         ProgressStdout { to, is_drawn }
     }
 
-    /// Asked once a frame: whether it is time to show what there is. Where the input `is_idle` there is time to look.
+    /// Called once per frame; returns `true` if output is due. Checks the clock at once if the input `is_idle`.
     #[inline]
     pub(super) fn is_due(&mut self, is_idle: bool) -> bool {
         self.frames += 1;
@@ -66,12 +66,12 @@ impl ProgressLine {
         self.show(|elapsed| describe(progress, elapsed, transactions));
     }
 
-    /// The same of a capture under way.
+    /// Draws the progress of a live capture.
     pub(super) fn draw_live(&self, counters: &source::Counters, transactions: Option<u64>) {
         self.show(|elapsed| describe_live(counters, elapsed, transactions));
     }
 
-    /// The same of a run of a trace.
+    /// Draws the progress of a replay.
     pub(super) fn draw_run(&self, report: &ReplayReport, total: u64, elapsed: Duration) {
         self.show(|_| {
             let seconds = elapsed.as_secs_f64().max(1e-3);
@@ -96,9 +96,9 @@ impl ProgressLine {
             return;
         }
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0.into());
-        // One column less: a full line would wrap.
+        // One column less than the terminal: a full line would wrap.
         let line: String = describe(elapsed).chars().take(usize::max(width, 2) - 1).collect();
-        // Where standard error is closed nobody looks at it.
+        // A failure to write progress is ignored.
         let _ = write!(io::stderr(), "{ERASE}{line}");
         self.is_drawn.set(true);
     }
@@ -127,7 +127,7 @@ impl Write for ProgressStdout {
     }
 }
 
-/// Clears the line of a terminal, so that a message does not stand behind a progress that is drawn there.
+/// Clears the line of a terminal before a message, as progress may be drawn there.
 #[cfg(feature = "live")]
 pub(super) fn erase_line() {
     if io::stderr().is_terminal() {
@@ -145,7 +145,7 @@ fn describe(progress: source::ReadProgress, elapsed: Duration, transactions: u64
     let source::ReadProgress { read_bytes: read, total_bytes: total } = progress;
     let rate = read as f64 / elapsed.as_secs_f64().max(1e-9);
     let mut line = String::new();
-    // A file that is still being written grows past the size that it had.
+    // A file that is still being written grows beyond its original size.
     if let Some(total) = total.map(|total| total.max(read)).filter(|total| *total > 0) {
         let done = read as f64 / total as f64;
         let left = (total - read) as f64 / rate.max(1e-9);

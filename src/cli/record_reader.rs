@@ -1,4 +1,4 @@
-//! Captures and traces read as records, for the commands that compare them.
+//! Reader of captures and traces as records, for commands that compare them.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read};
@@ -23,19 +23,19 @@ use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
 use crate::replay::trace::{self, TraceError};
 use crate::source::{self, CaptureSource, SourceError};
 
-/// Transactions that are done, and wait for late copies of their messages. They keep their file data until it is hashed,
-/// so they are fewer than where nothing looks into it.
+/// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
+/// the limit is lower than the default.
 const LINGERING: usize = 256;
 
-/// What records are read from.
+/// Source of records.
 enum RecordSource {
-    /// A capture: its frames.
+    /// Capture file and its flow.
     Capture(Box<(CaptureSource, Flow)>),
-    /// A trace: its steps, the same file for their file data, and how steps are told.
+    /// Trace file.
     Steps(Box<TraceRecordSource>),
 }
 
-/// A trace, opened twice.
+/// Trace file, opened for its steps and again for their file data.
 struct TraceRecordSource {
     steps: trace::TraceReader<BufReader<File>>,
     contents: trace::TraceReader<BufReader<File>>,
@@ -43,17 +43,17 @@ struct TraceRecordSource {
     total: u64,
 }
 
-/// A capture or a trace that is being read.
+/// Reader of a capture or a trace.
 pub(super) struct ComparedRecordReader {
     from: RecordSource,
     is_over: bool,
-    /// What is known of it as a whole.
+    /// Totals of the capture.
     pub(super) trace: ComparedCapture,
-    /// What was wrong with the file.
+    /// Errors of the file.
     pub(super) errors: Vec<anyhow::Error>,
 }
 
-/// Whether a file begins as a trace does.
+/// Returns `true` if a file begins with the magic of a trace.
 pub(super) fn is_trace(path: &Path) -> bool {
     let mut magic = [0; MAGIC.len()];
     let is_file = path.is_file();
@@ -73,7 +73,7 @@ impl TraceRecordSource {
         Ok(Self { steps, contents, retelling, total })
     }
 
-    /// The next record; tells the trace as a whole of it.
+    /// Returns the next record, and adds it to the totals.
     fn next(
         &mut self,
         recorder: &mut Recorder,
@@ -94,7 +94,7 @@ impl TraceRecordSource {
 }
 
 impl ComparedRecordReader {
-    /// Opens a capture or a trace; a dialect that is named is the one in which a capture is read.
+    /// Opens a capture or a trace; `dialect` overrides detection in a capture.
     pub(super) fn open(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
         let from = match is_trace(path) {
             true => RecordSource::Steps(Box::new(TraceRecordSource::open(path)?)),
@@ -111,12 +111,12 @@ impl ComparedRecordReader {
         })
     }
 
-    /// Whether it turned out to be neither capture nor trace.
+    /// Returns `true` if the file turned out to be neither capture nor trace.
     pub(super) fn is_no_capture(&self) -> bool {
         !self.errors.is_empty() && self.trace.frames == 0 && self.trace.transactions == 0
     }
 
-    /// The next record, and whose it is; `None` at the end.
+    /// Returns the next record and its client, or `None` at the end.
     pub(super) fn next(
         &mut self,
         recorder: &mut Recorder,
@@ -186,7 +186,7 @@ fn capture(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Rec
     ))))
 }
 
-/// Shows the steps of a trace as the Transactions that they are of.
+/// Shows the steps of a trace as Transactions.
 pub(super) fn show_trace(
     path: &Path,
     settings: OutputSettings,

@@ -1,10 +1,10 @@
-//! A length of time in seconds: `5`, `0.25`.
+//! Argument type for a duration in seconds: `5`, `0.25`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Seconds as an option takes them, in nanoseconds.
+/// Duration of an option in nanoseconds, parsed from seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SecondsArg(pub(super) u64);
 

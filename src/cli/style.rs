@@ -1,4 +1,4 @@
-//! What standard output can show: colours, characters, and how wide lines may be.
+//! Capabilities of standard output: colours, characters and width.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -7,10 +7,10 @@ use clap::ValueEnum;
 
 use crate::output::style::{Glyphs, Styles, TerminalStyle};
 
-/// Columns of a terminal about which nothing is known.
+/// Default width of a terminal in columns.
 const WIDTH: usize = 80;
 
-/// When text is coloured.
+/// Use of colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Color {
     /// On a terminal, unless NO_COLOR is set, CLICOLOR is 0, or TERM is dumb; anywhere if CLICOLOR_FORCE or FORCE_COLOR is set
@@ -32,9 +32,9 @@ impl Color {
     }
 }
 
-/// Whether output has colours by the variables of the environment: NO_COLOR (no-color.org) before CLICOLOR_FORCE and CLICOLOR
-/// (bixense.com/clicolors) and FORCE_COLOR (force-color.org). `0` takes a variable back, but for NO_COLOR, whose value does not
-/// count.
+/// Returns `true` if the environment enables colours: NO_COLOR (no-color.org) takes precedence over CLICOLOR_FORCE and
+/// CLICOLOR (bixense.com/clicolors) and FORCE_COLOR (force-color.org). The value `0` disables a variable, except
+/// NO_COLOR, whose value is ignored.
 fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_on = |name| variable(name).filter(|value| !value.is_empty()).map(|value| value != "0");
     if is_on("NO_COLOR").is_some() {
@@ -49,7 +49,7 @@ fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> b
         && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// What standard output can show.
+/// Returns the style of standard output.
 pub(super) fn screen(color: Color) -> TerminalStyle {
     let styles = if color.on_standard_output() { Styles::colored() } else { Styles::plain() };
     let told = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
@@ -58,15 +58,15 @@ pub(super) fn screen(color: Color) -> TerminalStyle {
     TerminalStyle { width, styles, glyphs }
 }
 
-/// Columns of a terminal: what it tells, or else the variable COLUMNS. A serial line, or a terminal in a container, may
-/// tell nothing or 0.
+/// Returns the width of a terminal: the reported one, or else the variable COLUMNS. A serial line, or a terminal in a
+/// container, may report no width or 0.
 fn terminal_width(told: Option<usize>, variable: Option<&str>) -> usize {
     let of_variable = || variable.and_then(|columns| columns.trim().parse().ok());
     told.filter(|width| *width > 0).or_else(|| of_variable().filter(|width| *width > 0)).unwrap_or(WIDTH)
 }
 
-/// The characters that output may have, by the variables that setlocale(3) looks at. Where a locale is named, it decides; where none
-/// is, as in a container or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
+/// Returns the characters for output by the variables of setlocale(3). A locale decides if one is set; else, as in a
+/// container or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
 fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyphs {
     let named =
         ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
@@ -77,13 +77,13 @@ fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyph
     if is_utf8.unwrap_or(!is_terminal) { Glyphs::UNICODE } else { Glyphs::ASCII }
 }
 
-/// Text with the characters that the locale has, on standard output or standard error.
+/// Restricts text to the characters of the locale, for standard output or standard error.
 pub(super) fn in_locale(text: String, is_error: bool) -> String {
     let is_terminal = if is_error { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
     if glyphs(is_terminal, |name| env::var(name).ok()).is_unicode { text } else { ascii(&text) }
 }
 
-/// Text in ASCII alone: glyphs as views write them, and `?` for other characters.
+/// Converts text to ASCII: glyphs by their ASCII forms, and other characters by `?`.
 fn ascii(text: &str) -> String {
     let (from, to) = (Glyphs::UNICODE, Glyphs::ASCII);
     let glyphs = [
@@ -102,7 +102,7 @@ fn ascii(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A variable of an environment that has these alone.
+    /// Returns a lookup in an environment with these variables only.
     fn environment<'e>(set: &'e [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'e {
         |name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     }

@@ -40,7 +40,7 @@ const EXAMPLES: &str = "Examples:
 The key ? shows what the keys do.
 ";
 
-/// How long it takes until a file that is followed is looked at again.
+/// Interval between checks of a followed file for growth.
 const GROWTH: Duration = Duration::from_millis(100);
 
 /// Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts
@@ -98,7 +98,7 @@ pub(super) struct TuiArgs {
     dialect: DialectArgs,
 }
 
-/// A file that somebody else still writes: at its end more is waited for.
+/// File that another program still writes: reading waits at its end.
 struct GrowingFile(File);
 
 impl Read for GrowingFile {
@@ -127,7 +127,7 @@ impl LiveReadControl for LiveCaptureSession {
     }
 }
 
-/// Opens what is to be looked at.
+/// Opens the capture.
 fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
     let kept_bytes = ViewShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
@@ -165,7 +165,7 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
         return Ok(CaptureHandle::received_once(&name, source, kept_bytes));
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
-    // What is no capture is told before the screen is taken over, and a pipe is read only once.
+    // A file that is no capture is reported before the screen is taken over, and a pipe is read only once.
     let source = CaptureSource::open_within(&args.files, memory.windows())?;
     if !args.files.iter().any(is_pipe) {
         hold_frames(source, &args.files)?;
@@ -178,7 +178,7 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
     Ok(CaptureHandle::received_once(&name, source, kept_bytes))
 }
 
-/// Makes sure that there is a frame to show; a screen that stays empty helps nobody.
+/// Returns an error if the capture has no frame to show.
 fn hold_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
     let mut errors = Vec::new();
     loop {
@@ -197,7 +197,7 @@ fn hold_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Shows what there is until somebody quits.
+/// Runs the terminal interface until the user quits.
 pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     if !io::stdout().is_terminal() {
         bail!("tui: standard output is no terminal; run it in one, or leave out tui for lines of text");

@@ -1,8 +1,8 @@
-//! `--version`: the version, the features that were built in, and the library that captures.
+//! `--version`: the version, the enabled features, and the capture library.
 
 use super::NAME;
 
-/// Features of the build, in alphabetical order, and whether each is there.
+/// Features of the build in alphabetical order, with `true` if enabled.
 const FEATURES: &[(&str, bool)] = &[
     ("gss", cfg!(feature = "gss")),
     ("live", cfg!(feature = "live")),
@@ -11,7 +11,7 @@ const FEATURES: &[(&str, bool)] = &[
     ("verbs", cfg!(feature = "verbs")),
 ];
 
-/// What `--version` prints.
+/// Returns the output of `--version`.
 pub(super) fn text() -> String {
     let mut text = format!("{NAME} {}\n", env!("CARGO_PKG_VERSION"));
     let signed =

@@ -1,4 +1,4 @@
-//! Everything that a frame has, by the names of fields: its headers, and the messages that it completes.
+//! All fields of a frame by name: its headers, and the messages that it completes.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::filter::catalog::FilterType;
 
 use super::fields_format;
 
-/// The values of every field of a frame, in the order in which the fields come first.
+/// Values of every field of a frame, in the order of first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct FrameFieldValues {
     members: Vec<(&'static str, Vec<String>)>,
@@ -24,7 +24,7 @@ pub(super) struct FrameFieldValues {
 }
 
 impl FrameFieldValues {
-    /// Takes the place of the frame before.
+    /// Replaces the values with those of `frame`.
     pub(super) fn take(&mut self, frame: &Frame<'_>, flow: &Flow) {
         self.members.clear();
         self.places.clear();
@@ -46,14 +46,14 @@ impl FrameFieldValues {
                 && let Some(transaction) = flow.transaction(key)
             {
                 transaction.with_messages(|reading| {
-                    // What was told before an error stands.
+                    // Values decoded before an error remain.
                     let _ = reading.observe(which, self);
                 });
             }
         }
     }
 
-    /// Each field with its values.
+    /// Returns each field with its values.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &[String])> {
         self.members.iter().map(|(name, values)| (*name, values.as_slice()))
     }

@@ -1,4 +1,4 @@
-//! What checking captures against their baselines gave: for people, and as JSON Lines.
+//! Results of checking captures against their baselines, as text and as JSON Lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -15,58 +15,58 @@ use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::comparison::tally::DifferenceTally;
 use crate::escape;
 
-/// A capture in short.
+/// Summary of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct CheckSummary {
-    /// Its Transactions.
+    /// Number of Transactions.
     pub transactions: u64,
-    /// Its operations, those included that the baseline alone has: `NFS 4.2 READ`.
+    /// Operations of the capture and of the baseline: `NFS 4.2 READ`.
     pub operations: BTreeSet<String>,
-    /// Differences that the settings of the baseline leave out.
+    /// Number of differences that the settings of the baseline ignore.
     pub filtered: u64,
 }
 
 impl CheckSummary {
-    /// That of a capture with these counts.
+    /// Creates the summary of a capture with these counts.
     pub fn of(counts: &BaselineCounts) -> Self {
         let operations = counts.operations.keys().cloned().collect();
         Self { transactions: counts.capture_count("transactions"), operations, filtered: 0 }
     }
 }
 
-/// What differs.
+/// Differences of a capture from its baseline.
 #[derive(Debug)]
 pub struct CheckDifferences {
-    /// The capture.
+    /// Summary of the capture.
     pub summary: CheckSummary,
-    /// How many differences there are of each kind.
+    /// Number of differences by kind.
     pub counts: BTreeMap<DifferenceKind, u64>,
-    /// How many each operation has, and the first.
+    /// Number of differences by operation, and the first of them.
     pub tally: DifferenceTally,
 }
 
 impl CheckDifferences {
-    /// How many differences there are.
+    /// Returns the total number of differences.
     fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 }
 
-/// How a check ended.
+/// Outcome of a check.
 #[derive(Debug)]
 pub enum CheckOutcome {
-    /// Everything is as the baseline has it.
+    /// No differences.
     Same(CheckSummary),
     /// The baseline was written.
     Blessed(CheckSummary),
-    /// Something differs.
+    /// The capture differs from the baseline.
     Different(Box<CheckDifferences>),
-    /// The capture or its baseline could not be read, and why.
+    /// Error that prevented reading the capture or its baseline.
     Unreadable(String),
 }
 
 impl CheckOutcome {
-    /// The capture, where it could be read.
+    /// Returns the summary of the capture, if it could be read.
     pub fn summary(&self) -> Option<&CheckSummary> {
         match self {
             Self::Same(summary) | Self::Blessed(summary) => Some(summary),
@@ -76,28 +76,28 @@ impl CheckOutcome {
     }
 }
 
-/// A capture that was checked.
+/// Result of checking one capture.
 #[derive(Debug)]
 pub struct CaptureCheckResult {
-    /// The capture's file, as it was named.
+    /// Path of the capture, as given.
     pub file: String,
-    /// How it ended.
+    /// Outcome of the check.
     pub outcome: CheckOutcome,
-    /// How long it took.
+    /// Duration of the check.
     pub time: Duration,
 }
 
-/// Captures that were checked.
+/// Report on checked captures.
 pub struct CheckReportView<'a> {
-    /// Each of them.
+    /// Results in the order of the captures.
     pub checks: &'a [CaptureCheckResult],
-    /// Where they are shown.
+    /// Output device.
     pub screen: TerminalStyle,
-    /// Whether those are left out that are as they were.
+    /// `true` to omit captures without differences.
     pub quiet: bool,
 }
 
-/// `frame 595: NFS 4.2 READ, count: READ count: 4096 → 4095`: a difference from a baseline in one line.
+/// Formats a difference from a baseline in one line: `frame 595: NFS 4.2 READ, count: READ count: 4096 → 4095`.
 pub fn line(difference: &Difference, to: &str) -> String {
     let (then, now) = (frame_of(&difference.a), frame_of(&difference.b));
     let place = match (then, now) {
@@ -110,10 +110,10 @@ pub fn line(difference: &Difference, to: &str) -> String {
 }
 
 impl CheckReportView<'_> {
-    /// Writes a line a capture, below it what differs, and at last how many there were of each.
+    /// Writes a line per capture followed by its differences, and finally the number of captures by outcome.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let styles = self.screen.styles;
         let name =
@@ -187,10 +187,10 @@ impl CheckReportView<'_> {
 }
 
 impl CaptureCheckResult {
-    /// Writes the line of kind `check`, which follows those of its differences.
+    /// Writes the JSON line of kind `check`, which follows the lines of its differences.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let summary = self.outcome.summary();
         let mut object = CheckObject {

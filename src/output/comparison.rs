@@ -1,4 +1,4 @@
-//! How two captures differ: for people, and as JSON Lines.
+//! Comparison of two captures, as text and as JSON Lines.
 
 mod json;
 mod text;
@@ -10,48 +10,48 @@ use crate::analysis::comparison::Comparison;
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::difference::{Difference, DifferenceSide};
 
-/// Two captures, and what comparing them gave.
+/// Report on the comparison of two captures.
 pub struct ComparisonReportView<'a> {
-    /// The first.
+    /// First capture.
     pub a: &'a ComparedCapture,
-    /// The second.
+    /// Second capture.
     pub b: &'a ComparedCapture,
-    /// What came out.
+    /// Result of the comparison.
     pub comparison: &'a Comparison,
-    /// The first differences, as many as are shown.
+    /// First differences, up to the number shown.
     pub first: &'a [Difference],
-    /// Where it is shown.
+    /// Output device.
     pub screen: TerminalStyle,
 }
 
 impl ComparisonReportView<'_> {
-    /// Writes it for people: both captures, the first difference with its frames, counts, and the first differences, a
-    /// line each.
+    /// Writes both captures, the first difference with its frames, counts, and a line for each of the first
+    /// differences.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         text::write(self, to)
     }
 
-    /// Writes the line of kind `comparison`, which follows those of the differences.
+    /// Writes the JSON line of kind `comparison`, which follows the lines of the differences.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         json::write(self, to)
     }
 }
 
-/// Writes the line of kind `difference` of one; `file` says which capture it is of where there are several.
+/// Writes the JSON line of kind `difference`; `file` is the capture, if there are several.
 ///
 /// # Errors
-/// What writing gives.
+/// Returns an error if writing fails.
 pub fn json_line(to: &mut impl Write, difference: &Difference, file: Option<&str>) -> io::Result<()> {
     json::difference(to, difference, file)
 }
 
-/// The operation and the field alone: `GETATTR size` of `GETATTR.obj_attributes.size`.
+/// Shortens a path to the operation and the field: `GETATTR size` for `GETATTR.obj_attributes.size`.
 pub fn short(path: &str) -> String {
     match (path.split('.').next(), path.rsplit('.').next()) {
         (Some(first), Some(last)) if first != last => format!("{first} {last}"),
@@ -59,7 +59,7 @@ pub fn short(path: &str) -> String {
     }
 }
 
-/// What differs, in words: `READ count: 4096 → 4095`. What one side does not have is `-`.
+/// Formats a difference: `READ count: 4096 → 4095`. A value that one side lacks is `-`.
 pub fn words(difference: &Difference, to: &str) -> String {
     let value = |half: &DifferenceSide| half.value.clone().unwrap_or_else(|| "-".to_owned());
     let (a, b) = (value(&difference.a), value(&difference.b));
@@ -75,7 +75,7 @@ pub fn words(difference: &Difference, to: &str) -> String {
     text
 }
 
-/// The frame of one side.
+/// Returns the frame of one side.
 pub fn frame_of(half: &DifferenceSide) -> Option<u64> {
     half.frame.map(|frame| frame.0)
 }

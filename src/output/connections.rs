@@ -1,5 +1,5 @@
-//! The view of connections: a line a connection as it closes, with its two ends, what went over it, its credits and what its
-//! set-up said.
+//! View of connections: one line per connection when it closes, with its endpoints, totals, credits and setup
+//! parameters.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::analysis::connections::ConnectionTally;
 use crate::analysis::load::CreditSeries;
 use crate::escape;
 
-/// Its columns, here and in the terminal interface.
+/// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[
     text("CONNECTION", 40),
     number("CONN", 6, 60),
@@ -36,7 +36,7 @@ pub const COLUMNS: &[TableColumn] = &[
     number("IN USE", 7, 100),
 ];
 
-/// The cells of a connection.
+/// Returns the cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted_credits: granted, .. } =
         row.tally;
@@ -58,7 +58,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// The two ends of a connection, and the virtual network that they are in.
+/// Formats the endpoints of a connection, and its virtual network.
 pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
     let end = |end: &Endpoint| match end.port {
         Some(port) if name.transport.has_ports() => format!("{}:{port}", end.address),
@@ -72,7 +72,8 @@ pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
     ends
 }
 
-/// What the set-up of a connection said, and the properties that its sides told in version 2.
+/// Describes the setup parameters of a connection, its sessions, and the RPC-over-RDMA version 2 properties of its
+/// peers.
 pub fn terms(row: &ConnectionStats) -> String {
     let mut said = set_up(row);
     for BoundSession { id, connections } in &row.sessions {
@@ -108,13 +109,13 @@ pub fn terms(row: &ConnectionStats) -> String {
     said
 }
 
-/// The credits of the messages of version 2, client and server, where one sent any.
+/// Returns the message credits of RPC-over-RDMA version 2, client and server, if any message was sent.
 fn message_credits(row: &ConnectionStats) -> Option<[MessageCredits; 2]> {
     let sides = row.state?.message_credits;
     sides.iter().any(|side| side.sent_messages > 0).then_some(sides)
 }
 
-/// The steps of time in which Calls asked for credits or took some, or Replies granted some.
+/// Returns the time steps in which Calls requested or used credits, or Replies granted any.
 fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
     let CreditSeries(series) = series;
     let Some(start) = series.start() else { return Vec::new() };
@@ -129,7 +130,7 @@ fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
     .collect()
 }
 
-/// The properties of a side: what each is, its value, and its unit.
+/// Returns the properties of a peer: label, value and unit.
 fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String>, &'static str); 6] {
     let PeerProperties {
         send_size_bytes,
@@ -149,7 +150,7 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
     ]
 }
 
-/// What was connected to, and the private data of RFC 8797 with the inline thresholds.
+/// Describes the service connected to, and the RFC 8797 private data with the inline thresholds.
 fn set_up(row: &ConnectionStats) -> String {
     let Some(terms) = row.state.and_then(|state| state.parameters) else {
         return "its set-up is not in the capture".to_owned();
@@ -188,7 +189,7 @@ fn set_up(row: &ConnectionStats) -> String {
     said
 }
 
-/// The port that a client connected to, where it is one.
+/// Returns the port that a client connected to, if the service has one.
 fn port(service: &ConnectedService) -> Option<u16> {
     match service {
         ConnectedService::Port(port) => Some(port.0),
@@ -197,7 +198,7 @@ fn port(service: &ConnectedService) -> Option<u16> {
     }
 }
 
-/// Writes the view line by line.
+/// Writer of the view, line by line.
 #[derive(Debug)]
 pub(super) struct ConnectionLines {
     table: TableLines,
@@ -213,7 +214,7 @@ impl ConnectionLines {
         Self { table, format, has_iso: time == TimeFormat::Iso, screen, has_header: false }
     }
 
-    /// Writes the line of a connection; with `is_full`, below it what its set-up said.
+    /// Writes the line of a connection; with `is_full`, its setup parameters follow.
     pub(super) fn line(
         &mut self,
         to: &mut impl Write,
@@ -229,7 +230,7 @@ impl ConnectionLines {
                     cells[at].1 = style;
                 }
                 self.table.line(to, &cells)?;
-                // Without RDMA there is nothing to agree on.
+                // Only RDMA connections have setup parameters.
                 if is_full && row.tally.name.transport.is_rdma() {
                     writeln!(to, "    {}", terms(row))?;
                 }
@@ -251,7 +252,7 @@ impl ConnectionLines {
     }
 }
 
-/// A connection in JSON, as the summary has it.
+/// JSON object of a connection in the summary.
 #[derive(Serialize)]
 pub(super) struct ConnectionObject {
     connection: u64,
@@ -288,7 +289,7 @@ impl From<&ConnectionTally> for ConnectionObject {
     }
 }
 
-/// The line of a connection in JSON.
+/// JSON line of a connection.
 #[derive(Serialize)]
 struct ConnectionJsonLine {
     schema: u32,
@@ -309,14 +310,14 @@ struct ConnectionJsonLine {
     properties: Option<PropertiesObject>,
 }
 
-/// A session of NFSv4.1 or later, and the connections on which it was seen.
+/// Session of NFSv4.1 or later, and the connections on which it was seen.
 #[derive(Serialize)]
 struct SessionObject {
     session: String,
     connections: Vec<u64>,
 }
 
-/// The transport properties of version 2 that each side told.
+/// Transport properties of version 2 sent by each peer.
 #[derive(Serialize)]
 struct PropertiesObject {
     client: Option<PeerPropertiesObject>,
@@ -359,7 +360,7 @@ struct ConnectionCreditsObject {
     messages: Option<MessageSidesObject>,
 }
 
-/// The credits within a step of time.
+/// Credits within a time step.
 #[derive(Serialize)]
 struct CreditStepObject {
     time: JsonText<Timestamp>,
@@ -368,7 +369,7 @@ struct CreditStepObject {
     in_flight: u32,
 }
 
-/// The credits of messages in version 2.
+/// Message credits of version 2.
 #[derive(Serialize)]
 struct MessageSidesObject {
     client: MessageCreditsObject,
@@ -389,7 +390,7 @@ impl From<MessageCredits> for MessageCreditsObject {
     }
 }
 
-/// What the set-up of a connection said.
+/// Setup parameters of a connection.
 #[derive(Serialize)]
 struct SetUpObject {
     port: Option<u16>,
@@ -400,14 +401,14 @@ struct SetUpObject {
     reads: ReadsObject,
 }
 
-/// The most bytes that go inline in each direction.
+/// Maximum inline bytes in each direction.
 #[derive(Serialize)]
 struct ThresholdsObject {
     to_server: u32,
     to_client: u32,
 }
 
-/// RDMA Reads that the two sides can have in flight.
+/// Maximum number of concurrent RDMA Reads of both peers.
 #[derive(Serialize)]
 struct ReadsObject {
     client: Option<ReadResourcesObject>,
@@ -427,7 +428,7 @@ impl From<ReadResources> for ReadResourcesObject {
     }
 }
 
-/// Whether each side sent private data.
+/// Presence of private data of each peer.
 #[derive(Serialize)]
 struct PresenceObject {
     client: &'static str,
@@ -528,10 +529,10 @@ fn thresholds(line: &ConnectionJsonLine) -> Option<&ThresholdsObject> {
     line.set_up.as_ref()?.inline_thresholds.as_ref()
 }
 
-/// A column of comma-separated values: its name, and its cell, where there is one.
+/// CSV column: its name, and the function that returns its cell, if any.
 type ConnectionCsvColumn = (&'static str, fn(&ConnectionJsonLine) -> Option<String>);
 
-/// The columns of comma-separated values: the keys of JSON.
+/// CSV columns, named like the keys of JSON.
 const CSV: &[ConnectionCsvColumn] = &[
     ("connection", |line| Some(line.connection.connection.to_string())),
     ("transport", |line| Some(line.connection.transport.0.to_string())),

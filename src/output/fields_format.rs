@@ -1,4 +1,4 @@
-//! Lines of the values of fields, as tshark writes them: `-T fields`, `-T csv`, and `-T json` with `-e`.
+//! Lines of field values in tshark's formats: `-T fields`, `-T csv`, and `-T json` with `-e`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::all_fields::FrameFieldValues;
 use super::settings::LineView;
 use super::units::{CalendarTime, LongDate};
 
-/// Numbers that Wireshark shows in hexadecimal, with how many digits.
+/// Fields that Wireshark shows in hexadecimal, with their number of digits.
 static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
     let lines = include_str!("fields/hexadecimal.txt").lines();
     lines
@@ -26,7 +26,7 @@ static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The fields of a line of CSV where none is named.
+/// Returns the default columns of CSV.
 pub const fn columns_of(view: LineView) -> &'static [&'static str] {
     match view {
         LineView::Transactions => &[
@@ -54,57 +54,57 @@ pub const fn columns_of(view: LineView) -> &'static [&'static str] {
             "nfsrdma.xid",
             "nfsrdma.operation",
         ],
-        // Their columns are counts, and no fields.
+        // The columns of these views are counts, not fields.
         LineView::Operations | LineView::Connections => &[],
     }
 }
 
-/// Which values of a field are written.
+/// Values of a field to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Occurrence {
-    /// The first.
+    /// First value.
     First,
-    /// The last.
+    /// Last value.
     Last,
-    /// All.
+    /// All values.
     #[default]
     All,
 }
 
-/// How a line is put together.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldLineFormat {
     /// Values between separators.
     Plain {
-        /// Between fields.
+        /// Separator of fields.
         separator: char,
-        /// Around the values of a field that has any.
+        /// Quote around the values of a field, if it has any.
         quote: Option<char>,
     },
-    /// RFC 4180: commas, and double quotes where they are needed.
+    /// RFC 4180: commas, and double quotes if needed.
     Csv,
-    /// An object of lists of texts.
+    /// JSON object of lists of strings.
     Json,
 }
 
-/// Writes lines of fields.
+/// Writer of lines of fields.
 #[derive(Debug)]
 pub struct FieldLines {
-    /// What is shown.
+    /// Columns to write.
     pub columns: Vec<FilterColumn>,
-    /// How a line is put together.
+    /// Format of a line.
     pub form: FieldLineFormat,
-    /// Whether the names come first; not in JSON, where they stand in every line.
+    /// `true` to write a header line first; JSON has none, because each line has the names.
     pub header: bool,
-    /// Which values are written.
+    /// Values of a field to write.
     pub occurrence: Occurrence,
-    /// Between the values of one field.
+    /// Separator of the values of one field.
     pub aggregator: char,
     whole: Option<Box<FrameFieldValues>>,
 }
 
 impl FieldLines {
-    /// Lines of no fields yet.
+    /// Creates a writer without columns.
     pub fn new(form: FieldLineFormat) -> Self {
         Self {
             columns: Vec::new(),
@@ -116,7 +116,7 @@ impl FieldLines {
         }
     }
 
-    /// The same in JSON, where the line of a frame has everything that the frame has behind the columns.
+    /// Adds to the JSON line of a frame all its fields after the columns.
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.whole = Some(Box::default());
@@ -125,12 +125,12 @@ impl FieldLines {
 }
 
 impl FieldLines {
-    /// Writes the values of what a selection judged last; before the first line the names, if they are wanted.
+    /// Writes the values that a selection evaluated last, and before the first line the header if selected.
     pub(super) fn line(&mut self, to: &mut impl Write, selection: &FilterRunner) -> io::Result<()> {
         self.line_of(to, selection, None)
     }
 
-    /// The same of a frame, with everything that it has where that is wanted.
+    /// Writes the values of a frame, with all its fields if selected.
     pub(super) fn frame(
         &mut self,
         to: &mut impl Write,
@@ -188,7 +188,7 @@ impl FieldLines {
         let is_named = |name: &str| self.columns.iter().any(|column| column.name == name);
         let whole = whole.into_iter().flat_map(FrameFieldValues::members);
         let others = whole.filter(|(name, _)| !is_named(name));
-        // In the order in which they were named.
+        // In the order of the columns.
         let members = members.iter().map(|(name, values)| (*name, values.as_slice())).chain(others);
         let members = members.filter(|(_, values)| !values.is_empty());
         serde_json::Serializer::with_formatter(&mut *to, escape::EscapedJsonFormatter)
@@ -219,7 +219,7 @@ impl FieldLines {
     }
 }
 
-/// Writes a value of a line of CSV, in double quotes where it needs them (RFC 4180 section 2).
+/// Appends a CSV cell, in double quotes if needed (RFC 4180 section 2).
 pub(super) fn quoted(text: &str, line: &mut String) {
     if text.contains(['"', ',', '\r', '\n']) {
         line.push('"');
@@ -230,10 +230,10 @@ pub(super) fn quoted(text: &str, line: &mut String) {
     }
 }
 
-/// A value as tshark 4.0 writes it; times are in UTC.
+/// Formats a value as tshark 4.0 does; times are in UTC.
 pub(super) fn text((name, kind): (&str, FilterType), value: PlainValue<'_>) -> String {
     let mut text = String::new();
-    // A text takes all that is written.
+    // Writing to a String never fails.
     let _ = match value {
         PlainValue::Number(number) => match HEXADECIMAL.get(name) {
             Some(digits) if number >= 0 => write!(text, "0x{number:0digits$x}"),
@@ -263,7 +263,7 @@ pub(super) fn text((name, kind): (&str, FilterType), value: PlainValue<'_>) -> S
             let duration = duration.unsigned_abs();
             write!(text, "{sign}{}.{:09}", duration / 1_000_000_000, duration % 1_000_000_000)
         }
-        // A protocol or a structure is shown by its name, and of data that was not kept nothing is known.
+        // A protocol or a structure is shown by its name; data that was not captured has no value.
         PlainValue::Unknown if matches!(kind, FilterType::Protocol | FilterType::Structure) => {
             write!(text, "{name}")
         }

@@ -1,4 +1,4 @@
-//! The frames that were seen last, for views that go back to the bytes of a frame.
+//! Ring buffer of the latest frames, for views that need the bytes of an earlier frame.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use super::tree::FrameStore;
 
-/// A frame that was copied out of its buffer.
+/// Copy of a frame.
 #[derive(Debug)]
 struct FrameRingEntry {
     number: FrameNumber,
@@ -15,11 +15,11 @@ struct FrameRingEntry {
     link: LinkType,
     length: u32,
     bytes: Vec<u8>,
-    /// Of few frames is there anything to note.
+    /// Boxed, because few frames have any counts.
     crc: Option<Box<MpaCounts>>,
 }
 
-/// Keeps the latest frames, up to a number of bytes: when a new one has no room, the oldest goes.
+/// Ring buffer of frames with a limit in bytes: a new frame evicts the oldest ones.
 #[derive(Debug)]
 pub struct FrameRing {
     frames: VecDeque<FrameRingEntry>,
@@ -28,17 +28,17 @@ pub struct FrameRing {
 }
 
 impl FrameRing {
-    /// Keeps frames of at most `room` bytes together, what is known of each frame included.
+    /// Creates a ring of at most `room` bytes, including the bookkeeping of each frame.
     pub fn new(room: usize) -> Self {
         Self { frames: VecDeque::new(), bytes: 0, room }
     }
 
-    /// The number of the oldest frame that is kept.
+    /// Returns the number of the oldest frame in the ring.
     pub fn first(&self) -> Option<FrameNumber> {
         self.frames.front().map(|frame| frame.number)
     }
 
-    /// Keeps a frame; frames must come in the order of their numbers.
+    /// Appends a frame; frames must come in the order of their numbers. A frame larger than the ring is dropped.
     pub fn keep(&mut self, frame: &Frame<'_>) {
         let cost = frame.bytes.len() + size_of::<FrameRingEntry>();
         let mut bytes = Vec::new();
@@ -55,7 +55,7 @@ impl FrameRing {
         self.frames.push_back(FrameRingEntry { number, time, link, length, bytes, crc: None });
     }
 
-    /// Notes what the CRCs of the FPDUs are that the frame completes which was kept last.
+    /// Stores the CRC results of the FPDUs that the last frame completes.
     pub fn note_crc(&mut self, crc: MpaCounts) {
         if let Some(last) = self.frames.back_mut()
             && crc != MpaCounts::default()

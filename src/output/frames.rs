@@ -1,4 +1,4 @@
-//! The packet list: one line per frame, with its meaning for the Transactions.
+//! Packet list: one line per frame, with its role in the Transactions.
 
 mod line;
 
@@ -27,7 +27,7 @@ use super::transaction_list;
 use super::units::{HumanDuration, TimeFormat, ViewClock};
 use line::{FrameColumnWidths, FrameListLine};
 
-/// Writes the packet list.
+/// Writer of the packet list.
 #[derive(Debug)]
 pub struct FrameList {
     screen: TerminalStyle,
@@ -35,13 +35,13 @@ pub struct FrameList {
     labels: OperationLabels,
     has_header: bool,
     widths: FrameColumnWidths,
-    /// Columns of the terminal at the left of each line that are scrolled past.
+    /// Columns scrolled off at the left of each line.
     left: usize,
     line: FrameListLine,
     last: LastFrameLine,
 }
 
-/// The last line that was written, as far as its text does not say it.
+/// Cells of the last line that its text does not contain in reusable form.
 #[derive(Debug, Default)]
 struct LastFrameLine {
     time: Timestamp,
@@ -49,29 +49,29 @@ struct LastFrameLine {
     destination: Address,
     protocol: String,
     length_bytes: u32,
-    /// Where the last column begins in the text.
+    /// Byte offset of the last column in the text.
     info_at: usize,
 }
 
-/// What the columns of a line hold, for whoever sorts lines.
+/// Cells of a line, as sort keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameCells {
-    /// When the frame was captured.
+    /// Capture time of the frame.
     pub time: Timestamp,
-    /// Who sent it.
+    /// Address of the sender.
     pub source: Address,
-    /// Who gets it.
+    /// Address of the receiver.
     pub destination: Address,
-    /// The name of its protocol.
+    /// Name of the protocol.
     pub protocol: String,
-    /// Bytes of the frame on the wire.
+    /// Length of the frame on the wire in bytes.
     pub length_bytes: u32,
-    /// What it means.
+    /// Text of the info column.
     pub info: String,
 }
 
 impl FrameList {
-    /// A packet list for this screen.
+    /// Creates a packet list for this screen.
     pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
         Self {
             screen,
@@ -85,29 +85,29 @@ impl FrameList {
         }
     }
 
-    /// The same without so many columns of the terminal at the left of each line.
+    /// Scrolls each line left by `left` columns.
     #[must_use]
     pub fn scrolled(self, left: usize) -> Self {
         Self { left, ..self }
     }
 
-    /// What the columns of the last line hold.
+    /// Returns the cells of the last line.
     pub fn last_cells(&self) -> FrameCells {
         let LastFrameLine { time, source, destination, ref protocol, length_bytes, info_at } = self.last;
         let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
         FrameCells { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
 
-    /// Relative times count from here: the time of the first frame.
+    /// Sets the time of the first frame, from which relative times count.
     pub fn start(&mut self, time: Timestamp) {
         self.clock.start(time);
     }
 
-    /// Writes the line of a frame, right after the flow took it: `datagram` and `meaning` are what
-    /// [`Flow::observed_frame`] gave.
+    /// Writes the line of a frame right after the flow decoded it; `datagram` and `meaning` are the results of
+    /// [`Flow::observed_frame`].
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error if writing fails.
     pub fn frame(
         &mut self,
         out: &mut impl Write,
@@ -186,7 +186,7 @@ impl FrameList {
         self.line.end(out, &self.screen, self.left)
     }
 
-    /// What a segment of TCP or a datagram of UDP means, and behind it what it is on the wire.
+    /// Appends the meaning of a TCP segment or UDP datagram, and then its header in parentheses.
     fn behind(
         &mut self,
         flow: &Flow,
@@ -198,7 +198,7 @@ impl FrameList {
         let means = |meaning: &&FrameKind| !matches!(meaning, FrameKind::Unrelated | FrameKind::Control);
         let mut meanings: Vec<(FrameKind, usize)> = Vec::new();
         for meaning in flow.frame_kinds().iter().filter(means) {
-            // Several FPDUs of one chunk are one thing.
+            // Several FPDUs of one chunk count as one.
             match meanings.last_mut() {
                 Some((last, count)) if last == meaning => *count += 1,
                 _ => meanings.push((*meaning, 1)),
@@ -224,7 +224,8 @@ impl FrameList {
         self.line.piece(styles.dim);
     }
 
-    /// One of the things that bytes of a stream or of a datagram mean, and how many FPDUs in a row mean the same.
+    /// Appends one meaning of the bytes of a stream or datagram; `count` is the number of successive FPDUs with this
+    /// meaning.
     fn stream(
         &mut self,
         meaning: FrameKind,
@@ -285,7 +286,7 @@ impl FrameList {
         }
     }
 
-    /// What a packet means, and behind it what it is on the wire.
+    /// Appends the meaning of an InfiniBand packet, and then its header in parentheses.
     fn packet(
         &mut self,
         packet: &InfinibandPacket<'_>,
@@ -342,7 +343,7 @@ impl FrameList {
         }
     }
 
-    /// An RDMA_DONE, and the Transaction that it ends.
+    /// Appends an RDMA_DONE and the Transaction that it completes.
     fn done(&mut self, key: TransactionKey, flow: &Flow) {
         self.line.text.push_str("RDMA_DONE ");
         self.line.piece(self.screen.styles.operation);
@@ -352,13 +353,13 @@ impl FrameList {
         }
     }
 
-    /// A message of RPC-over-RDMA that belongs to no Transaction.
+    /// Appends an RPC-over-RDMA message that belongs to no Transaction.
     fn transport_message(&mut self, message_type: MessageType) {
         let _ = write!(self.line.text, "{message_type} ");
         self.line.piece(self.screen.styles.operation);
     }
 
-    /// An operation of RDMA without data.
+    /// Appends an RDMA operation without data.
     fn empty(&mut self) {
         self.line.text.push_str("no data: keep-alive or return of credits ");
         self.line.piece(self.screen.styles.dim);
@@ -393,7 +394,8 @@ impl FrameList {
         }
     }
 
-    /// `V4.2 Call READ 0+4096 xid 0xb38df27d`, `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
+    /// Appends an RPC message: `V4.2 Call READ 0+4096 xid 0xb38df27d`,
+    /// `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
     fn message(&mut self, key: TransactionKey, which: RpcMessageKind, flow: &Flow, names: &mut FileNames) {
         let Some(transaction) = flow.transaction(key) else {
             self.line.text.push_str("message of a Transaction that is over ");
@@ -442,7 +444,7 @@ impl FrameList {
         self.line.piece(Style::new());
     }
 
-    /// `Write chunk 0 of READ 0xb38df27d`.
+    /// Appends a chunk: `Write chunk 0 of 0xb38df27d`.
     fn chunk(&mut self, key: TransactionKey, kind: ChunkKind, chunk: usize, flow: &Flow) {
         let styles = self.screen.styles;
         let _ = match kind {
@@ -462,10 +464,10 @@ impl FrameList {
     }
 }
 
-/// Of a segment of TCP as many messages are shown.
+/// Maximum number of messages shown of a TCP segment.
 const SHOWN: usize = 8;
 
-/// The protocol that a frame is about: the highest that was found in it.
+/// Returns the name of the highest protocol found in a frame.
 fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> String {
     let mut messages = flow.frame_kinds().iter().filter_map(|meaning| match meaning {
         FrameKind::Message { key, .. } | FrameKind::Retransmission { key, .. } | FrameKind::Done { key } => {
@@ -506,7 +508,7 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> St
     }
 }
 
-/// Whether only iWARP has this meaning, of all that streams carry.
+/// Returns `true` if only iWARP has this meaning, of all protocols on TCP streams.
 fn is_iwarp(meaning: FrameKind) -> bool {
     match meaning {
         FrameKind::ChunkData { .. }
@@ -535,7 +537,7 @@ fn program_name(transaction: &Transaction) -> String {
     }
 }
 
-/// As tshark: `42296 → 111 [SYN, ACK] Seq=0 Len=0`, with the sequence number as it stands.
+/// Appends a TCP header like tshark, but with the absolute sequence number: `42296 → 111 [SYN, ACK] Seq=0 Len=0`.
 fn tcp(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
     let (source, destination) = (segment.source_port, segment.destination_port);
     let _ = write!(text, "{source} {to} {destination} [");
@@ -547,7 +549,7 @@ fn tcp(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
     let _ = write!(text, "] Seq={} Len={}", segment.sequence.0, segment.payload.length);
 }
 
-/// A message of the connection manager, and the inline thresholds that it tells.
+/// Appends a message of the connection manager and the inline thresholds of its private data.
 fn management(packet: &InfinibandPacket<'_>, text: &mut String) {
     let Some(mad) = Mad::from_packet(packet, &mut NullObserver) else {
         text.push_str("management datagram");
@@ -571,13 +573,13 @@ fn management(packet: &InfinibandPacket<'_>, text: &mut String) {
         cm::CmMessage::Cut(_) => write!(text, ", cut"),
         _ => Ok(()),
     };
-    // Only these two set a connection up.
+    // Only these two establish a connection.
     if let cm::CmMessage::Request(_, _, part) | cm::CmMessage::Reply(_, part) = message {
         private_data(SidePrivateData::find(part, &mut NullObserver), text);
     }
 }
 
-/// A frame that starts MPA, and what it tells.
+/// Appends an MPA startup frame and its parameters.
 fn startup(payload: CapturedSlice<'_>, text: &mut String) {
     let Some(startup) = Startup::decode(payload, &mut NullObserver) else {
         text.push_str("end of a frame that starts MPA ");
@@ -598,7 +600,7 @@ fn startup(payload: CapturedSlice<'_>, text: &mut String) {
     text.push(' ');
 }
 
-/// The inline thresholds that private data tells.
+/// Appends the inline thresholds of private data.
 fn private_data(private: SidePrivateData, text: &mut String) {
     let private = match private {
         SidePrivateData::Present(private) => private,
@@ -610,7 +612,7 @@ fn private_data(private: SidePrivateData, text: &mut String) {
     let _ = write!(text, ", inline thresholds send {send} receive {receive}{invalidation}");
 }
 
-/// Why a frame has no meaning, in words.
+/// Returns the description of the reason why a frame was not decoded.
 fn why(reason: UndecodedReason) -> &'static str {
     match reason {
         UndecodedReason::Malformed => "malformed",

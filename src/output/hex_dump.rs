@@ -1,4 +1,4 @@
-//! Bytes in hexadecimal and as text, 16 a line, as tshark shows them (`-x`).
+//! Hex dump, 16 bytes per line with their text, as tshark's `-x` shows it.
 
 use std::io::{self, Write};
 
@@ -26,13 +26,13 @@ fn dump(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     writeln!(to)
 }
 
-/// The bytes of a frame, and an empty line.
+/// Writes the bytes of a frame and an empty line.
 pub(super) fn frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     writeln!(to)?;
     dump(to, bytes)
 }
 
-/// The bytes of both messages as they went inline, from the RPC-over-RDMA header on, and of the chunks that were kept.
+/// Writes the inline bytes of both messages, from the RPC-over-RDMA header on, and the captured bytes of the chunks.
 pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io::Result<()> {
     writeln!(to)?;
     for (which, name) in [(RpcMessageKind::Call, "Call"), (RpcMessageKind::Reply, "Reply")] {

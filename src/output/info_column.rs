@@ -1,6 +1,6 @@
-//! What a line says about an operation beyond its name: the file, the range, the mode; `READ /data/log 0+4096`.
+//! Info column: the arguments of an operation in a few words, such as file, range and mode: `READ /data/log 0+4096`.
 //!
-//! Nothing is decoded here: the fields are heard from the decoders, and the few that a line shows are put into words.
+//! Collectors receive the fields from the decoders; this module formats the few that a line shows.
 
 mod auxiliary_programs;
 mod field_collector;
@@ -19,25 +19,25 @@ use super::style::{Glyphs, columns};
 use super::units::{ExactSize, path, quote, unquoted};
 use crate::analysis::names::OperationPaths;
 
-/// Attributes that are named where more are asked for.
+/// Maximum number of requested attributes that are named.
 const ATTRIBUTES: usize = 4;
-/// Names of a path that are remembered.
+/// Maximum number of names of a looked-up path.
 const NAMES: usize = 32;
 
-/// Puts operations into words. One is used for all lines, so that a line allocates nothing.
+/// Formatter of operations, reused for all lines, so that a line allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct OperationLabels {
     call: LabelFieldCollector,
     reply: LabelFieldCollector,
-    /// Where the path is in the text that was written last.
+    /// Byte range of the path in the text written last.
     path: Range<usize>,
 }
 
-/// Columns that are left of the last name of a path at least, however little room there is.
+/// Minimum number of columns left of the last name of a path.
 const PATH: usize = 16;
 
 impl OperationLabels {
-    /// Writes the name of the operation, and behind it what it is about.
+    /// Appends the name of the operation and its details.
     pub(crate) fn write(
         &mut self,
         reading: &TransactionMessages<'_>,
@@ -53,7 +53,7 @@ impl OperationLabels {
                 let _ = write!(text, "operation {number}");
                 return;
             }
-            // A program whose procedures are not described.
+            // The procedures of this program are not described.
             (None, None, Some(number)) => {
                 let _ = write!(text, "procedure {number}");
                 return;
@@ -80,7 +80,7 @@ impl OperationLabels {
                 }
                 self.call.begin(name);
                 self.reply.begin(name);
-                // Where a message cannot be read further, what was heard before is shown.
+                // Fields decoded before an error are shown.
                 let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
                 let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
                 LabelWriter { call: &self.call, reply: &self.reply, about, glyphs, text }.about(facts, name);
@@ -88,19 +88,19 @@ impl OperationLabels {
         }
     }
 
-    /// Where the path is in what was written last.
+    /// Returns the byte range of the path in the text written last.
     #[cfg(feature = "tui")]
     pub(crate) fn path(&self) -> Range<usize> {
         self.path.clone()
     }
 
-    /// Leaves out the beginning of the path in what was written last, as far as the text is wider than the room.
+    /// Truncates the path of the text written last at its beginning, until the text fits in `room` columns.
     pub(super) fn shorten(&self, room: usize, glyphs: &Glyphs, text: &mut String) {
         shorten(self.path.clone(), room, glyphs, text);
     }
 }
 
-/// Leaves out the beginning of a path that stands at `place` in a text, as far as the text is wider than the room.
+/// Truncates the path at `place` in a text at its beginning, until the text fits in `room` columns.
 pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &mut String) {
     let Some(path) = text.get(place.clone()) else { return };
     let excess = columns(text).saturating_sub(room);
@@ -123,7 +123,7 @@ pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &
     text.replace_range(place.start..place.start + end, glyphs.cut);
 }
 
-/// Whether there is anything to say about an operation of this name; where not, the messages are not read again.
+/// Returns `true` if an operation of this name may have details; else its messages need not be decoded again.
 fn has_details(facts: &RpcSummary, name: &str) -> bool {
     let is_nfs = facts.program.is_some_and(|program| program == Program::NFS || program.is_transient());
     name != "NULL" && !is_nfs
@@ -156,14 +156,14 @@ struct LabelWriter<'a> {
     text: &'a mut String,
 }
 
-/// How `ACCESS` is written: the letters that tshark has for each right.
+/// Abbreviations of the rights of `ACCESS`, as in tshark.
 const RIGHTS: [&str; 9] = ["RD", "LU", "MD", "XT", "DL", "XE", "XAR", "XAW", "XAL"];
-/// The rights to extended attributes, which are mostly asked for together: then written `XA`.
+/// Rights to extended attributes. All three together are written as `XA`.
 const XATTR_RIGHTS: u64 = 0x1c0;
 
-/// Attributes of which stat(2) asks for some: change and size.
+/// Attributes that stat(2) needs at least one of: change and size.
 const STAT: u64 = 0x18;
-/// Attributes of the first word that go along with them: type, change, size, fsid, rdattr_error, fileid.
+/// Attributes of the first word that stat(2) requests: type, change, size, fsid, rdattr_error, fileid.
 const STAT_ONLY: u64 = 0x0010_091a;
 
 impl LabelWriter<'_> {
@@ -250,7 +250,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// `0+4096`.
+    /// Appends a range: `0+4096`.
     fn range(&mut self, offset: &str, length: &str) {
         if let Some(offset) = self.call.number(offset) {
             let _ = write!(self.text, " {offset}");
@@ -271,7 +271,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// What a READ gave, where it is not what was asked for.
+    /// Appends the length of a READ result if it is not the requested one, and EOF.
     fn got(&mut self) {
         let got = self.reply.number("data");
         if let Some(got) = got.filter(|got| self.call.number("count") != Some(*got)) {
@@ -291,7 +291,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// How stable a WRITE must be, and how stable it became where that is not what was asked for.
+    /// Appends the requested stability of a WRITE, and the returned one if it differs.
     fn stable(&mut self) {
         let name = |heard: Option<&LabelFieldValue>| match heard {
             Some(LabelFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
@@ -304,7 +304,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// The name of an enumeration's value, without what all names of the type have in common.
+    /// Appends the name of an enumeration's value without the common prefix and suffix of its type.
     fn name_of(&mut self, field: &str, prefix: &str, suffix: &str) {
         if let Some(LabelFieldValue::Enum(_, Some(name))) = self.call.find(field) {
             let name = name.strip_prefix(prefix).unwrap_or(name);
@@ -341,7 +341,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// A name that is not in the path already.
+    /// Appends a name that the path does not contain already.
     fn quote_unknown(&mut self, name: &[u8]) {
         if self.about.path.is_none() {
             self.quote(name);
@@ -353,7 +353,7 @@ impl LabelWriter<'_> {
         quote(name, self.glyphs, self.text);
     }
 
-    /// The first name of this label in the Call.
+    /// Appends the first name of this label in the Call.
     fn quoted(&mut self, label: &str) {
         let call = self.call;
         if let Some(name) = call.texts(label).next() {
@@ -361,7 +361,8 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// Another path of the file; only the name where both are in one directory. `false` if there is none.
+    /// Appends the new path of the file, or only its name if both are in one directory. Returns `false` if there is
+    /// none.
     fn moved(&mut self) -> bool {
         let Some(new) = self.about.new_path else { return false };
         let _ = write!(self.text, " {} ", self.glyphs.to);
@@ -374,7 +375,7 @@ impl LabelWriter<'_> {
         true
     }
 
-    /// What LOOKUP looks for: in NFSv4 one operation a name.
+    /// Appends the names of LOOKUPs; NFSv4 has one operation per name.
     fn path(&mut self) {
         if self.about.path.is_some() {
             return;
@@ -403,7 +404,7 @@ impl LabelWriter<'_> {
             self.text.push_str(" CREATE");
         }
         if let Some(access) = call.number("share_access") {
-            // The low two bits are the access; what stands above them is about delegations.
+            // The low two bits are the access; higher bits concern delegations.
             let letters = [None, Some("R"), Some("W"), Some("RW")];
             if let Some(letters) = letters.get(access as usize & 3).copied().flatten() {
                 let _ = write!(self.text, " {letters}");
@@ -520,7 +521,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// What GETATTR asks for, unless it is what stat(2) gives, for which nearly every GETATTR is sent.
+    /// Appends the attributes that GETATTR requests, unless they are those of stat(2), as in nearly every GETATTR.
     fn asked(&mut self) {
         let masks = self.call.fields.iter().filter_map(|(field, heard)| match heard {
             LabelFieldValue::Flags(mask, names) if field.label == "attr_request" => Some((*mask, *names)),
@@ -539,7 +540,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// The attributes that SETATTR sets, with the values that are short.
+    /// Appends the attributes that SETATTR sets, with their values if they are short.
     fn attributes(&mut self) {
         let mut times = false;
         for (field, heard) in &self.call.fields {
@@ -572,7 +573,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// How many Calls a session takes at a time: the first of the two channels is the fore channel.
+    /// Appends the number of slots of a session: the fore channel comes first.
     fn slots(&mut self) {
         if let Some(slots) = self.reply.number("ca_maxrequests") {
             let _ = write!(self.text, " {slots} slots");

@@ -1,7 +1,7 @@
-//! JSON Lines: an object a Transaction, on one line. `docs/transaction.schema.json` is its contract.
+//! JSON Lines: one object per Transaction, on one line. The schema is `docs/transaction.schema.json`.
 //!
-//! The keys come in the order of the contract and straight from the Transaction; only arguments and results wait in a
-//! [`tape`] until both messages were read.
+//! The keys come in the order of the schema and directly from the Transaction; only arguments and results are buffered
+//! in a [`tape`] until both messages are read.
 
 mod line;
 mod members;
@@ -25,10 +25,10 @@ pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, s
 pub(crate) use line::{JsonText, NameOrNumber, address};
 use tape::FieldTape;
 
-/// The version of the contract that lines keep.
+/// Version of the schema of the lines.
 pub const SCHEMA: u32 = 1;
 
-/// Writes Transactions as lines, and keeps the memory that one line took for the next.
+/// Writer of Transactions as lines. Reuses the buffers of a line for the next.
 #[derive(Debug, Default)]
 pub struct JsonLines {
     line: Vec<u8>,
@@ -37,15 +37,15 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Lines that have each time as ISO 8601 too, in a key of its own, if `has_iso`.
+    /// Creates a writer; with `has_iso`, each time is also written in ISO 8601 under a key of its own.
     pub fn new(has_iso: bool) -> Self {
         Self { has_iso, ..Self::default() }
     }
 
-    /// Writes the line of a Transaction: all of it at once, so that there are no halves of lines.
+    /// Writes the line of a Transaction in one write, so that no partial lines appear.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn transaction(
         &mut self,
         to: &mut impl Write,
@@ -57,10 +57,10 @@ impl JsonLines {
         self.line(to, transaction, reading, facts, names, None)
     }
 
-    /// Writes the line of a Call in flight.
+    /// Writes the line of a pending Call.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn pending(
         &mut self,
         to: &mut impl Write,
@@ -97,7 +97,7 @@ impl JsonLines {
         to.write_all(&self.line)
     }
 
-    /// Gives `take` what the messages of a Transaction say, as a line would have it.
+    /// Passes the decoded messages of a Transaction to `take`, in the form of a line.
     #[cfg(feature = "parquet")]
     pub(crate) fn said<R>(
         &mut self,
@@ -113,7 +113,7 @@ impl JsonLines {
     }
 }
 
-/// Has a tape listen to both messages; gives where the items and the parts of the Reply begin.
+/// Records both messages on a tape; returns the indexes of the first item and of the first part of the Reply.
 fn listen<'a>(
     tape: &mut FieldTape<'a>,
     reading: &TransactionMessages<'a>,
@@ -121,7 +121,7 @@ fn listen<'a>(
 ) -> (usize, usize) {
     let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
     tape.listen_to(if is_compound { None } else { facts.procedure_name.or(Some("")) });
-    // What could be read before an error stands, and `missing` says what the capture lacks.
+    // Fields decoded before an error are used; `missing` has what was not captured.
     let _ = reading.observe_rpc(RpcMessageKind::Call, tape);
     let (results, call_parts) = (tape.end(), tape.parts.len());
     let _ = reading.observe_rpc(RpcMessageKind::Reply, tape);

@@ -1,8 +1,8 @@
-//! Checks as JUnit XML, which CI systems show: a suite a capture, a case an operation.
+//! JUnit XML reports of checks and replays: a suite per capture or trace, a case per operation.
 //!
-//! There is no one schema. What is written here keeps that of Jenkins and the older one of Ant, so that both are content:
-//! a suite has `properties`, its cases, `system-out` and `system-err` in this order, and every attribute that one of them
-//! demands. `tests/it/junit/` has both, and a test holds reports to them.
+//! There is no single schema. The output is valid for that of Jenkins and the older one of Ant: a suite has
+//! `properties`, its cases, `system-out` and `system-err` in this order, and every attribute that either of them
+//! requires. `tests/it/junit/` has both, and a test validates reports against them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,12 +16,12 @@ use super::units::{CalendarTime, DateTimeUtc};
 use crate::analysis::comparison::tally::OperationDifferences;
 use crate::escape;
 
-/// The case that stands for the capture as a whole.
+/// Name of the case for the capture as a whole.
 const CAPTURE: &str = "capture";
-/// Differences in the text of one failure.
+/// Maximum number of differences in the text of one failure.
 pub const SHOWN: usize = 20;
 
-/// Text in XML: what has a meaning there is escaped, and so is what nobody would see; what XML 1.0 cannot hold is replaced.
+/// Text in XML. Escapes markup and invisible characters, and replaces characters that XML 1.0 does not allow.
 pub(super) struct XmlText<'a>(pub(super) &'a str);
 
 impl fmt::Display for XmlText<'_> {
@@ -50,7 +50,7 @@ impl fmt::Display for JunitSeconds {
     }
 }
 
-/// The name of a capture without folders and endings: the class that its cases belong to.
+/// Returns the name of a capture without directories and extensions, the class of its cases.
 fn class(file: &str) -> &str {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
     name.split('.').next().filter(|name| !name.is_empty()).unwrap_or(name)
@@ -59,7 +59,7 @@ fn class(file: &str) -> &str {
 /// Writes the report on checks that began at `started`.
 ///
 /// # Errors
-/// What writing gives.
+/// Returns an error if writing fails.
 pub fn write(to: &mut impl Write, checks: &[CaptureCheckResult], started: SystemTime) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
@@ -79,7 +79,7 @@ fn suite(to: &mut impl Write, id: usize, check: &CaptureCheckResult, started: Sy
         CheckOutcome::Different(found) => found.tally.operations(),
         _ => &no_operations,
     };
-    // An operation of the baseline alone, too, and the others where there are too many.
+    // Includes operations of the baseline alone, and the group of those beyond the limit.
     let mut names: BTreeSet<&str> = found.keys().map(String::as_str).collect();
     names.extend(check.outcome.summary().iter().flat_map(|summary| &summary.operations).map(String::as_str));
     names.remove(CAPTURE);
@@ -118,7 +118,7 @@ fn suite(to: &mut impl Write, id: usize, check: &CaptureCheckResult, started: Sy
     writeln!(to, "  </testsuite>")
 }
 
-/// A time without fraction and zone, as the schemas have it.
+/// Formats a time without fraction and zone, as the schemas require.
 fn timestamp(started: SystemTime) -> String {
     let seconds = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = Timestamp(i64::try_from(seconds.as_nanos()).unwrap_or(i64::MAX));
@@ -126,34 +126,34 @@ fn timestamp(started: SystemTime) -> String {
     timestamp.get(..19).unwrap_or_default().replace(' ', "T")
 }
 
-/// What came of the steps of one operation of a run.
+/// Result of the steps of one operation of a replay.
 pub(super) struct JunitTestCase<'a> {
-    /// The operation.
+    /// Name of the operation.
     pub(super) name: &'a str,
-    /// What is wrong, in one line, and the lines that follow.
+    /// Summary of the failure in one line, and the following lines.
     pub(super) failure: Option<(String, Vec<String>)>,
-    /// Whether none of the steps was held to the recording.
+    /// `true` if none of the steps was compared with the recording.
     pub(super) is_skipped: bool,
-    /// How long the server took for all of them, in nanoseconds.
+    /// Total time of the server for all steps in nanoseconds.
     pub(super) live_ns: u128,
 }
 
-/// A run of a trace.
+/// Replay of a trace.
 pub(super) struct JunitTestSuite<'a> {
-    /// The trace.
+    /// Path of the trace.
     pub(super) trace: &'a str,
-    /// The directory of the run.
+    /// Directory of the replay on the server.
     pub(super) directory: &'a str,
-    /// How long it took.
+    /// Duration of the replay.
     pub(super) elapsed: Duration,
-    /// What came of each operation.
+    /// Results by operation.
     pub(super) cases: Vec<JunitTestCase<'a>>,
 }
 
-/// Writes the report on runs of traces.
+/// Writes the report on replays of traces.
 ///
 /// # Errors
-/// What writing gives.
+/// Returns an error if writing fails.
 pub(super) fn replays(
     to: &mut impl Write,
     suites: &[JunitTestSuite<'_>],

@@ -1,7 +1,7 @@
-//! What a person or a program sees: views of Transactions and of frames.
+//! Text and JSON views of Transactions and frames.
 //!
-//! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`transaction_list`], the [`tree`], the
-//! [`frames`], JSON Lines ([`json`]) and the [`summary`].
+//! [`Output`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`], the
+//! [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
 mod all_fields;
 pub mod check_report;
@@ -61,21 +61,21 @@ use transaction_list::TransactionList;
 use tree::TreeView;
 use units::HumanSize;
 
-/// Columns of a summary where nothing limits it.
+/// Width of the summary in columns if the output has no width limit.
 const WIDTH: usize = 100;
 
-/// What is known of a Call in flight beside its Transaction.
+/// State of a pending Call that its Transaction does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingCallState {
     /// Nanoseconds since the first frame of the Call.
     pub age_ns: u64,
-    /// The step that it has reached.
+    /// Phase that the Call has reached.
     pub phase: PendingPhase,
-    /// The slot that it takes, from NFSv4.1 on.
+    /// Session slot of the Call, from NFSv4.1 on.
     pub slot: Option<SlotUse>,
 }
 
-/// `data in 8.00 KiB of 64.0 KiB, slot 3`.
+/// Example: `data in 8.00 KiB of 64.0 KiB, slot 3`.
 impl fmt::Display for PendingCallState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.phase {
@@ -92,9 +92,9 @@ impl fmt::Display for PendingCallState {
     }
 }
 
-/// The view that writes the lines.
+/// View that writes the lines.
 enum OutputLines {
-    /// They are left out.
+    /// No lines.
     None,
     List(TransactionList),
     Trees(Box<TreeView>, FrameRing),
@@ -102,7 +102,7 @@ enum OutputLines {
     Frames(FrameList),
     FrameTrees(FrameList, Box<TreeView>),
     Fields(FieldLines),
-    /// They come at the end.
+    /// Lines at the end of the input only.
     Operations,
     Connections(ConnectionLines, Box<OpenConnections>),
 }
@@ -111,7 +111,7 @@ impl OutputLines {
     fn of(settings: &OutputSettings) -> Self {
         let OutputSettings { screen, time, .. } = *settings;
         let view_bytes = settings.memory.view_bytes();
-        // The statistics have the tables' share.
+        // The statistics share the memory of the tables.
         let open = OpenConnections::new(view_bytes);
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
@@ -134,7 +134,7 @@ impl OutputLines {
     }
 }
 
-/// Writes what was asked for, as it becomes known.
+/// Writer of the selected view and summary. Writes lines as soon as they are complete.
 pub struct Output<W> {
     settings: OutputSettings,
     to: W,
@@ -143,18 +143,18 @@ pub struct Output<W> {
     lines: u64,
     selection: Option<FilterRunner>,
     names: FileNames,
-    /// Names for frames and Calls in flight, where Transactions are given out later than their Replies are seen.
+    /// Names for frames and pending Calls, if Transactions are emitted later than their Replies are seen.
     early_names: Option<FileNames>,
 }
 
 impl<W: Write> Output<W> {
-    /// An output that has shown nothing.
+    /// Creates an output that has written nothing.
     pub fn new(settings: OutputSettings, to: W) -> Self {
         let lines_view = OutputLines::of(&settings);
         let names_bytes = settings.memory.names_bytes();
         let statistics = Statistics::new(settings.memory.tables_bytes());
         let names = match lines_view {
-            // Where nothing is shown, nobody asks for names.
+            // Names are not needed if no line shows them.
             OutputLines::None | OutputLines::Operations | OutputLines::Connections(..)
                 if !settings.tells_files =>
             {
@@ -163,7 +163,8 @@ impl<W: Write> Output<W> {
             OutputLines::Json(_) => FileNames::new(settings.filehandles, names_bytes).with_operations(),
             _ => FileNames::new(settings.filehandles, names_bytes),
         };
-        // What a frame shows is known from all frames before it, and what is told of a Transaction from those given out before it.
+        // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
+        // before.
         let has_both = settings.view == LineView::Frames && settings.tells_files;
         let this = Self {
             lines_view,
@@ -178,8 +179,8 @@ impl<W: Write> Output<W> {
         if has_both { this.with_early_names() } else { this }
     }
 
-    /// The same that names the files of Calls in flight by all Replies that were seen up to then, as the lines behind them do. It takes
-    /// half of the memory for names.
+    /// Names the files of pending Calls from all Replies seen so far, as the lines behind them do. Takes half of the
+    /// memory for names.
     #[must_use]
     pub fn with_early_names(mut self) -> Self {
         let room_bytes = self.settings.memory.names_bytes() / 2;
@@ -192,14 +193,14 @@ impl<W: Write> Output<W> {
         self
     }
 
-    /// The same of what a filter selects alone.
+    /// Restricts the output to what `filter` selects.
     pub fn with_filter(mut self, filter: Option<Filter>) -> Self {
         let OutputSettings { filehandles, memory, .. } = &self.settings;
         self.selection = filter.map(|filter| FilterRunner::with_filehandles(filter, *filehandles, memory));
         self
     }
 
-    /// The same with lines of fields, which the filter gathers.
+    /// Writes lines of fields, whose values the filter collects.
     pub fn with_fields(mut self, fields: Option<FieldLines>) -> Self {
         if let Some(fields) = fields
             && !self.settings.quiet
@@ -209,17 +210,17 @@ impl<W: Write> Output<W> {
         self
     }
 
-    /// How many frames gave values to the filter that were not kept until their Transactions were done.
+    /// Returns the number of frames whose values for the filter were dropped before their Transactions were complete.
     pub fn not_kept(&self) -> u64 {
         self.selection.as_ref().map_or(0, FilterRunner::dropped_frames)
     }
 
-    /// Gives the flow the next frame, and shows it in the view of frames. Tells whether it did.
+    /// Passes the next frame to the flow and writes it in the view of frames. Returns `true` if the frame was shown.
     ///
     /// # Errors
-    /// What writing gives, as of all functions here.
+    /// Returns an error if writing fails.
     pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<bool> {
-        // Times count from the first frame, whether it is shown or not.
+        // Relative times count from the first frame, shown or not.
         match &mut self.lines_view {
             OutputLines::List(list) => list.start(frame.time),
             OutputLines::Trees(_, kept) => kept.keep(frame),
@@ -228,7 +229,7 @@ impl<W: Write> Output<W> {
         }
         if self.settings.view != LineView::Frames {
             match &mut self.selection {
-                // Its frames are counted with a Transaction that passes.
+                // Its frames are counted with a selected Transaction.
                 Some(selection) => selection.add_frame(frame, flow),
                 None => {
                     flow.process_frame(frame);
@@ -277,18 +278,19 @@ impl<W: Write> Output<W> {
         Ok(true)
     }
 
-    /// Shows the next Transaction, if it is selected, and tells whether it is; `key` is what its frames named it by.
+    /// Writes the next Transaction if it is selected, and returns `true` if it is; `key` identifies it in the events of
+    /// its frames.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn transaction(&mut self, key: TransactionKey, transaction: &Transaction) -> io::Result<bool> {
         self.told(Some(key), transaction)
     }
 
-    /// Shows a Transaction that no frames are of, as a trace has it. Display filters are not asked.
+    /// Writes a Transaction without frames, as read from a trace. Display filters do not apply.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn retold(&mut self, transaction: &Transaction) -> io::Result<bool> {
         self.told(None, transaction)
     }
@@ -297,11 +299,11 @@ impl<W: Write> Output<W> {
         let Self { to, lines_view, statistics, selection, lines, settings, names, .. } = self;
         let is_frames = settings.view == LineView::Frames;
         transaction.with_messages(|reading| {
-            // What a filter leaves out tells names, too.
+            // Transactions that the filter rejects provide names, too.
             let mut facts = None;
             if names.is_enabled() {
                 let facts = facts.get_or_insert_with(|| reading.summary());
-                // With its frames it was learnt from before its connection had a name.
+                // In the view of frames, names were learned from the frames already, before the connection had a name.
                 if !is_frames || settings.tells_files {
                     names.infer(transaction, reading, facts);
                 }
@@ -345,10 +347,10 @@ impl<W: Write> Output<W> {
         })
     }
 
-    /// Shows a Call in flight, in views that show Transactions, if it is selected; it does not count as a line.
+    /// Writes a pending Call in Transaction views if it is selected; it does not count as a line.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn pending(&mut self, call: &PendingCall<'_>, age_ns: u64) -> io::Result<()> {
         let Self { to, lines_view, selection, names, early_names, .. } = self;
         let names = early_names.as_mut().unwrap_or(names);
@@ -374,10 +376,10 @@ impl<W: Write> Output<W> {
         })
     }
 
-    /// Shows the connections that are over, all of whose Transactions came before.
+    /// Writes the closed connections, all of whose Transactions were passed before.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn closed(&mut self, flow: &mut Flow) -> io::Result<()> {
         let OutputLines::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
         while self.lines < self.settings.most
@@ -391,7 +393,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// The input has ended: shows what could not be shown before.
+    /// Writes the lines that need the end of the input.
     fn last_lines(&mut self, flow: &Flow) -> io::Result<()> {
         let OutputSettings { format, screen, most, tree, .. } = self.settings;
         match &mut self.lines_view {
@@ -410,34 +412,34 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// What the last Transaction is about.
+    /// Returns the paths of the last Transaction.
     pub fn about(&self) -> OperationPaths<'_> {
         self.names.paths()
     }
 
-    /// Lines of the view up to now, those that were left out included.
+    /// Returns the number of lines of the view so far, including suppressed ones.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Transactions up to now.
+    /// Returns the number of Transactions so far.
     pub fn transactions(&self) -> u64 {
         self.statistics.transactions()
     }
 
-    /// Shows at once what is still in a buffer.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 
-    /// The input has ended: shows the summary. `dropped` is how many packets the capturing program says it lost, and
-    /// `counters` what a live source has counted.
+    /// Writes the last lines and the summary at the end of the input. `dropped` is the number of packets that the
+    /// capturing program reports as lost, and `counters` are those of a live source.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn finish(
         &mut self,
         flow: &Flow,

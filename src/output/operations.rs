@@ -1,4 +1,4 @@
-//! The view of operations: a line an operation, with how many, how fast, how long and how many failed.
+//! View of operations: one line per operation with counts, rates, latencies and errors.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::analysis::operations::{self, CaptureTotals, OperationStats};
 use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 use crate::escape;
 
-/// Its columns, here and in the terminal interface.
+/// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[
     text("OPERATION", 20),
     text_from("PROGRAM", 10, 100),
@@ -32,7 +32,7 @@ pub const COLUMNS: &[TableColumn] = &[
     number("OUT/S", 8, 130),
 ];
 
-/// The cells of an operation.
+/// Returns the cells of an operation.
 pub fn cells(row: &OperationStats, whole: &CaptureTotals, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let time = |of: fn(&operations::LatencySpread) -> u64| {
         row.latency.as_ref().map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
@@ -56,7 +56,7 @@ pub fn cells(row: &OperationStats, whole: &CaptureTotals, glyphs: Glyphs) -> [St
     ]
 }
 
-/// Writes the view, at most so many lines; gives how many.
+/// Writes at most `most` lines of the view and returns their number.
 pub(super) fn write(
     to: &mut impl Write,
     statistics: &Statistics,
@@ -110,7 +110,7 @@ struct OperationJsonLine<'a> {
     operation: OperationStatsObject<'a>,
 }
 
-/// An operation in JSON.
+/// JSON object of an operation.
 #[derive(Serialize)]
 pub(super) struct OperationStatsObject<'a> {
     program_name: Option<&'static str>,
@@ -166,10 +166,10 @@ impl Serialize for LatencyObject<'_> {
     }
 }
 
-/// A column of comma-separated values: its name, and its cell, where there is one.
+/// CSV column: its name, and the function that returns its cell, if any.
 type OperationCsvColumn = (&'static str, fn(&OperationStatsObject<'_>) -> Option<String>);
 
-/// The columns of comma-separated values: the keys of JSON.
+/// CSV columns, named like the keys of JSON.
 const CSV: &[OperationCsvColumn] = &[
     ("program_name", |row| row.program_name.map(str::to_owned)),
     ("version", |row| row.version.map(|version| version.to_string())),

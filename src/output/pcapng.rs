@@ -1,4 +1,4 @@
-//! Capture files in the pcapng format (draft-ietf-opsawg-pcapng): one section, in the byte order of the network.
+//! Writer of capture files in the pcapng format (draft-ietf-opsawg-pcapng): one section, in big-endian byte order.
 
 use std::io::{self, Write};
 
@@ -26,10 +26,10 @@ const ISB_FILTERACCEPT: u16 = 6;
 const ISB_OSDROP: u16 = 7;
 const ISB_USRDELIV: u16 = 8;
 
-/// Bytes of one option: its length has 16 bits.
+/// Maximum number of bytes of an option, whose length field has 16 bits.
 const LONGEST_OPTION: usize = u16::MAX as usize;
 
-/// An interface as its block describes it, and the file that it comes from.
+/// Content of an Interface Description Block, and the file that the interface comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct InterfaceDescription {
     file: usize,
@@ -51,45 +51,45 @@ impl InterfaceDescription {
     }
 }
 
-/// Names an interface of the section that is written.
+/// Number of an interface in the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceId(u32);
 
-/// Writes a capture file.
+/// Writer of a capture file.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     to: W,
     interfaces: Vec<InterfaceDescription>,
-    /// The interface that was asked for last.
+    /// Index of the interface of the last request.
     last: usize,
     block: Vec<u8>,
-    /// The capture filter of all interfaces.
+    /// Capture filter of all interfaces.
     filter: Option<String>,
-    /// Bytes up to now.
+    /// Bytes written so far.
     length: u64,
 }
 
-/// What an Interface Statistics Block says, section 4.6.
+/// Content of an Interface Statistics Block, section 4.6.
 #[derive(Clone, Copy, Debug)]
 pub struct InterfaceStatistics {
-    /// When the interface began to be captured on.
+    /// Time when capturing on the interface began.
     pub start: Timestamp,
-    /// When that ended.
+    /// Time when capturing ended.
     pub end: Timestamp,
-    /// What was counted between the two.
+    /// Counters between the two.
     pub counters: Counters,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a file that holds no packets yet.
+    /// Writes the section header.
     ///
     /// # Errors
-    /// What writing gives, as of all functions here.
+    /// Returns an error if writing fails.
     pub fn new(to: W) -> io::Result<Self> {
         let mut this =
             Self { to, interfaces: Vec::new(), last: 0, block: Vec::new(), filter: None, length: 0 };
         this.begin(SECTION_HEADER);
-        // The byte-order magic, version 1.0, and a length of the section that is not known.
+        // The byte-order magic, version 1.0, and an unspecified section length.
         this.words(&[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX]);
         let program = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
         this.option(SHB_USERAPPL, program.as_bytes());
@@ -97,22 +97,22 @@ impl<W: Write> PcapngWriter<W> {
         Ok(this)
     }
 
-    /// The same with the capture filter that all interfaces have.
+    /// Sets the capture filter of all interfaces.
     pub fn with_filter(self, filter: Option<&str>) -> Self {
         Self { filter: filter.map(str::to_owned), ..self }
     }
 
-    /// Bytes that were written up to now.
+    /// Returns the number of bytes written so far.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// An interface of file number `file`; it is described when it is asked for the first time. Link type, snap length,
-    /// name, and what its clock tells are those of the source; of a clock that ticks otherwise than in powers of 10
-    /// the times are in nanoseconds.
+    /// Returns the id of an interface of file number `file`, and writes its description block at the first request.
+    /// Link type, snap length, name and clock are those of the source; timestamps of a clock without a decimal
+    /// resolution are written in nanoseconds.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn interface(&mut self, file: usize, interface: &Interface) -> io::Result<InterfaceId> {
         let is_same = |at: usize| self.interfaces.get(at).is_some_and(|known| known.is(file, interface));
         let known = if is_same(self.last) {
@@ -144,7 +144,7 @@ impl<W: Write> PcapngWriter<W> {
         }
         self.option(IF_TSRESOL, &[described.digits]);
         if let Some(filter) = self.filter.take() {
-            // Code 0: in the language of pcap-filter(7).
+            // Code 0: a filter in the syntax of pcap-filter(7).
             self.option(IF_FILTER, &[&[0], filter.as_bytes()].concat());
             self.filter = Some(filter);
         }
@@ -156,10 +156,10 @@ impl<W: Write> PcapngWriter<W> {
         Ok(self.interfaces.len() - 1)
     }
 
-    /// Writes a frame of an interface, with comments on it.
+    /// Writes a frame of an interface with comments.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn frame<'c>(
         &mut self,
         on: InterfaceId,
@@ -175,11 +175,11 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// Writes what was counted on an interface. What the program itself dropped is what it delivered less than the kernel did,
-    /// and a comment says it.
+    /// Writes the counters of an interface. A comment has the number of packets that the program itself dropped, the
+    /// difference between what the kernel delivered and what was decoded.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn statistics(&mut self, on: InterfaceId, statistics: &InterfaceStatistics) -> io::Result<()> {
         let InterfaceStatistics { start, end, counters } = *statistics;
         let [start, end] = [start, end].map(|time| self.ticks(on, time));
@@ -204,7 +204,7 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// A time by the clock of an interface: the upper and the lower half of its ticks.
+    /// Converts a time to ticks of the clock of an interface: the upper and the lower 32 bits.
     fn ticks(&self, on: InterfaceId, time: Timestamp) -> [u32; 2] {
         let (digits, offset) = match self.interfaces.get(on.0 as usize) {
             Some(interface) => (interface.digits, interface.offset),
@@ -212,32 +212,32 @@ impl<W: Write> PcapngWriter<W> {
         };
         let since = i128::from(time.0) - i128::from(offset) * 1_000_000_000;
         let tick = 10_i128.pow(9_u32.saturating_sub(digits.into()));
-        // What is before the clock began cannot be written.
+        // Times before the offset of the clock cannot be represented.
         let ticks = u64::try_from(since.div_euclid(tick)).unwrap_or(0);
         [(ticks >> 32) as u32, ticks as u32]
     }
 
-    /// Has everything written that waits in a buffer.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 
-    /// What is written to.
+    /// Returns the output.
     pub fn output(&mut self) -> &mut W {
         &mut self.to
     }
 
-    /// Ends the file; gives what it was written to.
+    /// Ends the file and returns the output.
     pub fn into_output(self) -> W {
         self.to
     }
 
     fn begin(&mut self, kind: u32) {
         self.block.clear();
-        // The length follows when it is known.
+        // The block length is filled in at the end.
         self.words(&[kind, 0]);
     }
 
@@ -250,7 +250,7 @@ impl<W: Write> PcapngWriter<W> {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// Section 3.5. A block ends with its options; the mark of their end may be left out.
+    /// Appends an option, section 3.5. A block ends with its options, so that opt_endofopt may be omitted.
     fn option(&mut self, code: u16, value: &[u8]) {
         let value = value.get(..LONGEST_OPTION).unwrap_or(value);
         self.words(&[u32::from(code) << 16 | value.len() as u32]);
@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// A pcapng file of one frame: an interface of this resolution and offset, and a time in its ticks.
+    /// Returns a pcapng file of one frame: an interface of this resolution and offset, and a time in its ticks.
     fn file(resolution: u8, offset: i64, ticks: u64) -> Vec<u8> {
         let block = |kind: u32, body: &[u8]| {
             let length = (body.len() as u32 + 12).to_be_bytes();
@@ -316,7 +316,7 @@ mod tests {
         source
     }
 
-    /// Writes the frame of a file as it was read, with a comment more.
+    /// Copies the frame of a file as read, with an added comment.
     fn copied(bytes: &[u8]) -> Vec<u8> {
         let source = read(bytes);
         let mut copy = Vec::new();
@@ -360,7 +360,7 @@ mod tests {
         let (_, interface) = source.interface().unwrap();
         let mut writer = PcapngWriter::new(Vec::new()).unwrap();
         let id = |writer: &mut PcapngWriter<Vec<u8>>, file| writer.interface(file, interface).unwrap().0;
-        // The interface of another file is another one, even if nothing but the file tells them apart.
+        // Equal interfaces of different files are distinct.
         let ids: Vec<u32> = [0, 1, 0, 1, 1].into_iter().map(|file| id(&mut writer, file)).collect();
         assert_eq!(ids, [0, 1, 0, 1, 1]);
     }

@@ -1,8 +1,8 @@
-//! The frames of Transactions as a capture file, each with comments that say what it is to which Transaction.
+//! Export of the frames of Transactions as a capture file, each with comments about its role in which Transaction.
 //!
-//! What a frame belongs to is known when its Transaction is done, and then the frame is long past. So frames wait here by
-//! number, and leave in order once there are too many. Their bytes are read a second time; what comes through a pipe can
-//! be read only once, and waits with its bytes.
+//! The Transaction of a frame is known only when it is complete, long after the frame. So frames are queued by number,
+//! and are written in order when there are too many. Their bytes are read a second time; frames of a pipe, which can be
+//! read only once, are queued with their bytes.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -24,30 +24,31 @@ use super::pcapng::{InterfaceId, PcapngWriter};
 use super::settings::LineView;
 use super::style::Glyphs;
 
-/// Frames that wait at most where their bytes are read again: more than pass while a Transaction waits for late copies.
+/// Maximum number of queued frames if their bytes are read again: more than pass while a Transaction awaits late
+/// duplicates.
 const MOST_WAITING: usize = 4 << 20;
-/// Comments on one frame: a segment of TCP may complete any number of messages.
+/// Maximum number of comments on one frame: a TCP segment may complete any number of messages.
 const MOST_COMMENTS: usize = 64;
 
-/// What all frames of a Transaction have in common.
+/// Text common to the comments on all frames of a Transaction.
 #[derive(Debug)]
 struct TransactionLabel {
     index: u64,
     connection: u64,
-    /// The operation, what it is about, and the XID.
+    /// Operation with its arguments, and the XID.
     about: String,
-    /// How the Reply says that it went.
+    /// Status of the Reply, with a leading comma.
     status: String,
 }
 
-/// What a frame is to a Transaction.
+/// Role of a frame in a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransactionFrameRole {
     Message(RpcMessageKind),
     Deed(FrameAction),
 }
 
-/// A frame belongs to a Transaction.
+/// Transaction that a frame belongs to, and its role.
 #[derive(Debug)]
 struct FrameMembership {
     of: Rc<TransactionLabel>,
@@ -80,19 +81,19 @@ impl FrameMembership {
     }
 }
 
-/// What is known of a frame that waits.
+/// State of a queued frame.
 #[derive(Debug, Default)]
 struct WaitingFrame {
-    /// Whether it was chosen for itself.
+    /// `true` if the frame itself was selected.
     is_chosen: bool,
-    /// Whether it sets a connection up or takes it down.
+    /// `true` if it belongs to connection setup or teardown.
     is_set_up: bool,
-    /// The connection whose control information it carries, where such frames are chosen.
+    /// Connection of a control frame, if control frames are selected.
     control_of: Option<u64>,
     marks: Vec<FrameMembership>,
 }
 
-/// A frame that cannot be read again.
+/// Frame that cannot be read again.
 #[derive(Debug)]
 struct BufferedFrame {
     time: Timestamp,
@@ -109,59 +110,59 @@ impl BufferedFrame {
     }
 }
 
-/// Where the bytes of frames come from.
+/// Source of the bytes of frames.
 enum FrameByteSource {
-    /// The same files.
+    /// Same files, opened a second time.
     Again(Box<CaptureSource>),
-    /// They wait, too.
+    /// Bytes in memory.
     Kept(VecDeque<BufferedFrame>),
 }
 
-/// Writes the frames that are chosen.
+/// Writer of the selected frames.
 pub struct FrameFile<W> {
     to: PcapngWriter<W>,
     bytes: FrameByteSource,
     view: LineView,
-    /// The number of the first frame that waits.
+    /// Number of the first queued frame.
     first: u64,
     waiting: VecDeque<Option<Box<WaitingFrame>>>,
-    /// What frames did for Transactions that are not done.
+    /// Frame events of pending Transactions.
     steps: FxHashMap<TransactionKey, Vec<(FrameNumber, FrameAction)>>,
     labels: OperationLabels,
-    /// With [`FrameFile::with_control_frames`]: the connections of chosen Transactions.
+    /// With [`FrameFile::with_control_frames`]: the connections of selected Transactions.
     connections: Option<FxHashSet<u64>>,
-    /// Bytes of memory that all this takes, and those that it may take.
+    /// Bytes of memory in use, and their limit.
     held: usize,
     room: usize,
     written: u64,
     too_late: u64,
 }
 
-/// What a file of frames came to.
+/// Totals of a file of frames.
 #[derive(Debug)]
 pub struct FrameTotals {
-    /// Frames that the file has.
+    /// Frames written to the file.
     pub written: u64,
-    /// Frames of chosen Transactions that had left before their Transaction was known.
+    /// Frames of selected Transactions that had been dropped before their Transaction was known.
     pub too_late: u64,
 }
 
 impl<W: Write> FrameFile<W> {
-    /// A file of the frames of files that can be read twice; `again` has them from the first frame on.
+    /// Creates a file for frames that can be read twice; `again` reads them from the first frame on.
     ///
-    /// Frames are chosen for themselves in the view of frames, and else with their Transactions. What waits takes at most
+    /// In the view of frames, frames are selected one by one, else with their Transactions. The queue takes at most
     /// `room` bytes.
     ///
     /// # Errors
-    /// What writing gives, as of all functions here.
+    /// Returns an error if writing fails.
     pub fn reading_again(to: W, view: LineView, room: usize, again: CaptureSource) -> io::Result<Self> {
         Self::new(to, view, room, FrameByteSource::Again(Box::new(again)))
     }
 
-    /// The same for frames that come only once.
+    /// Creates a file for frames that can be read only once.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn keeping(to: W, view: LineView, room: usize) -> io::Result<Self> {
         Self::new(to, view, room, FrameByteSource::Kept(VecDeque::new()))
     }
@@ -183,28 +184,27 @@ impl<W: Write> FrameFile<W> {
         })
     }
 
-    /// Chooses the control frames of each connection that a chosen Transaction went over, too: ACKs and NAKs, CNPs, and segments
-    /// of TCP without data. They tell which copy of a message was delivered, and where recovery took time.
+    /// Also selects the control frames of each connection of a selected Transaction: ACKs, NAKs, CNPs and TCP segments
+    /// without data. They show which copy of a message was delivered, and where recovery took time.
     #[must_use]
     pub fn with_control_frames(self) -> Self {
         Self { connections: Some(FxHashSet::default()), ..self }
     }
 
-    /// Takes the last frame of `source` after the flow took it, which tells what it did. In every view but that of frames
-    /// those that set connections up or take them down are chosen, too: without them Wireshark does not know what the
-    /// others carry.
+    /// Queues the current frame of `source`, after the flow has decoded it. In every view but that of frames, frames of
+    /// connection setup and teardown are selected, too: without them Wireshark cannot dissect the others.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_chosen: bool) -> io::Result<()> {
         let (Some(frame), Some(on)) = (source.frame(), source.interface()) else { return Ok(()) };
         self.kept_frame(&frame, on, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
     }
 
-    /// The same of a frame that somebody kept, and the interface that it was captured on.
+    /// Queues a frame that the caller buffered, with the interface that it was captured on.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn kept_frame(
         &mut self,
         frame: &Frame<'_>,
@@ -233,7 +233,7 @@ impl<W: Write> FrameFile<W> {
         }
         for FrameEvent { frame, key, action: deed } in flow.frame_events() {
             let of = self.steps.entry(*key).or_default();
-            // A frame may hold several pieces of one chunk.
+            // A frame may contain several parts of one chunk.
             if of.last() != Some(&(*frame, *deed)) {
                 of.push((*frame, *deed));
                 self.held += STEP;
@@ -242,8 +242,8 @@ impl<W: Write> FrameFile<W> {
         self.make_room()
     }
 
-    /// Takes a Transaction that is done, and what it is about if it is chosen. Its frames are chosen with it, unless they
-    /// are chosen for themselves.
+    /// Adds a complete Transaction, with its paths if it is selected. Its frames are selected with it, except in the
+    /// view of frames.
     pub fn transaction(
         &mut self,
         key: TransactionKey,
@@ -326,7 +326,7 @@ impl<W: Write> FrameFile<W> {
         let most = if matches!(self.bytes, FrameByteSource::Again(_)) { MOST_WAITING } else { usize::MAX };
         while self.held > self.room || self.waiting.len() > most {
             if !self.leave()? {
-                // Nothing waits but steps of Transactions that are open.
+                // Only events of pending Transactions are left.
                 self.too_late += self.steps.values().map(|steps| steps.len() as u64).sum::<u64>();
                 self.steps.clear();
                 self.held = 0;
@@ -336,7 +336,7 @@ impl<W: Write> FrameFile<W> {
         Ok(())
     }
 
-    /// The first frame leaves: into the file, if it is chosen.
+    /// Removes the first frame from the queue and writes it if it is selected. Returns `false` if the queue is empty.
     fn leave(&mut self) -> io::Result<bool> {
         let Some(known) = self.waiting.pop_front() else { return Ok(false) };
         let number = FrameNumber(self.first);
@@ -384,15 +384,15 @@ impl<W: Write> FrameFile<W> {
         }
     }
 
-    /// What the file is written to. What was written up to now is a whole file, as it always is between two calls.
+    /// Returns the output. Between two calls, it is always a valid file.
     pub fn output(&mut self) -> &mut W {
         self.to.output()
     }
 
-    /// Nothing more comes: writes what waits. Gives what the file was written to, and what it came to.
+    /// Writes the queued frames at the end of the input. Returns the output and the totals.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn finish(mut self) -> io::Result<(W, FrameTotals)> {
         while self.leave()? {}
         let Self { to, written, too_late, .. } = self;
@@ -400,15 +400,15 @@ impl<W: Write> FrameFile<W> {
     }
 }
 
-/// What is said of a frame that is there for the connection.
+/// Comment on a frame of connection setup or teardown.
 const SET_UP: &str = "sets a connection up or takes it down";
 
-/// The comment of a control frame, after its connection.
+/// Comment on a control frame, after its connection.
 const CONTROL: &str = "control frame";
 
 const STEP: usize = size_of::<(FrameNumber, FrameAction)>();
 
-/// Bytes of memory for what is known of a frame; a label is shared by several.
+/// Returns the bytes of memory that the state of a frame takes; several frames share a label.
 fn cost(known: Option<&WaitingFrame>) -> usize {
     let marks = known.map_or(0, |known| {
         size_of::<WaitingFrame>() + known.marks.capacity() * (size_of::<FrameMembership>() + 32)
@@ -416,7 +416,7 @@ fn cost(known: Option<&WaitingFrame>) -> usize {
     size_of::<Option<Box<WaitingFrame>>>() + marks
 }
 
-/// Reads on to a frame. What is wrong with a file was told when it was read first.
+/// Reads up to a frame. Errors of the file were reported in the first pass.
 fn advance(source: &mut CaptureSource, to: FrameNumber) -> io::Result<(usize, &Interface)> {
     loop {
         match source.next() {

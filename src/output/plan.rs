@@ -1,4 +1,4 @@
-//! What a run of a trace will do, for people and as JSON; `docs/plan.schema.json` is the contract of the latter.
+//! Plan of a replay, as text and as JSON. The schema is `docs/plan.schema.json`.
 
 use std::io::{self, Write};
 
@@ -12,23 +12,23 @@ use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 use crate::replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
 use crate::replay::trace::layout::{ContentRetention, FileType, TraceTransport};
 
-/// A plan to be shown.
+/// Report on a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanReportView<'a> {
-    /// The trace, as it was named.
+    /// Path of the trace, as given.
     pub name: &'a str,
-    /// What a run of it will do.
+    /// Plan of the replay.
     pub plan: &'a ReplayPlan,
-    /// Objects that are shown as text.
+    /// Maximum number of objects shown in the text.
     pub count: usize,
-    /// Where it is shown.
+    /// Output device.
     pub screen: TerminalStyle,
 }
 
-/// Columns of the names.
+/// Width of the labels in columns.
 const NAMES: usize = 14;
 
-/// Operations that are shown of each reason.
+/// Maximum number of operations shown per reason.
 const OPERATIONS: usize = 6;
 
 fn type_name(of: FileType, is_plural: bool) -> &'static str {
@@ -71,7 +71,7 @@ fn keeping_name(of: ContentRetention) -> &'static str {
     }
 }
 
-/// Steps in one line: `110 run, 3 bridged, 2 skipped`.
+/// Formats step counts by state: `110 run, 3 bridged, 2 skipped`.
 fn states(steps: &PlanStepCounts) -> String {
     let named = PlannedStepState::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
     let parts: Vec<_> =
@@ -80,10 +80,10 @@ fn states(steps: &PlanStepCounts) -> String {
 }
 
 impl PlanReportView<'_> {
-    /// Writes it for people.
+    /// Writes the plan as text.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ReplayPlan { summary, steps, operations, reasons, undefined, .. } = self.plan;
         let styles = self.screen.styles;
@@ -222,7 +222,7 @@ impl PlanReportView<'_> {
         Ok(())
     }
 
-    /// What a capture says can do nothing to a terminal.
+    /// Escapes text of a capture, so that it cannot affect a terminal.
     fn shown(&self, text: &[u8]) -> String {
         let mut shown = String::new();
         unquoted(text, &self.screen.glyphs, &mut shown);
@@ -233,17 +233,17 @@ impl PlanReportView<'_> {
         writeln!(to, "  {name:NAMES$}  {}", self.shown(text.as_bytes()))
     }
 
-    /// Writes it as one object.
+    /// Writes the plan as one JSON object.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         escape::json_to(&mut *to, &PlanObject::new(self.name, self.plan))?;
         writeln!(to)
     }
 }
 
-/// How many steps there are, by what becomes of them.
+/// Number of steps by state.
 #[derive(Serialize)]
 struct StepsObject {
     total: u64,

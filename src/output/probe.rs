@@ -1,4 +1,4 @@
-//! What a server offers, for people and as JSON; `docs/probe.schema.json` is the contract of the latter.
+//! Capabilities of a server, as text and as JSON. The schema is `docs/probe.schema.json`.
 
 use std::io::{self, Write};
 
@@ -13,21 +13,21 @@ use crate::replay::probe::{ChannelLimits, Nfs3ProbeReport, Nfs4ProbeReport, Prob
 use crate::replay::transport::RdmaTransportParams;
 use crate::replay::url::ServerUrl;
 
-/// A probe to be shown.
+/// Report on a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeReportView<'a> {
-    /// The server, as it was named.
+    /// URL of the server, as given.
     pub url: &'a ServerUrl,
-    /// What was found out.
+    /// Result of the probe.
     pub probe: &'a ServerProbe,
-    /// Where it is shown.
+    /// Output device.
     pub screen: TerminalStyle,
 }
 
-/// Columns of the names.
+/// Width of the labels in columns.
 const NAMES: usize = 14;
 
-/// A number with its thousands apart.
+/// Formats a number with commas.
 fn count(number: impl Into<u64>) -> String {
     let digits = number.into().to_string();
     let mut text = String::new();
@@ -41,10 +41,10 @@ fn count(number: impl Into<u64>) -> String {
 }
 
 impl ProbeReportView<'_> {
-    /// Writes it for people.
+    /// Writes the result as text.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ServerProbe { terms, credits, null, .. } = self.probe;
         let styles = self.screen.styles;
@@ -98,7 +98,7 @@ impl ProbeReportView<'_> {
         }
     }
 
-    /// What a server says can do nothing to a terminal.
+    /// Escapes text of a server, so that it cannot affect a terminal.
     fn shown(&self, text: &str) -> String {
         let mut shown = String::new();
         unquoted(text.as_bytes(), &self.screen.glyphs, &mut shown);
@@ -118,7 +118,8 @@ impl ProbeReportView<'_> {
         self.line(to, "remote inval.", &self.remote_invalidation(rdma))
     }
 
-    /// Whether it was used, and who announced it. Linux's server uses it without having announced it, where this side has.
+    /// Describes the use and announcement of remote invalidation. Linux's server uses it without announcing it, if the
+    /// client announced it.
     fn remote_invalidation(&self, rdma: &RdmaTransportParams) -> String {
         let (used, replies) = self.probe.invalidations;
         let times = format!("used in {} of {} Replies", count(used), count(replies));
@@ -203,10 +204,10 @@ impl ProbeReportView<'_> {
         Ok(())
     }
 
-    /// Writes it as one line of JSON.
+    /// Writes the result as one line of JSON.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         escape::json_to(&mut *to, &ProbeObject::new(self.url, self.probe))?;
         writeln!(to)

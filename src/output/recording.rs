@@ -1,7 +1,6 @@
-//! A capture as it is written down: one file, or one after the other.
+//! Writer of a live capture: one file or a sequence of files.
 //!
-//! When a file ends and which files remain is as in tshark (`-b`), whose names the files have, too: `NAME_00001_TIME.EXT`,
-//! with the time in UTC.
+//! Rotation, limits and names of the files are those of tshark (`-b`): `NAME_00001_TIME.EXT`, with the time in UTC.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,38 +14,38 @@ use super::units::CompactTimestamp;
 use crate::output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
 use crate::source::{Counters, Interface};
 
-/// When a file ends and the next begins.
+/// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// When it has so many bytes.
+    /// File size in bytes.
     pub bytes: Option<NonZeroU64>,
-    /// When it is so many seconds old.
+    /// Age of the file in seconds.
     pub seconds: Option<NonZeroU64>,
-    /// When the seconds since 1970 are a multiple of so many.
+    /// Interval in seconds: a file ends at each multiple of it since 1970.
     pub interval: Option<NonZeroU64>,
-    /// When it has so many packets.
+    /// Number of packets.
     pub packets: Option<NonZeroU64>,
-    /// Files that remain; the oldest goes when there are more.
+    /// Maximum number of files; the oldest is removed when there are more.
     pub files: Option<NonZeroU64>,
 }
 
 impl Rotation {
-    /// Whether it says when a file ends.
+    /// Returns `true` if any condition ends a file.
     pub fn ends_files(&self) -> bool {
         self.bytes.or(self.seconds).or(self.interval).or(self.packets).is_some()
     }
 }
 
-/// Where a capture goes.
+/// Destination of a capture.
 #[derive(Clone, Debug)]
 pub enum RecordingTarget {
     /// One file; `-` is standard output.
     File(PathBuf),
-    /// Files that are named after this one.
+    /// Sequence of files, named after this path.
     Files(PathBuf, Rotation),
 }
 
-/// A file that is being written.
+/// Open capture file.
 struct OpenRecordingFile {
     to: PcapngWriter<OutputFile>,
     on: InterfaceId,
@@ -54,30 +53,30 @@ struct OpenRecordingFile {
     since: Timestamp,
 }
 
-/// A capture that is being written. A file has its name as soon as it has its header, and grows with whole blocks: so it can be
-/// looked at while it is written, and no older file is lost before a new one is there.
+/// Writer of a capture. A file appears under its name as soon as it has its header, and grows by whole blocks: it can
+/// be read while it is written, and no older file is removed before a new one exists.
 pub struct CaptureRecording {
     place: RecordingTarget,
     interface: Interface,
     filter: Option<String>,
     open: Option<OpenRecordingFile>,
-    /// Files that were begun.
+    /// Number of files begun.
     files: u64,
-    /// The last of them.
+    /// Path of the last file.
     path: Option<PathBuf>,
-    /// Those of them that ended and are there.
+    /// Closed files that still exist.
     written: VecDeque<WrittenFile>,
     packets: u64,
     bytes: u64,
-    /// What had been counted when the last file ended.
+    /// Counters at the end of the last file.
     counted: Counters,
 }
 
 impl CaptureRecording {
-    /// A recording of frames of an interface. What is not one of several files begins at once, to hold the place.
+    /// Creates a recording of the frames of an interface. A single file is created at once, to reserve its name.
     ///
     /// # Errors
-    /// What making a file and writing give, as of all functions here.
+    /// Returns an error if a file cannot be created or written.
     pub fn new(
         place: RecordingTarget,
         interface: &Interface,
@@ -101,30 +100,31 @@ impl CaptureRecording {
         Ok(this)
     }
 
-    /// Files that were begun.
+    /// Returns the number of files begun.
     pub fn files(&self) -> u64 {
         self.files
     }
 
-    /// Packets that were written.
+    /// Returns the number of packets written.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Bytes of the present file.
+    /// Returns the bytes of the current file.
     pub fn length(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.to.length())
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.bytes + self.length()
     }
 
-    /// Writes a frame, into the next file if it is time for that. `counters` are those of the capture with this frame.
+    /// Writes a frame, into a new file if the current one is over. `counters` are those of the capture, this frame
+    /// included.
     ///
     /// # Errors
-    /// What making a file and writing give.
+    /// Returns an error if a file cannot be created or written.
     pub fn frame(&mut self, frame: &Frame<'_>, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
         if self.is_over(frame.time) {
             let mut counters = counters().without_pending();
@@ -147,10 +147,10 @@ impl CaptureRecording {
         self.told(written)
     }
 
-    /// No frame came: what waits in a buffer is written, and a file ends when its time is over.
+    /// Flushes the current file if no frame arrives, and ends it if its time is over.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
         if self.is_over(now) {
             self.end_one(now, counters().without_pending())?;
@@ -159,10 +159,10 @@ impl CaptureRecording {
         self.told(flushed)
     }
 
-    /// Ends the present file, and the capture with it.
+    /// Ends the current file and the capture.
     ///
     /// # Errors
-    /// What making a file and writing give.
+    /// Returns an error if a file cannot be created or written.
     pub fn finish(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
         // A capture without packets is a file, too.
         if self.files == 0 {
@@ -171,7 +171,7 @@ impl CaptureRecording {
         self.end(now, counters.without_pending())?.map_or(Ok(()), OutputFile::commit)
     }
 
-    /// Whether so many files are full at this time, and a frame would need another one.
+    /// Returns `true` if `files` files are complete at `now`, so that a frame would begin another one.
     pub fn is_next_file_after(&self, files: u64, now: Timestamp) -> bool {
         self.files >= files && (self.open.is_none() || self.is_over(now))
     }
@@ -199,7 +199,7 @@ impl CaptureRecording {
                 let most = rotation
                     .files
                     .map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
-                // The new file is one of them.
+                // The new file counts as one of them.
                 while self.written.len() >= most
                     && let Some(oldest) = self.written.pop_front()
                 {
@@ -224,7 +224,7 @@ impl CaptureRecording {
         Ok((to, on))
     }
 
-    /// Ends one of several files. The disk is not waited for: packets come meanwhile.
+    /// Ends one of several files, without waiting for the disk: packets arrive meanwhile.
     fn end_one(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
         if let Some(ended) = self.end(now, counters)? {
             let written = ended.end();
@@ -244,13 +244,13 @@ impl CaptureRecording {
         Ok(Some(open.to.into_output()))
     }
 
-    /// What writing to the present file gave, with its name.
+    /// Adds the path of the current file to a write error.
     fn told<T>(&self, result: io::Result<T>) -> Result<T, OutputError> {
         result.map_err(|error| OutputError::unwritten(self.path.as_deref().unwrap_or(Path::new("-")), error))
     }
 }
 
-/// `NAME_00001_20260101120000.EXT`.
+/// Returns the path of a file of a sequence: `NAME_00001_20260101120000.EXT`.
 fn numbered(name: &Path, number: u64, time: Timestamp) -> PathBuf {
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
     let mut file = part(name.file_stem());
@@ -284,7 +284,7 @@ mod tests {
             Self(path)
         }
 
-        /// Names, and the seconds of the frames in each.
+        /// Returns the file names, and the seconds of the frames in each.
         fn files(&self) -> Vec<(String, Vec<i64>)> {
             let mut paths: Vec<_> =
                 fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -321,7 +321,7 @@ mod tests {
         interface.clone()
     }
 
-    /// Records frames of these seconds.
+    /// Records frames at these seconds.
     fn record(folder: &Folder, rotation: Option<Rotation>, seconds: &[i64]) {
         let name = folder.0.join("x.pcapng");
         let place = rotation

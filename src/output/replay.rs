@@ -1,5 +1,4 @@
-//! What came of a run, for people, as a page of HTML, as JSON and as JUnit XML; `docs/replay.schema.json` is the contract
-//! of the JSON.
+//! Replay report as text, HTML, JSON and JUnit XML. The schema of the JSON is `docs/replay.schema.json`.
 
 mod html;
 
@@ -25,30 +24,30 @@ use crate::replay::run::tree_check::TreeCheckReport;
 use crate::replay::seed::SeedCounts;
 use crate::replay::url::ServerUrl;
 
-/// A report to be shown.
+/// View of a replay report.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayReportView<'a> {
-    /// The trace, as it was named.
+    /// Path of the trace, as given.
     pub trace: &'a str,
-    /// The server.
+    /// URL of the server.
     pub server: &'a ServerUrl,
-    /// The directory of the run.
+    /// Directory of the replay on the server.
     pub directory: &'a str,
-    /// What came of it.
+    /// Result of the replay.
     pub report: &'a ReplayReport,
-    /// What was made before.
+    /// Objects created before the replay.
     pub made: SeedCounts,
-    /// When steps were sent.
+    /// Pace of the steps.
     pub pace: ReplayPace,
-    /// Where it is shown.
+    /// Output device.
     pub screen: TerminalStyle,
 }
 
-/// Differences of one step that are shown.
+/// Maximum number of differences shown per step.
 const SHOWN: usize = 4;
-/// Steps whose mismatch is like another that are named.
+/// Maximum number of steps named that have the same differences as another.
 const ALIKE: usize = 5;
-/// States in which a step was not held to the recording, or something was tolerated.
+/// Indexes of the states whose reasons are shown: the step was not compared, or a difference was tolerated.
 const EXPLAINED: [usize; 4] = [5, 4, 3, 1];
 
 fn frames(step: &StepId) -> String {
@@ -67,7 +66,7 @@ fn told(difference: &Difference) -> String {
     format!("{path}: recorded {}, live {}{times}", value(&difference.a.value), value(&difference.b.value))
 }
 
-/// What the walk has found: each path, and what is otherwise there.
+/// Returns the differences that the final check found: each path with its description.
 fn left(walked: &TreeCheckReport) -> impl Iterator<Item = (&str, String)> {
     walked.mismatches.iter().flat_map(|mismatch| {
         mismatch.differences.iter().map(|difference| {
@@ -92,16 +91,16 @@ fn first(because: &ReplayReasonCount) -> String {
     frames.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// A reason, with what a rule's name means.
+/// Returns a reason; for a tolerance rule, with its explanation.
 fn words(report: &ReplayReport, at: usize, reason: &str) -> String {
     let why = report.rules.get(reason).filter(|_| at == 1);
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
 
-/// An operation, and kind and path of each difference: what mismatches have that are alike.
+/// Operation, and kind and path of each difference: the key of similar mismatches.
 type MismatchGroupKey<'m> = (&'m str, Vec<(&'m str, &'m str)>);
 
-/// Mismatches of the same operation and the same fields together: the first, and the others.
+/// Groups mismatches of the same operation and fields: the first, and the others.
 fn grouped(mismatches: &[StepMismatch]) -> Vec<(&StepMismatch, Vec<&StepMismatch>)> {
     let mut groups: Vec<(&StepMismatch, Vec<&StepMismatch>)> = Vec::new();
     let mut known: HashMap<MismatchGroupKey<'_>, usize> = HashMap::new();
@@ -148,10 +147,10 @@ fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
 }
 
 impl ReplayReportView<'_> {
-    /// Writes it for people.
+    /// Writes the report as text.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ReplayReport { steps, states, elapsed, calls, .. } = self.report;
         let styles = self.screen.styles;
@@ -305,7 +304,7 @@ impl ReplayReportView<'_> {
         Ok(())
     }
 
-    /// What the walk has found.
+    /// Writes the differences that the final check found.
     fn files(&self, to: &mut impl Write) -> io::Result<()> {
         let Some(walked) = self.report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
             return Ok(());
@@ -341,10 +340,10 @@ impl ReplayReportView<'_> {
         ]
     }
 
-    /// Writes it as JSON.
+    /// Writes the report as JSON.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let report = self.report;
         let states = |states: &[u64; 6]| -> serde_json::Map<String, serde_json::Value> {
@@ -447,18 +446,18 @@ impl ReplayReportView<'_> {
         writeln!(to)
     }
 
-    /// Writes several as one page of HTML.
+    /// Writes several reports as one page of HTML.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn html(views: &[Self], to: &mut impl Write) -> io::Result<()> {
         html::write(to, views)
     }
 
-    /// Writes several as JUnit XML: a suite each, a case an operation.
+    /// Writes several reports as JUnit XML: a suite per report, a case per operation.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if writing fails.
     pub fn junit(views: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
         let suites: Vec<_> = views
             .iter()

@@ -1,4 +1,4 @@
-//! What was asked to be shown, and how.
+//! Settings of the output: view, format and limits.
 
 use clap::ValueEnum;
 
@@ -30,7 +30,7 @@ pub enum ReportFormat {
     Json,
 }
 
-/// What a line is.
+/// Unit that a line shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LineView {
     /// One RPC with its Call, its Reply and the chunks between them
@@ -45,13 +45,13 @@ pub enum LineView {
 }
 
 impl LineView {
-    /// Whether a line counts Transactions.
+    /// Returns `true` if a line counts Transactions.
     pub fn counts(self) -> bool {
         matches!(self, Self::Operations | Self::Connections)
     }
 }
 
-/// How a time is written, under the letters of tshark.
+/// Format of times, under the letters of tshark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TimeFormat {
     /// Seconds since the first frame
@@ -86,33 +86,33 @@ pub enum SummaryFormat {
     None,
 }
 
-/// Everything that a view needs to know of what was asked.
+/// Settings of a view.
 #[derive(Clone, Debug)]
 pub struct OutputSettings {
-    /// The form of the lines.
+    /// Format of the lines.
     pub format: LineFormat,
-    /// What a line is.
+    /// Unit that a line shows.
     pub view: LineView,
-    /// Whether each line is followed by its bytes.
+    /// `true` if a hex dump follows each line.
     pub bytes: bool,
-    /// Whether each line is followed by its whole tree.
+    /// `true` if the full tree follows each line.
     pub tree: bool,
-    /// Whether the lines are left out.
+    /// `true` to omit the lines.
     pub quiet: bool,
-    /// How a time is written.
+    /// Format of times.
     pub time: TimeFormat,
-    /// What follows the lines.
+    /// Format of the summary after the lines.
     pub summary: SummaryFormat,
-    /// How many lines there are at most.
+    /// Maximum number of lines.
     pub most: u64,
-    /// Whether somebody asks what Transactions are about, though no line says so.
+    /// `true` if file names of Transactions are needed although no line shows them.
     pub tells_files: bool,
-    /// Whether ICRCs are checked.
+    /// `true` to check ICRCs.
     pub icrc: bool,
-    /// How files are told.
+    /// Display of filehandles.
     pub filehandles: Filehandles,
-    /// Where text is shown.
+    /// Width, colours and characters of the output device.
     pub screen: TerminalStyle,
-    /// The memory of the command.
+    /// Memory limits of the command.
     pub memory: Memory,
 }

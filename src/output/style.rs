@@ -1,7 +1,7 @@
-//! How a view looks: colours, characters, and how wide it may be.
+//! Terminal style of a view: colours, characters and width.
 //!
-//! Colours are the 16 of ANSI, of which every terminal has a version that suits its background, and bold and dim;
-//! white, black, yellow and blue are left out, because each of them vanishes on some background.
+//! Colours are the 16 of ANSI, of which every terminal has a version that suits its background, and bold and dim.
+//! White, black, yellow and blue are not used, because each of them is invisible on some background.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,42 +9,42 @@ use std::fmt;
 use anstyle::AnsiColor;
 pub use anstyle::Style;
 
-/// The styles of what a view shows.
+/// Styles of the elements of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Styles {
-    /// The line of column names.
+    /// Line of column names.
     pub header: Style,
-    /// A time.
+    /// Time.
     pub time: Style,
-    /// A transaction id.
+    /// Transaction id.
     pub xid: Style,
-    /// The name of an operation.
+    /// Name of an operation.
     pub operation: Style,
-    /// The name of a callback operation: the other direction.
+    /// Name of a callback operation.
     pub callback: Style,
-    /// What a chunk moved.
+    /// Data moved by a chunk.
     pub chunk: Style,
-    /// A status that needs no attention.
+    /// Status of success.
     pub ok: Style,
-    /// A status that does.
+    /// Status of an error.
     pub error: Style,
-    /// What is not in the capture, or was sent more than once.
+    /// Mark of a message that is not in the capture or was retransmitted.
     pub mark: Style,
-    /// The name of a protocol layer.
+    /// Name of a protocol layer.
     pub layer: Style,
-    /// The name of a field.
+    /// Name of a field.
     pub label: Style,
-    /// What matters least: byte positions, punctuation.
+    /// Least important text: byte positions, punctuation.
     pub dim: Style,
 }
 
 impl Styles {
-    /// No colours at all.
+    /// Returns styles without colours.
     pub fn plain() -> Self {
         Self::default()
     }
 
-    /// Colours that are legible on dark and on light backgrounds.
+    /// Returns colours that are legible on dark and light backgrounds.
     pub fn colored() -> Self {
         let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
         Self {
@@ -64,54 +64,54 @@ impl Styles {
     }
 }
 
-/// The characters beyond ASCII that a view uses, or what stands for them.
+/// Characters beyond ASCII that a view uses, or their ASCII replacements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glyphs {
-    /// Text was cut here.
+    /// Mark of truncated text.
     pub cut: &'static str,
-    /// From one to another.
+    /// Arrow of the forward direction.
     pub to: &'static str,
-    /// The reverse direction.
+    /// Arrow of the reverse direction.
     pub back: &'static str,
-    /// How many times.
+    /// Multiplication sign before a count.
     pub times: &'static str,
-    /// Microseconds.
+    /// Unit of microseconds.
     pub micro: &'static str,
-    /// To the end of a file.
+    /// End of a range that reaches the end of a file.
     pub infinity: &'static str,
-    /// Whether names may show what they are made of beyond ASCII.
+    /// `true` if names may show characters beyond ASCII.
     pub is_unicode: bool,
 }
 
 impl Glyphs {
-    /// For terminals and files in UTF-8.
+    /// Characters for terminals and files in UTF-8.
     pub const UNICODE: Self =
         Self {
             cut: "…", to: "→", back: "←", times: "×", micro: "µs", infinity: "∞", is_unicode: true
         };
-    /// For every other locale.
+    /// Characters for every other locale.
     pub const ASCII: Self =
         Self { cut: "~", to: "->", back: "<-", times: "x", micro: "us", infinity: "end", is_unicode: false };
 }
 
-/// Where a view is shown.
+/// Width, colours and characters of the output device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalStyle {
-    /// Columns of the terminal; `None` where nothing limits a line, as in a pipe.
+    /// Columns of the terminal; `None` if lines have no limit, as in a pipe.
     pub width: Option<usize>,
-    /// The colours.
+    /// Styles of the elements.
     pub styles: Styles,
-    /// The characters.
+    /// Characters beyond ASCII.
     pub glyphs: Glyphs,
 }
 
 impl TerminalStyle {
-    /// A pipe or a file: nothing is cut, nothing has a colour.
+    /// Returns the style of a pipe or a file: no truncation, no colours.
     pub fn pipe() -> Self {
         Self { width: None, styles: Styles::plain(), glyphs: Glyphs::UNICODE }
     }
 
-    /// A terminal of so many columns, without colours.
+    /// Returns the style of a terminal of `width` columns, without colours.
     pub fn terminal(width: usize) -> Self {
         Self { width: Some(width), ..Self::pipe() }
     }
@@ -132,16 +132,16 @@ impl<T: fmt::Display> fmt::Display for StyledText<T> {
     }
 }
 
-/// How many columns text takes on a terminal.
+/// Returns the width of text on a terminal, in columns.
 pub fn columns(text: &str) -> usize {
-    // Nearly all text is this, and a line has many pieces.
+    // Fast path: nearly all text is printable ASCII.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.len();
     }
     unicode_width::UnicodeWidthStr::width(text)
 }
 
-/// The text in at most `width` columns, cut with a sign where it is longer.
+/// Returns the text truncated to `width` columns, with a mark if it is longer.
 pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     // No text has more columns than bytes.
     if text.len() <= width || columns(text) <= width {
@@ -160,8 +160,8 @@ pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     cut.into()
 }
 
-/// The same, but no number is cut in the middle, which would be another number: a word with digits that has no room is left out as a
-/// whole, unless it is a path.
+/// Truncates as [`fit`] does, but never within a number, which would read as another number: a truncated word with
+/// digits is removed as a whole, unless it is a path.
 pub fn fit_words<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     let mut cut = fit(text, width, glyphs).into_owned();
     if cut.len() == text.len() && cut == text {

@@ -1,4 +1,4 @@
-//! What stands after the lines: the whole input in numbers. `docs/summary.schema.json` is the contract of its JSON.
+//! Summary after the lines: statistics of the whole input. The schema of its JSON is `docs/summary.schema.json`.
 
 mod text;
 
@@ -24,25 +24,25 @@ use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, Recove
 use crate::escape;
 use crate::source::Counters;
 
-/// Everything that a summary says.
+/// Content of a summary.
 pub struct CaptureSummary<'a> {
-    /// Frames and Transactions, counted.
+    /// Statistics of frames and Transactions.
     pub statistics: &'a Statistics,
-    /// The flow that they went through, which knows what is in no Transaction.
+    /// Flow, which has the counters of frames that belong to no Transaction.
     pub flow: &'a Flow,
-    /// What checking ICRCs found, if that was asked for.
+    /// Results of ICRC checks, if enabled.
     pub icrc: Option<IcrcCounts>,
-    /// Packets that the capturing program says it lost, if it says anything.
+    /// Packets that the capturing program reports as lost, if it reports any number.
     pub dropped: Option<u64>,
-    /// What a live source has counted.
+    /// Counters of a live source.
     pub counters: Option<Counters>,
-    /// Names of files that were given up.
+    /// Number of evicted file names.
     pub names: u64,
-    /// The view whose lines stand above, if any do: what they have said is not said again.
+    /// View whose lines precede the summary, if any: the summary does not repeat them.
     pub shown: Option<LineView>,
-    /// Whether JSON has each time as ISO 8601 too, in a key of its own.
+    /// `true` if JSON has each time also in ISO 8601 under a key of its own.
     pub has_iso: bool,
-    /// The characters of the text.
+    /// Characters of the text.
     pub glyphs: Glyphs,
 }
 
@@ -50,27 +50,27 @@ impl CaptureSummary<'_> {
     /// Writes the summary as one line of JSON.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let mut line = escape::json(&self.object())?;
         line.push(b'\n');
         to.write_all(&line)
     }
 
-    /// Writes the summary for people, in lines of `width` columns where that is possible.
+    /// Writes the summary as text, in lines of at most `width` columns if possible.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write, width: usize) -> io::Result<()> {
         text::write(self, to, width)
     }
 
-    /// Frames that were not decoded, by reason.
+    /// Returns the frames that were not decoded, by reason.
     fn undecoded(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.flow.stats().undecoded_counts().map(|(why, count)| (why.key(), count))
     }
 
-    /// What was dropped because a bound was reached, by kind.
+    /// Returns the state dropped at a memory limit, by kind.
     fn given_up(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let own = [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
         let own = own.into_iter().filter(|(_, count)| *count > 0);
@@ -262,7 +262,7 @@ impl From<IcrcCounts> for IcrcObject {
     }
 }
 
-/// The name of an operation for people.
+/// Returns the name of an operation in the text.
 fn operation_name(operation: Option<CallOperation>) -> String {
     match operation {
         Some(CallOperation::Named(name)) => name.to_owned(),

@@ -1,4 +1,4 @@
-//! Tables whose columns have fixed widths, so that a line can be shown as soon as it is known.
+//! Tables with columns of fixed width, so that each line can be written as soon as it is complete.
 
 use std::io::{self, Write};
 
@@ -6,57 +6,58 @@ use super::style::{Style, StyledText, TerminalStyle, columns as width_of, fit};
 
 use crate::escape;
 
-/// A column.
+/// Column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableColumn {
-    /// Its name.
+    /// Name in the header.
     pub name: &'static str,
-    /// Its width; the first column of a terminal takes what the others leave.
+    /// Width in columns; on a terminal, the first column takes the rest of the line.
     pub width: usize,
-    /// The width of the screen from which on it is shown.
+    /// Minimum width of the screen at which the column is shown.
     pub from: u16,
-    /// Whether its cells stand at its right edge.
+    /// `true` if the cells are aligned right.
     pub is_number: bool,
 }
 
-/// A column of text, which is shown always.
+/// Creates a column of text that is shown at every width.
 pub const fn text(name: &'static str, width: usize) -> TableColumn {
     text_from(name, width, 0)
 }
 
-/// A column of text that a narrow screen leaves out.
+/// Creates a column of text that screens narrower than `from` omit.
 pub const fn text_from(name: &'static str, width: usize, from: u16) -> TableColumn {
     TableColumn { name, width, from, is_number: false }
 }
 
-/// A column of numbers that a narrow screen leaves out.
+/// Creates a column of numbers that screens narrower than `from` omit.
 pub const fn number(name: &'static str, width: usize, from: u16) -> TableColumn {
     TableColumn { name, width, from, is_number: true }
 }
 
-/// Writes a table line by line.
+/// Writer of a table, line by line.
 #[derive(Debug)]
 pub struct TableLines {
     screen: TerminalStyle,
     columns: &'static [TableColumn],
-    /// Columns that the screen has room for, from left to right.
+    /// Indexes of the columns that fit on the screen, from left to right.
     shown: Vec<usize>,
-    /// Widths of all columns. In a pipe, where nothing is cut, a longer cell widens its column for the lines behind it.
+    /// Widths of all columns. In a pipe, where nothing is truncated, a longer cell widens its column for the following
+    /// lines.
     widths: Vec<usize>,
     has_header: bool,
 }
 
 impl TableLines {
-    /// A table that has shown nothing.
+    /// Creates a table that has written nothing.
     pub fn new(screen: TerminalStyle, columns: &'static [TableColumn]) -> Self {
         let widths = columns.iter().map(|column| column.width).collect();
         Self { screen, columns, shown: shown(screen.width, columns), widths, has_header: false }
     }
 
-    /// Writes a line; the first time, the names of the columns above it.
+    /// Writes a line, and before the first one the header.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns an error if writing fails.
     pub fn line(&mut self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
         if self.screen.width.is_none() {
             for (width, (cell, _)) in self.widths.iter_mut().zip(cells) {
@@ -85,7 +86,7 @@ impl TableLines {
             if let (0, Some(screen)) = (at, self.screen.width) {
                 width = screen.saturating_sub(others).max(LEAST);
             }
-            // A pipe cuts nothing, and the last column of text ends with the screen.
+            // A pipe truncates nothing, and the last column of text ends with the screen.
             let most = left.saturating_sub(gap.len());
             let cell = match self.screen.width {
                 Some(_) => fit(
@@ -100,7 +101,7 @@ impl TableLines {
             if column.is_number {
                 line.extend(std::iter::repeat_n(' ', fill));
             }
-            // Only what is there has a colour.
+            // Empty cells have no colour.
             if !cell.is_empty() {
                 line.push_str(&StyledText(*style, &cell).to_string());
             }
@@ -113,8 +114,8 @@ impl TableLines {
     }
 }
 
-/// The columns that a screen has room for beside the names in the first of them. Those go first that only wide screens show, and
-/// then the last: a number that is cut would be another number. A pipe has room for all.
+/// Returns the columns that fit on a screen beside the first. The columns with the largest minimum width are dropped
+/// first, then the last ones: a truncated number would read as another number. A pipe shows all.
 fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
     let Some(room) = width else { return (0..columns.len()).collect() };
     let mut others: Vec<_> = columns.iter().enumerate().skip(1).collect();
@@ -131,11 +132,11 @@ fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
     shown
 }
 
-/// What stands between two columns.
+/// Separator of columns.
 const GAP: &str = "  ";
-/// The least width of the first column.
+/// Minimum width of the first column.
 const LEAST: usize = 8;
-/// The least width of the first column where other columns can be left out for it.
+/// Minimum width of the first column while other columns can be dropped for it.
 const NAMES: usize = 16;
 
 /// Writes a line of comma-separated values (RFC 4180).

@@ -1,8 +1,8 @@
-//! The list: one line a Transaction.
+//! Transaction list: one line per Transaction.
 //!
-//! The columns do not wait for what comes: their widths follow from the width of the screen alone, so that a line can be
-//! shown as soon as its Transaction is done. On a narrow terminal the columns that matter least are left out, and what
-//! does not fit is cut; in a pipe nothing is.
+//! The widths of the columns depend only on the width of the screen, so that a line can be written as soon as its
+//! Transaction is complete. A narrow terminal omits the least important columns and truncates long cells; a pipe does
+//! neither.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ use super::style::{Glyphs, Style, StyledText, TerminalStyle, columns, fit_words}
 use super::units::{ExactSize, HumanDuration, HumanSize, PartOf, TimeFormat, ViewClock};
 use crate::analysis::names::FileNames;
 
-/// A column of the list.
+/// Column of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the help of the program says what they show")]
 pub enum TransactionListColumn {
@@ -42,7 +42,7 @@ pub enum TransactionListColumn {
 }
 
 impl TransactionListColumn {
-    /// The name, as the line of names has it.
+    /// Returns the name in the header.
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "TIME",
@@ -59,21 +59,21 @@ impl TransactionListColumn {
         }
     }
 
-    /// Whether its cells stand at its right edge.
+    /// Returns `true` if the cells are aligned right.
     pub fn is_number(self) -> bool {
         matches!(self, Self::Time | Self::Frame | Self::Connection | Self::Bytes | Self::Latency)
     }
 }
 
-/// Width of the column of chunks on a narrow screen: room for one kind of chunk, in rounded numbers.
+/// Width of the chunk column on a narrow screen: one kind of chunk, in rounded numbers.
 const NARROW_CHUNKS: usize = 13;
 
-/// The columns of a screen and their widths; the operation takes what the others leave.
+/// Columns of a screen and their widths; the operation takes the rest of the line.
 #[derive(Clone, Debug)]
 pub struct TransactionListLayout {
-    /// From left to right.
+    /// Columns from left to right.
     pub columns: Vec<(TransactionListColumn, usize)>,
-    /// What stands between two of them.
+    /// Separator of columns.
     pub gap: &'static str,
 }
 
@@ -132,7 +132,7 @@ impl TransactionListLayout {
     }
 }
 
-/// Writes the list.
+/// Writer of the list.
 #[derive(Debug)]
 pub struct TransactionList {
     screen: TerminalStyle,
@@ -142,12 +142,12 @@ pub struct TransactionList {
     has_header: bool,
     cell: String,
     line: String,
-    /// Set while the line of a Call in flight is written.
+    /// State of the pending Call whose line is being written.
     pending: Option<PendingCallState>,
 }
 
 impl TransactionList {
-    /// A list for this screen.
+    /// Creates a list for this screen.
     pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
         Self {
             screen,
@@ -161,15 +161,15 @@ impl TransactionList {
         }
     }
 
-    /// Relative times count from here: the time of the first frame.
+    /// Sets the time of the first frame, from which relative times count.
     pub fn start(&mut self, time: Timestamp) {
         self.clock.start(time);
     }
 
-    /// Writes the line of a Transaction; the first time, the names of the columns above it.
+    /// Writes the line of a Transaction, and before the first line the header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error if writing fails.
     pub fn transaction(
         &mut self,
         out: &mut impl Write,
@@ -195,10 +195,10 @@ impl TransactionList {
         self.end(out)
     }
 
-    /// Writes the line of a Call in flight: its age in the place of the latency, and for a status what it waits for.
+    /// Writes the line of a pending Call: its age as latency, and its phase as status.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error if writing fails.
     pub fn pending(
         &mut self,
         out: &mut impl Write,
@@ -214,12 +214,11 @@ impl TransactionList {
         written
     }
 
-    /// Widens the column of clients for an address that has no room in it, where nothing is cut: this line and those behind it are
-    /// in line.
+    /// Widens the client column of a pipe for a longer address, so that this line and the following ones are aligned.
     fn make_room(&mut self, client: Address) {
         let layout = &mut self.layout.columns;
         let column = layout.iter_mut().find(|(column, _)| *column == TransactionListColumn::Client);
-        // No IPv4 address is longer.
+        // Every IPv4 address fits.
         if let (None, Address::Ip(IpAddr::V6(address)), Some((_, width))) =
             (self.screen.width, client, column)
         {
@@ -247,7 +246,8 @@ impl TransactionList {
         out.write_all(self.line.as_bytes())
     }
 
-    /// Appends the cell to the line, as wide as its column is; `left` counts what is left of the screen.
+    /// Appends the cell to the line, padded to the width of its column; `left` is the number of columns left on the
+    /// screen.
     fn put(
         &mut self,
         column: TransactionListColumn,
@@ -285,7 +285,7 @@ impl TransactionList {
         }
     }
 
-    /// Writes what stands in a column to the cell, and tells its style.
+    /// Fills the cell of a column and returns its style.
     fn cell(
         &mut self,
         (column, width): (TransactionListColumn, usize),
@@ -369,7 +369,7 @@ impl TransactionList {
         }
     }
 
-    /// The status, and after it what is wrong with the Transaction itself.
+    /// Fills the status and the marks of the Transaction, or the phase of a pending Call.
     fn status(&mut self, transaction: &Transaction, facts: &RpcSummary) -> SplitStyle {
         let TerminalStyle { styles, glyphs, .. } = self.screen;
         if let Some(pending) = self.pending {
@@ -382,7 +382,7 @@ impl TransactionList {
     }
 }
 
-/// Text whose first bytes have one style and the rest another.
+/// Styles of a text whose first bytes differ from the rest.
 #[derive(Clone, Copy, Debug, Default)]
 struct SplitStyle {
     first: Style,
@@ -464,7 +464,7 @@ pub(crate) fn status_and_marks(
     (is_ok, split)
 }
 
-/// The version as people say it: `4.2` of NFS and its callbacks, else with the program.
+/// Appends the version: `4.2` for NFS and its callbacks, else with a prefix for the program.
 pub(crate) fn version(facts: &RpcSummary, text: &mut String) {
     let (Some(program), Some(version)) = (facts.program, facts.version) else { return };
     let prefix = match program {
@@ -485,8 +485,8 @@ pub(crate) fn version(facts: &RpcSummary, text: &mut String) {
     };
 }
 
-/// Writes how the procedure went, or RPC where that is to blame; whether it needs no attention. The prefix that all
-/// names of a version have is left out.
+/// Appends the status of the procedure, or of RPC if it failed, without the prefix common to the names of its version.
+/// Returns `true` for success or if no status is known.
 pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
     if let Some(status) = facts.status {
         return match status.name {
@@ -521,8 +521,7 @@ pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
     }
 }
 
-/// The name of a status without what all names of its type begin with: `NOENT` of `NFS3ERR_NOENT`, `DENIED` of
-/// `NLM4_DENIED`.
+/// Removes the common prefix of a status name: `NOENT` of `NFS3ERR_NOENT`, `DENIED` of `NLM4_DENIED`.
 fn without_prefix(name: &'static str) -> &'static str {
     let error = name.split_once("ERR_").map(|(_, short)| short);
     error
@@ -530,8 +529,8 @@ fn without_prefix(name: &'static str) -> &'static str {
         .unwrap_or(name)
 }
 
-/// Bytes that the Transaction put on the wire: the messages, from their RPC-over-RDMA headers on, and what moved
-/// through chunks.
+/// Returns the bytes of the Transaction on the wire: the messages, including their RPC-over-RDMA headers, and the data
+/// of chunks.
 pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
     let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
     let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
@@ -541,7 +540,7 @@ pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
         + chunks.map(Chunk::moved_bytes).sum::<u64>()
 }
 
-/// How many bytes are missing, where that is known and not a whole message is.
+/// Returns the number of missing bytes; 0 if a whole message is missing.
 fn missing_bytes(missing: &MissingPart) -> u64 {
     match missing {
         MissingPart::Message(_) | MissingPart::Header(_) | MissingPart::Undecoded(..) => 0,
@@ -551,8 +550,8 @@ fn missing_bytes(missing: &MissingPart) -> u64 {
     }
 }
 
-/// Writes the chunks, all of one kind as one: `R 8192`, `W 2000/4096`: what moved, of what was offered
-/// where that is more; `?` where the Call may offer more.
+/// Appends the chunks, summed by kind: `R 8192`, `W 2000/4096`: the bytes moved, and the bytes offered if they differ;
+/// `?` if the chunk lists are not completely known.
 pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
     let reply = transaction.reply_chunk.as_slice();
     let kinds = [
@@ -577,7 +576,7 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
         if !text.is_empty() {
             text.push(' ');
         }
-        // A narrow column would cut the number that was offered.
+        // A narrow column would truncate the number of bytes offered.
         let columns = NARROW_CHUNKS.saturating_sub(letter.len() + 1);
         let _ = match (short, moved == offered) {
             (false, true) => write!(text, "{letter} {moved}"),

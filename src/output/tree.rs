@@ -1,8 +1,8 @@
-//! The tree: everything that decoders tell about a message or a frame, one line a field.
+//! Field tree of a message or a frame: one line per decoded field.
 //!
-//! A [`FieldTree`] listens to decoders and puts what it hears in order: the arm of a union stands beside its discriminant, a
-//! structure of a few short values takes one line, the words of a bitmap are one set. It knows nothing of protocols but
-//! the names of some layers.
+//! A [`FieldTree`] observes decoders and rearranges their fields: the arm of a union follows its discriminant, a
+//! structure of a few short values takes one line, the words of a bitmap form one set. It depends on no protocol except
+//! for the names of some layers.
 
 mod filehandle_names;
 mod layers;
@@ -23,18 +23,18 @@ use super::units::{CalendarTime, DateTimeUtc};
 pub use lines::{ByteRangeOrigin, TreeLine};
 pub use transaction::TreeView;
 
-/// Where the bytes of earlier frames are, as far as somebody kept them.
+/// Store of earlier frames.
 pub trait FrameStore {
-    /// The frame of this number; `None` where it was not kept.
+    /// Returns the frame of this number, or `None` if it is not stored.
     fn frame(&self, number: FrameNumber) -> Option<Frame<'_>>;
 
-    /// What the CRCs of the FPDUs are that it completes, where that was noted.
+    /// Returns the CRC results of the FPDUs that the frame completes, if they are stored.
     fn crc(&self, _number: FrameNumber) -> MpaCounts {
         MpaCounts::default()
     }
 }
 
-/// Nobody kept any frame.
+/// Store without frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyFrameStore;
 
@@ -44,39 +44,39 @@ impl FrameStore for EmptyFrameStore {
     }
 }
 
-/// The most that is put on one line of a structure.
+/// Maximum length in bytes of a structure on one line.
 const ONE_LINE: usize = 76;
-/// The group that an RPC message begins with.
+/// Name of the group that an RPC message begins with.
 const RPC: &str = "rpc";
-/// The most fields that are put on one line.
+/// Maximum number of fields on one line.
 const FEW: usize = 4;
 
-/// A field or a group of fields.
+/// Field or group of fields.
 #[derive(Debug)]
 struct FieldTreeNode {
     field: &'static Field,
-    /// Whether fields are in it; one that was put on one line is none any more.
+    /// `true` if the node is a group; `false` for a structure that was put on one line.
     is_group: bool,
-    /// The value in words; of a group what its heading says beside its name.
+    /// Text of the value; of a group, the text of its heading after the name.
     text: String,
-    /// The value where it is a number.
+    /// Numeric value, if the value is a number.
     number: Option<i64>,
-    /// The value as a display filter has it.
+    /// Value in display filter syntax.
     literal: Option<String>,
     bytes: Range<usize>,
     children: Vec<usize>,
 }
 
-/// Listens to decoders.
+/// Observer of decoders that builds a tree.
 #[derive(Debug)]
 pub(super) struct FieldTree {
     glyphs: Glyphs,
-    /// Whether values are remembered as display filters have them.
+    /// `true` to record values in display filter syntax, too.
     has_literals: bool,
     nodes: Vec<FieldTreeNode>,
     roots: Vec<usize>,
     open: Vec<usize>,
-    /// Where the data of the message travelled that is not in the message, in order.
+    /// Descriptions of the chunks that carry data of the message, in order.
     chunks: Vec<String>,
     chunks_used: usize,
 }
@@ -94,7 +94,7 @@ impl FieldTree {
         }
     }
 
-    /// Forgets what was heard.
+    /// Removes all nodes.
     pub(super) fn clear(&mut self) {
         self.nodes.clear();
         self.roots.clear();
@@ -103,14 +103,13 @@ impl FieldTree {
         self.chunks_used = 0;
     }
 
-    /// Where the last byte that was told of ends: of the RPC message, if there is one, which may have positions of its
-    /// own.
+    /// Returns the end of the last byte decoded: of the RPC message, if there is one, which may have its own positions.
     fn end(&self) -> usize {
         let start = self.rpc().unwrap_or(0);
         self.nodes.get(start..).unwrap_or_default().iter().map(|node| node.bytes.end).max().unwrap_or(0)
     }
 
-    /// Where the RPC message begins among the nodes.
+    /// Returns the node of the RPC message.
     fn rpc(&self) -> Option<usize> {
         self.roots.iter().copied().find(|at| self.nodes[*at].field.name == RPC)
     }
@@ -125,7 +124,7 @@ impl FieldTree {
         at
     }
 
-    /// Closes what an error left open, and puts everything in order.
+    /// Closes the groups that an error left open, and rearranges the nodes.
     fn finish(&mut self) {
         for at in self.open.drain(..).rev() {
             let end = self.nodes[at].children.iter().map(|child| self.nodes[*child].bytes.end).max();
@@ -153,13 +152,14 @@ impl FieldTree {
         }
     }
 
-    /// What the last group of a structure is called tells nothing where it follows the discriminant that chose it.
+    /// Replaces the last group of a structure by its fields if the discriminant before it selects it, or if it is a
+    /// wrapper.
     fn take_in_arms(&mut self, at: usize) {
         let mut used = None;
         while let [before @ .., last] = self.nodes[at].children.as_slice() {
             let arm = &self.nodes[*last];
             let tag = before.last().copied().filter(|tag| self.nodes[*tag].field.kind == FieldKind::Enum);
-            // A discriminant chooses one arm; what is in the arm is named for itself.
+            // A discriminant selects one arm; groups within the arm keep their headings.
             let follows_tag = tag.is_some() && tag != used;
             let is_arm = follows_tag && layers::title(arm.field).is_none() && !self.is_operation(*last);
             if !arm.is_group || !(is_arm || layers::is_wrapper(arm.field)) {
@@ -176,7 +176,7 @@ impl FieldTree {
         }
     }
 
-    /// Neighbours that are values of one list become one line.
+    /// Merges successive values of one list into one line.
     fn merge(&mut self, children: &mut Vec<usize>) {
         let mut kept: Vec<usize> = Vec::with_capacity(children.len());
         for child in children.drain(..) {
@@ -186,7 +186,7 @@ impl FieldTree {
                 let (text, end) = (std::mem::take(&mut self.nodes[child].text), self.nodes[child].bytes.end);
                 let list = &mut self.nodes[before];
                 list.bytes.end = end;
-                // A set of several words is no number.
+                // A set of several words has no number.
                 let is_set = list.field.kind == FieldKind::Flags;
                 let text = if is_set { without_number(&text) } else { &text };
                 if is_set {
@@ -218,7 +218,7 @@ impl FieldTree {
         is_value && is_short && std::ptr::eq(before.field, next.field)
     }
 
-    /// An operation of a COMPOUND is a group whose first field is the operation's number.
+    /// Returns `true` for an operation of a COMPOUND: a group whose first field is the operation's number.
     fn is_operation(&self, at: usize) -> bool {
         let first = self.nodes[at].children.first().map(|first| self.nodes[*first].field.name);
         matches!(first, Some("nfs.opcode" | "nfs.cb.operation"))
@@ -255,7 +255,7 @@ impl FieldTree {
         }
     }
 
-    /// Seconds and nanoseconds are a time; small numbers of seconds are none, but a resolution or a delay.
+    /// Formats seconds and nanoseconds as a date; small numbers of seconds are a resolution or a delay.
     fn time_of(&self, children: &[usize]) -> Option<String> {
         let [seconds, nanoseconds] = children else { return None };
         let (seconds, nanoseconds) = (&self.nodes[*seconds], &self.nodes[*nanoseconds]);
@@ -267,7 +267,7 @@ impl FieldTree {
         Some(DateTimeUtc(CalendarTime::of_seconds(seconds, nanosecond)).to_string())
     }
 
-    /// What the heading of a group says beside its name.
+    /// Sets the text of a group's heading after its name.
     fn head(&mut self, at: usize) {
         let mut text = String::new();
         if self.is_operation(at) {
@@ -310,8 +310,8 @@ impl FieldTree {
         self.nodes[at].text = text;
     }
 
-    /// Adds the lines of what was heard, each `depth` steps to the right; `note` stands before the RPC message, whose
-    /// positions count in `rpc`.
+    /// Appends the lines of the nodes, indented by `depth`; `note` precedes the RPC message, whose positions count in
+    /// `rpc`.
     fn lines(
         &self,
         out: &mut Vec<TreeLine>,
@@ -371,8 +371,8 @@ impl FieldTree {
         node.children.iter().for_each(|child| self.node_lines(out, styles, *child, depth + 1, origin));
     }
 
-    /// Whether the heading was made of an operation's number: it begins with the name of the group, or with that of an
-    /// operation that has none.
+    /// Returns `true` if the heading is the name of an operation: it begins with the name of the group, or the
+    /// operation is unknown.
     fn is_operation_heading(&self, node: &FieldTreeNode) -> bool {
         node.text.starts_with(node.field.label) || node.field.name == "nfs.unknown_operation"
     }
@@ -427,12 +427,12 @@ impl<'a> Observer<'a> for FieldTree {
     }
 }
 
-/// A name without the number that stands behind it in parentheses.
+/// Removes the number in parentheses after a name.
 fn without_number(text: &str) -> &str {
     text.rsplit_once(" (").map_or(text, |(name, _)| name)
 }
 
-/// A line that no decoder tells: what the program itself knows.
+/// Creates a line of a value that no decoder provides.
 fn fact(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
     TreeLine::new(depth, ByteRangeOrigin::Nothing)
         .with(styles.label, label)
@@ -440,7 +440,7 @@ fn fact(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Displa
         .with(Style::new(), value)
 }
 
-/// The heading of a part.
+/// Creates a heading.
 fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
     TreeLine::new(depth, ByteRangeOrigin::Nothing).with(style, text)
 }

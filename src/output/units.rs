@@ -1,4 +1,4 @@
-//! Numbers, times and names as people read them.
+//! Numbers, times and names in human-readable form.
 
 use std::fmt::{self, Write as _};
 
@@ -9,14 +9,14 @@ use super::style::Glyphs;
 use crate::analysis::names::UNKNOWN_PREFIX;
 use crate::escape::is_unsafe;
 
-/// A duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
+/// Duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
 #[derive(Clone, Copy, Debug)]
 pub struct HumanDuration(pub u64, pub Glyphs);
 
 impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(ns, glyphs) = *self;
-        // The unit is taken after rounding, so that 999.9 µs is 1.00 ms and not 1000 µs.
+        // The unit is chosen after rounding, so that 999.9 µs is 1.00 ms and not 1000 µs.
         let (scale, unit) = match ns {
             0..1_000 => return write!(f, "{ns} ns"),
             1_000..999_500 => (1_000.0, glyphs.micro),
@@ -27,7 +27,7 @@ impl fmt::Display for HumanDuration {
     }
 }
 
-/// A value below 999.5 with three significant digits.
+/// Writes a value below 999.5 with three significant digits.
 fn three_digits(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
     match value {
         ..9.995 => write!(f, "{value:.2} {unit}"),
@@ -36,7 +36,7 @@ fn three_digits(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Resu
     }
 }
 
-/// A number with commas: `1,234,567`.
+/// Number with commas: `1,234,567`.
 #[derive(Clone, Copy, Debug)]
 pub struct HumanCount(pub u64);
 
@@ -54,7 +54,7 @@ impl fmt::Display for HumanCount {
     }
 }
 
-/// A number of things, in the words for one and for several: `1 client`, `1,234 clients`.
+/// Count with its noun in singular or plural: `1 client`, `1,234 clients`.
 #[derive(Clone, Copy, Debug)]
 pub struct PluralCount<'w>(pub u64, pub &'w str);
 
@@ -65,10 +65,10 @@ impl fmt::Display for PluralCount<'_> {
     }
 }
 
-/// Units of bytes, each 1024 of the one before, as IEC 80000-13 names them.
+/// Units of bytes, each 1024 of the one before (IEC 80000-13).
 const SIZE_UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/// A number of bytes with three significant digits, in at most eight columns: `104 B`, `2.05 KiB`, `64.0 KiB`.
+/// Number of bytes with three significant digits, in at most eight columns: `104 B`, `2.05 KiB`, `64.0 KiB`.
 #[derive(Clone, Copy, Debug)]
 pub struct HumanSize(pub u64);
 
@@ -88,7 +88,7 @@ impl fmt::Display for HumanSize {
     }
 }
 
-/// Bytes per second with three significant digits, in sentences: `97.0 KiB/s`.
+/// Bytes per second with three significant digits: `97.0 KiB/s`.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteRate(pub f64);
 
@@ -98,7 +98,7 @@ impl fmt::Display for ByteRate {
     }
 }
 
-/// A number of events per second with as many digits as matter, without its unit: `0`, `0.012`, `8.99`, `18.0`, `1204`.
+/// Events per second with up to three decimals, without a unit: `0`, `0.012`, `8.99`, `18.0`, `1204`.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRate(pub f64);
 
@@ -114,7 +114,7 @@ impl fmt::Display for EventRate {
     }
 }
 
-/// A number in at most six columns, with a unit of 1,000 where it is large, for the axis of a chart: `4.0`, `281`, `120k`, `1.2M`.
+/// Number for a chart axis in at most six columns, with `k` or `M` if it is large: `4.0`, `281`, `120k`, `1.2M`.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortNumber(pub f64);
 
@@ -129,13 +129,12 @@ impl fmt::Display for ShortNumber {
     }
 }
 
-/// Time that passed or is left, by a clock that a person watches, in whole seconds: `0:19`, `1:02:05`.
+/// Elapsed or remaining time in whole seconds, rounded up: `0:19`, `1:02:05`. The maximum is `99:59:59`.
 #[derive(Clone, Copy, Debug)]
 pub struct ElapsedTime(pub f64);
 
 impl fmt::Display for ElapsedTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nobody waits for more than that.
         let seconds = self.0.ceil().min(359_999.0) as u64;
         let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
         match hours {
@@ -145,8 +144,7 @@ impl fmt::Display for ElapsedTime {
     }
 }
 
-/// A number of bytes without rounding: a whole number of mebibytes or, from 10 on, of kibibytes with its unit, else the
-/// number itself: `8192`, `64 KiB`, `1 MiB`.
+/// Exact number of bytes: in whole MiB, in whole KiB from 10 KiB on, else as a plain number: `8192`, `64 KiB`, `1 MiB`.
 #[derive(Clone, Copy, Debug)]
 pub struct ExactSize(pub u64);
 
@@ -160,15 +158,14 @@ impl fmt::Display for ExactSize {
     }
 }
 
-/// Bytes that moved, of those that were offered, in one unit and in at most so many columns: `2000/4096`, `2.1/64 KiB`,
-/// `<1/64 MiB`.
+/// Bytes moved, of those offered, in one unit and a limited number of columns: `2000/4096`, `2.1/64 KiB`, `<1/64 MiB`.
 #[derive(Clone, Copy, Debug)]
 pub struct PartOf {
-    /// Bytes that moved.
+    /// Number of bytes moved.
     pub bytes: u64,
-    /// Bytes that were offered.
+    /// Number of bytes offered.
     pub offered_bytes: u64,
-    /// Columns that there are. Ten are always enough.
+    /// Number of columns available. Ten are always enough.
     pub columns: usize,
 }
 
@@ -181,7 +178,7 @@ impl fmt::Display for PartOf {
         }
         let units = (1_i32..).zip(SIZE_UNITS).map(|(power, unit)| (unit, 1024_f64.powi(power)));
         let units: Vec<_> = units.filter(|(_, size)| offered_bytes as f64 >= 0.9995 * size).collect();
-        // The largest unit in which the part is not 0, with a decimal place or without one.
+        // Largest unit in which the part is not 0, with one decimal or without.
         for has_decimals in [true, false] {
             let least = if has_decimals { 0.05 } else { 0.5 };
             for (unit, size) in units.iter().rev() {
@@ -204,7 +201,7 @@ impl fmt::Display for PartOf {
 }
 
 impl TimeFormat {
-    /// Columns that a time takes; a capture of more than 2 hours takes more in relative times.
+    /// Returns the width of a time in columns; relative times of captures longer than 2 hours take more.
     pub fn width(self) -> usize {
         match self {
             Self::Relative | Self::Delta => 11,
@@ -216,7 +213,7 @@ impl TimeFormat {
     }
 }
 
-/// Writes the times of a view, which has a first frame and lines before.
+/// Writer of the times of a view. Relative times count from the first frame or from the line before.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewClock {
     format: TimeFormat,
@@ -225,22 +222,22 @@ pub struct ViewClock {
 }
 
 impl ViewClock {
-    /// A clock that starts with the first time that it is asked to write.
+    /// Creates a clock that starts at the first time written, unless [`Self::start`] is called before.
     pub fn new(format: TimeFormat) -> Self {
         Self { format, start: None, before: None }
     }
 
-    /// Relative times count from here: the first frame.
+    /// Sets the time that relative times count from, if it is not set.
     pub fn start(&mut self, time: Timestamp) {
         self.start.get_or_insert(time);
     }
 
-    /// How times are written.
+    /// Returns the format of the times.
     pub fn format(&self) -> TimeFormat {
         self.format
     }
 
-    /// Writes a time.
+    /// Appends a time.
     pub fn write(&mut self, time: Timestamp, text: &mut String) {
         let start = *self.start.get_or_insert(time);
         let before = self.before.replace(time).unwrap_or(time);
@@ -262,7 +259,7 @@ impl ViewClock {
     }
 }
 
-/// Nanoseconds as seconds with six digits, which is what people compare; the digits beyond are cut.
+/// Nanoseconds as seconds with six digits; the digits beyond are truncated.
 struct SecondsText(i64);
 
 impl fmt::Display for SecondsText {
@@ -273,28 +270,28 @@ impl fmt::Display for SecondsText {
     }
 }
 
-/// A moment in the calendar, UTC.
+/// Date and time of day, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CalendarTime {
     year: i64,
     month: u32,
     day: u32,
-    /// Seconds of the day.
+    /// Second of the day.
     second: u32,
     nanosecond: u32,
 }
 
 impl CalendarTime {
-    /// The date and time of day of a moment.
+    /// Converts a timestamp.
     pub fn of(time: Timestamp) -> Self {
         const SECOND: i64 = 1_000_000_000;
         Self::of_seconds(time.0.div_euclid(SECOND), time.0.rem_euclid(SECOND) as u32)
     }
 
-    /// The same of seconds since 1970, as XDR has them.
+    /// Converts seconds and nanoseconds since 1970-01-01 UTC, as XDR encodes them.
     pub fn of_seconds(seconds: i64, nanosecond: u32) -> Self {
         const DAY: i64 = 86_400;
-        // Days are counted from 1 March of the year 0, so that the leap day is the last of its year.
+        // Days count from 1 March of the year 0, so that the leap day is the last of its year.
         let days = seconds.div_euclid(DAY) + 719_468;
         let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -312,14 +309,14 @@ impl CalendarTime {
     }
 }
 
-/// `2026-11-21`.
+/// Example: `2026-11-21`.
 impl fmt::Display for CalendarTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
     }
 }
 
-/// `03:07:19.055820`, with as many digits after the point.
+/// Time of day, `03:07:19.055820`, with the given number of decimals.
 struct TimeOfDay(CalendarTime, u32);
 
 impl fmt::Display for TimeOfDay {
@@ -332,7 +329,7 @@ impl fmt::Display for TimeOfDay {
     }
 }
 
-/// A moment as Wireshark writes it: `Nov 21, 2026 03:07:16.914696410 UTC`.
+/// Date and time in Wireshark's format: `Nov 21, 2026 03:07:16.914696410 UTC`.
 #[derive(Clone, Copy, Debug)]
 pub struct LongDate(pub CalendarTime);
 
@@ -346,7 +343,7 @@ impl fmt::Display for LongDate {
     }
 }
 
-/// A moment with all that is known of it: `2026-11-21 03:07:19.055820921 UTC`.
+/// Date and time with nanoseconds: `2026-11-21 03:07:19.055820921 UTC`.
 #[derive(Clone, Copy, Debug)]
 pub struct DateTimeUtc(pub CalendarTime);
 
@@ -356,7 +353,7 @@ impl fmt::Display for DateTimeUtc {
     }
 }
 
-/// A moment in UTC as ISO 8601 and RFC 3339 write it, with nanoseconds: `2026-11-21T03:07:19.055820921Z`.
+/// Date and time in UTC as in ISO 8601 and RFC 3339, with nanoseconds: `2026-11-21T03:07:19.055820921Z`.
 #[derive(Clone, Copy, Debug)]
 pub struct IsoTimestamp(pub Timestamp);
 
@@ -367,7 +364,7 @@ impl fmt::Display for IsoTimestamp {
     }
 }
 
-/// A second of the calendar in digits alone, UTC, as names of files have it: `20261121030719`.
+/// Date and time in UTC as 14 digits, for file names: `20261121030719`.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactTimestamp(pub Timestamp);
 
@@ -379,15 +376,15 @@ impl fmt::Display for CompactTimestamp {
     }
 }
 
-/// Text of the wire, within quotes: control characters, and bytes that are not UTF-8, are escaped, so that a file name
-/// can do nothing to a terminal; with ASCII glyphs, so is everything beyond ASCII.
+/// Appends text of the wire in quotes. Escapes control characters and bytes that are not UTF-8, so that a file name
+/// cannot affect a terminal; with ASCII glyphs, also all characters beyond ASCII.
 pub fn quote(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     text.push('"');
     unquoted(bytes, glyphs, text);
     text.push('"');
 }
 
-/// The same without the quotes.
+/// Appends text of the wire as [`quote`] does, without the quotes.
 pub fn unquoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -404,7 +401,7 @@ pub fn unquoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     }
 }
 
-/// Writes the path of a file: what is not known of it, or was left out, as a sign. In quotes where a name has a space.
+/// Appends the path of a file, with a sign for its unknown or omitted beginning. Adds quotes if the path has a space.
 pub fn path(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     let quotes = if bytes.contains(&b' ') { "\"" } else { "" };
     text.push_str(quotes);
@@ -418,8 +415,8 @@ pub fn path(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     text.push_str(quotes);
 }
 
-/// Whether a character beyond ASCII is shown as it is: not what controls a terminal, takes no column, or turns the
-/// direction of writing around.
+/// Returns `true` if a character beyond ASCII may be shown unescaped: it has a width and neither controls a terminal
+/// nor changes the direction of writing.
 fn is_visible(character: char) -> bool {
     !is_unsafe(character) && unicode_width::UnicodeWidthChar::width(character).is_some_and(|width| width > 0)
 }

@@ -1,4 +1,4 @@
-//! The captures in `captures/`, plain or gzip compressed, and what stands beside each of them.
+//! The captures in `captures/`, plain or gzip compressed, and the files next to them.
 
 use std::fs;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
-/// Every capture that the tests read. `captures/README.md` says what each holds.
+/// Every capture that the tests read. `captures/README.md` describes them.
 pub(crate) const ALL: [&str; 21] = [
     "rxe-v3",
     "rxe-v40",
@@ -31,13 +31,13 @@ pub(crate) const ALL: [&str; 21] = [
     "tcp-v42",
 ];
 
-/// The folder of the captures.
+/// Returns the folder of the captures.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("captures")
 }
 
-/// The captures of a folder that `NFSRDMA_MORE_CAPTURES` names, by their paths: such as are too large for this repository, or
-/// may not be in it. None where it names no folder.
+/// Returns the captures in the folder of `NFSRDMA_MORE_CAPTURES` by their paths, which are too large for this
+/// repository or may not be in it; none if it is not set.
 pub(crate) fn more() -> Vec<&'static str> {
     let Some(folder) = std::env::var_os("NFSRDMA_MORE_CAPTURES") else { return Vec::new() };
     let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", Path::new(&folder).display()));
@@ -49,9 +49,9 @@ pub(crate) fn more() -> Vec<&'static str> {
     names
 }
 
-/// The file of a capture, as the program is given it.
+/// Returns the path of a capture.
 pub(crate) fn path(name: &str) -> PathBuf {
-    // One that is somewhere else.
+    // A capture in another folder.
     if Path::new(name).is_absolute() {
         return name.into();
     }
@@ -62,7 +62,7 @@ pub(crate) fn path(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("captures/{name}.pcap is not there, nor {name}.pcap.gz"))
 }
 
-/// The bytes of a capture, decompressed.
+/// Returns the bytes of a capture, decompressed.
 pub(crate) fn bytes(name: &str) -> Vec<u8> {
     let path = path(name);
     let raw = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -76,13 +76,13 @@ pub(crate) fn bytes(name: &str) -> Vec<u8> {
     raw
 }
 
-/// The text that stands beside a capture: `mountstats`, `ops` or `nfsd-stats`.
+/// Returns the text next to a capture: `mountstats`, `ops` or `nfsd-stats`.
 pub(crate) fn companion(name: &str, extension: &str) -> String {
     let path = folder().join(format!("{name}.{extension}"));
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A file of the test's own, which is gone when the test is done with it.
+/// Temporary file, removed when it is dropped.
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {

@@ -1,4 +1,4 @@
-//! `check`: the baselines of the captures in `captures/`, reports for CI, and the commands that `docs/ci.md` shows.
+//! `check`: the baselines of the captures in `captures/`, reports for CI, and the commands of `docs/ci.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::captures;
 use crate::program;
 use crate::skipped::skip_without;
 
-/// A folder of a test's own, which is gone when the test is done with it.
+/// Temporary folder, removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -54,7 +54,7 @@ fn ends(output: &Output, code: i32) -> String {
     text
 }
 
-/// A small capture in a folder, and its baseline.
+/// Creates a folder with a small capture and its baseline.
 fn blessed(name: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("trace.pcap", &captures::bytes("rxe-v42-deleg"));
@@ -62,7 +62,7 @@ fn blessed(name: &str) -> Folder {
     folder
 }
 
-/// Frame 87 of the capture, an NFS4_OK of an operation made NFS4ERR_STALE.
+/// Changes an NFS4_OK of an operation in frame 87 of the capture to NFS4ERR_STALE.
 fn damage(folder: &Folder) -> u64 {
     let mut bytes = captures::bytes("rxe-v42-deleg");
     // After the header of the file: time, lengths and bytes of each frame.
@@ -104,13 +104,13 @@ fn what_changed_is_named_at_its_frame() {
     assert!(text.ends_with("1 capture: 1 differs\n"), "{text}");
 }
 
-/// RFC 8881 section 16.2.3: a Reply that says NFS4_OK has a result for each operation. Here the count of a Reply is one less than
-/// its results, so that the last one belongs to nothing.
+/// RFC 8881 section 16.2.3: a Reply with NFS4_OK has a result for each operation. Here the count of a Reply is one less
+/// than its results, so that the last one belongs to nothing.
 #[test]
 fn a_message_that_is_not_decoded_to_its_end_is_seen_everywhere() {
     let folder = blessed("undecoded");
     let mut bytes = captures::bytes("rxe-v42-deleg");
-    // Status, tag, how many results, SEQUENCE and its status.
+    // Status, tag, number of results, SEQUENCE and its status.
     let begins = |window: &[u8]| {
         window.starts_with(&[0; 11]) && window[11] > 2 && window[12..].starts_with(b"\0\0\0\x35\0\0\0\0")
     };
@@ -158,7 +158,7 @@ fn what_a_baseline_ignores_or_tolerates_does_not_count() {
     let folder = blessed("ignored");
     damage(&folder);
     let text = folder.read("trace.pcap.baseline");
-    // The status ends the COMPOUND, so that what follows it is not read.
+    // The status ends the COMPOUND, so that the rest is not decoded.
     let set = text.replace(
         "[settings]\n",
         "[settings]\nignore status\nignore undecoded\nignore incomplete\nignore LOOKUP\nignore OPEN\n",
@@ -272,7 +272,7 @@ fn a_value_of_a_baseline_is_shown_as_that_of_the_capture() {
     assert!(text.contains("ACCESS access: 0x1de (") && text.contains(") → 0x1df ("), "{text}");
 }
 
-/// Holds a report to a schema with xmllint, if there is one.
+/// Validates a report against a schema with xmllint, if it is installed.
 fn validates(folder: &Folder, report: &str) {
     for schema in ["jenkins.xsd", "ant.xsd"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/junit").join(schema);
@@ -305,7 +305,7 @@ fn a_report_keeps_the_schemas_of_junit() {
     validates(&folder, "report.xml");
 }
 
-/// A baseline with two operations that are not as the capture has them: one many times, and one once.
+/// Writes a baseline with two operations that differ from the capture: one many times, and one once.
 fn many_differences(folder: &Folder) -> u64 {
     let text = folder.read("trace.pcap.baseline");
     let mut data = 0;
@@ -378,8 +378,8 @@ fn every_line_keeps_the_schema() {
     assert_eq!(outcomes, ["different", "same", "unreadable"]);
 }
 
-/// The commands of `docs/ci.md`: what stands after `run:` in the workflow of GitHub, under `script:` in the job of GitLab,
-/// and after a `$` in what is typed.
+/// Returns the commands of `docs/ci.md`: after `run:` in the workflow of GitHub, under `script:` in the job of GitLab,
+/// and after a `$` in the console.
 fn commands_of_the_document() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci.md");
     let text = fs::read_to_string(path).unwrap();

@@ -1,5 +1,5 @@
-//! Clocks that jump: the same Transactions, a latency only where there is one, and nothing that waits for a time that never
-//! comes.
+//! Clocks that jump: the Transactions do not change, only valid latencies are reported, and nothing waits for a time
+//! that never comes.
 
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
@@ -10,7 +10,7 @@ use crate::witness;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// The frames of a capture in which the clock jumps before one of them.
+/// Returns the frames of a capture whose clock jumps before one of them.
 fn jumped(exhibit: &Exhibit, at: usize, by: i64) -> Vec<Kept> {
     let mut frames = exhibit.frames.clone();
     frames[at..].iter_mut().for_each(|kept| kept.time = Timestamp(kept.time.0 + by));
@@ -42,8 +42,8 @@ fn a_clock_that_jumps_changes_no_transaction_but_its_times() {
     }
 }
 
-/// A minute after the last frame, by the clock that is valid then, only what is open still waits: holes were given up, and what is
-/// closed was given out.
+/// A minute after the last frame, by the clock valid then, only pending Transactions are left: holes are skipped, and
+/// complete Transactions are emitted.
 #[test]
 fn nothing_waits_for_a_clock_that_went_back() {
     for exhibit in &ALL {

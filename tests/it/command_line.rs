@@ -1,4 +1,4 @@
-//! The program as a user runs it: arguments, inputs, exit codes, and what goes to which stream.
+//! The program as users run it: arguments, inputs, exit codes, and the output on each stream.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -34,7 +34,7 @@ fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = program(arguments).stdin(Stdio::piped()).spawn().unwrap();
     let mut to = child.stdin.take().unwrap();
     let input = input.to_vec();
-    // A program that wants no more closes the pipe.
+    // A program that needs no more input closes the pipe.
     let writer = thread::spawn(move || drop(to.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -49,7 +49,7 @@ fn capture() -> Vec<u8> {
     fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(CAPTURE)).unwrap()
 }
 
-/// A file that is there as long as the value is.
+/// Temporary file, removed when it is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -70,14 +70,14 @@ impl Drop for Temporary {
     }
 }
 
-/// The standard output of a run in which nothing went wrong.
+/// Returns the standard output of a successful run.
 #[track_caller]
 fn done(output: &Output) -> &str {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     text(&output.stdout)
 }
 
-/// What a run that went wrong says, in the one line that it may take.
+/// Returns the error of a failed run, which must be one line.
 #[track_caller]
 fn complaint(output: &Output) -> &str {
     let line = text(&output.stderr);
@@ -86,7 +86,7 @@ fn complaint(output: &Output) -> &str {
     line.strip_prefix("nfsrdma-inspect: ").unwrap().trim_end()
 }
 
-/// What a run says that went wrong before it showed anything.
+/// Returns the error of a run that failed without output.
 #[track_caller]
 fn refusal(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -258,7 +258,7 @@ fn a_locale_without_unicode_gets_ascii() {
     assert!(!output.stdout.is_ascii());
 }
 
-/// The subcommands that a help lists.
+/// Returns the subcommands that a help lists.
 fn subcommands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| line.starts_with("  "));
@@ -299,12 +299,12 @@ fn the_help_has_the_characters_of_the_locale() {
 #[test]
 fn times_are_iso_8601_where_that_is_asked_for() {
     let lines = run(&["-t", "iso", "-c", "1", "--summary", "none", "captures/rxe-v42.pcap"]);
-    // What `date -u -d @1795230436.914696410 +%FT%T.%NZ` writes for the time of frame 6.
+    // Output of `date -u -d @1795230436.914696410 +%FT%T.%NZ` for the time of frame 6.
     assert!(done(&lines).contains("2026-11-21T03:07:16.914696410Z "), "{}", text(&lines.stdout));
     let frames =
         run(&["--view", "frames", "-t", "iso", "-c", "6", "--summary", "none", "captures/rxe-v42.pcap"]);
     assert!(done(&frames).ends_with('\n') && done(&frames).contains("2026-11-21T03:07:16.914696410Z"));
-    // The other names of tshark.
+    // The aliases of tshark.
     for (name, alias) in [("d", "dd"), ("a", "u"), ("ad", "ud")] {
         let lines = |format| run(&["-t", format, CAPTURE]).stdout;
         assert_eq!(lines(name), lines(alias), "{alias}");
@@ -364,7 +364,7 @@ fn a_capture_is_shown() {
     let all = done(&all).lines().collect::<Vec<_>>();
     assert!(all.len() > 20, "{all:?}");
     let some = run(&["--summary", "none", "-c", "3", CAPTURE]);
-    // The names of the columns, then three lines.
+    // The header, then three lines.
     assert_eq!(done(&some).lines().collect::<Vec<_>>(), all[..4]);
     assert_eq!(done(&run(&["--summary", "none", "-q", CAPTURE])), "");
     assert_ne!(done(&run(&["-q", CAPTURE])), "");
@@ -374,7 +374,7 @@ fn a_capture_is_shown() {
 fn the_view_says_what_a_line_is() {
     let count = |arguments: &[&str]| {
         let options = ["--view", "frames", "--summary", "none"];
-        // Below the names of the columns.
+        // Below the header.
         done(&run(&[&options, arguments].concat())).lines().skip(1).count()
     };
     assert_eq!(count(&[CAPTURE]), FRAMES);

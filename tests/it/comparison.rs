@@ -1,5 +1,5 @@
-//! `compare` on pairs of real captures: two runs of one workload are equal but for what the texts name, and between two
-//! minor versions nothing differs but what one of them lacks.
+//! `compare` on pairs of real captures: two runs of one workload are equal except for the listed texts, and two minor
+//! versions differ only in the features that one of them lacks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,7 +68,7 @@ fn nfsv3_over_roce_is_that_over_iwarp_but_for_the_segments_of_large_chunks_and_a
         // A memory registration of one device holds fewer pages than one of the other.
         ("chunk-shape", "NFS 3 WRITE", "chunk 0 (R) segments"),
         ("chunk-shape", "NFS 3 READ", "chunk 0 (W) segments"),
-        // One server had just started: its client asked again when the grace period was over.
+        // One server had just started: its client retried after the grace period.
         ("result", "NLM 4 LOCK", "LOCK.stat"),
         ("extra", "NLM 4 LOCK", ""),
     ];
@@ -82,7 +82,7 @@ fn nfsv3_over_roce_is_that_over_iwarp_but_for_the_segments_of_large_chunks_and_a
 #[test]
 fn nfsv3_over_rdma_is_that_over_tcp_but_for_how_the_way_is_found() {
     let comparison = equal("rxe-v3", "tcp-v3");
-    // GETPORT and NULL, which the client asks more often where it mounts over TCP.
+    // GETPORT and NULL, which the client sends more often for a mount over TCP.
     assert_eq!(comparison["set_up"], 7);
 }
 
@@ -95,7 +95,7 @@ fn nfsv4_2_over_rdma_is_that_over_tcp_and_read_plus_is_read() {
 #[test]
 fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
     let (differences, comparison) = compared("rxe-v42", "rxe-v41");
-    // What follows from the minor version is a small part.
+    // The effects of the minor version are a small part.
     assert_eq!((&comparison["fields"], &comparison["left_out"]), (&11_978.into(), &1_461.into()));
     let mut found: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
     for difference in &differences {
@@ -113,10 +113,10 @@ fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
         (("missing", "NFS 4.2 REMOVEXATTR", ""), 1),
         (("missing", "NFS 4.2 SEEK", ""), 3),
         (("missing", "NFS 4.2 SETXATTR", ""), 2),
-        // What the client does in place of COPY.
+        // The client's replacement for COPY.
         (("extra", "NFS 4.1 READ", ""), 1),
         (("extra", "NFS 4.1 WRITE", ""), 1),
-        // What ALLOCATE and CLONE did to the files that are closed then.
+        // The effect of ALLOCATE and CLONE on the files that are closed then.
         (("result", "NFS 4.2 CLOSE", "GETATTR.obj_attributes.size"), 2),
         // Delegations of RFC 9754: an OPEN gives a delegation and no stateid, so that there is nothing to close, and
         // DELEGRETURN sets the times that were delegated.
@@ -217,7 +217,7 @@ fn what_cannot_be_compared_is_no_success() {
     };
     let capture = captures::path("rxe-v42-deleg");
     let capture = capture.to_str().unwrap();
-    // Nothing is told of a file that is no capture.
+    // Nothing is reported for a file that is no capture.
     assert!(fails(capture, "Cargo.toml").contains("Cargo.toml: not a capture file"));
     let fails_with = |arguments: &[&str]| {
         let output = run(arguments, &[Path::new(capture), Path::new(capture)]);

@@ -13,12 +13,12 @@ use nfsrdma_inspect::cli;
 use crate::skipped::skip_without;
 use crate::tui::Terminal;
 
-/// A shell, and what it runs first.
+/// Shell and its startup commands.
 struct Shell {
     name: &'static str,
     command: &'static str,
     set_up: &'static str,
-    /// How often Tab is typed until a list is there.
+    /// Number of Tabs until the list is shown.
     tabs: usize,
 }
 
@@ -42,7 +42,7 @@ const FISH: Shell = Shell {
     tabs: 2,
 };
 
-/// Files in the folder where the shell is.
+/// Files in the working directory of the shell.
 const CAPTURES: [&str; 2] = ["some.pcap", "other.pcapng"];
 const TRACE: &str = "work.trace";
 const NEITHER: &str = "decoy.txt";
@@ -88,8 +88,8 @@ impl Session {
         Some(session)
     }
 
-    /// Leaves the line that is being typed, and clears the screen. A shell that is still completing does not hear the first
-    /// key, and a list that is open takes it for itself.
+    /// Cancels the current line and clears the screen. A shell that is still completing ignores the first key, and an
+    /// open list consumes it.
     fn clear(&self) {
         let start = Instant::now();
         loop {
@@ -109,14 +109,14 @@ impl Session {
         }
     }
 
-    /// Types the beginning of a command and Tab, and gives the screen once `is_there` says that it is complete.
+    /// Types the beginning of a command and Tab, and returns the screen when it shows the expected words.
     fn typed(&self, text: &str, expected: &[String]) -> String {
         self.clear();
         self.terminal.text(&format!("nfsrdma-inspect {text}"));
         for _ in 0..self.shell.tabs {
             self.terminal.key("Tab");
         }
-        // The line is the first of the screen, once that was cleared.
+        // The line is the first of the screen after clearing.
         let line = format!("> nfsrdma-inspect {text}");
         self.terminal.wait_for(&format!("{}: {text}", self.shell.name), |screen| {
             screen.starts_with(line.trim_end()) && expected.iter().all(|word| has(screen, word))
@@ -124,7 +124,7 @@ impl Session {
     }
 }
 
-/// Whether a word is on the screen, and not only as a part of another one.
+/// Returns `true` if a word is on the screen, and not only as a part of another one.
 fn has(screen: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     screen.match_indices(word).any(|(at, _)| {
@@ -134,7 +134,7 @@ fn has(screen: &str, word: &str) -> bool {
     })
 }
 
-/// Every command with the words that name it.
+/// Returns every command with the words that name it.
 fn commands() -> Vec<(String, Command)> {
     fn add(path: &str, command: &Command, all: &mut Vec<(String, Command)>) {
         all.push((path.to_owned(), command.clone()));
@@ -149,7 +149,7 @@ fn commands() -> Vec<(String, Command)> {
     all
 }
 
-/// What is offered for the value of an option: some words, and whether names of files are among them.
+/// Returns the expected candidates for the value of an option.
 fn expected(arg: &clap::Arg) -> Vec<String> {
     let possible: Vec<String> = arg.get_possible_values().iter().map(|of| of.get_name().to_owned()).collect();
     if !possible.is_empty() {
@@ -226,7 +226,7 @@ fn holds(shell: &'static Shell) {
         }
     }
     assert!(options > 120 && valued > 70, "{options} options, {valued} with values");
-    // Files that are no captures are not offered for captures, and a value may follow a sign of equality.
+    // Files that are no captures are not offered for captures, and a value may follow an equals sign.
     let screen = session.typed("compare ", &["some.pcap".to_owned(), "other.pcapng".to_owned()]);
     assert!(!has(&screen, NEITHER) && !has(&screen, TRACE), "{screen}");
     session.typed("--view=op", &["--view=operations".to_owned()]);

@@ -1,5 +1,5 @@
-//! `tests/lab/afterwards/conformance.py`, which holds captures of the laboratory to the RFCs: captures of Linux keep the rules, but for one
-//! that Linux is known for, and of captures that were changed on purpose it names the rule that the change breaks.
+//! `tests/lab/afterwards/conformance.py`, which checks captures of the laboratory against the RFCs: captures of Linux
+//! conform, except for one known deviation, and in captures changed on purpose it names the broken rule.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use crate::mutations::{Kept, frames};
 use crate::skipped::skip_without;
 use crate::tunnels::pcap;
 
-/// What the script says of a capture, or nothing where there is no Python.
+/// Returns the output of the script for a capture, or `None` without Python.
 fn held(capture: &Path) -> Option<(Output, String)> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/afterwards/conformance.py");
     let run = Command::new("python3")
@@ -24,7 +24,7 @@ fn held(capture: &Path) -> Option<(Output, String)> {
     Some((output, said))
 }
 
-/// The rules that something broke, each once.
+/// Returns the distinct broken rules.
 fn broken(said: &str) -> Vec<&str> {
     let names = said.lines().filter_map(|line| line.strip_prefix("ERROR [")?.split(']').next());
     let mut names: Vec<&str> = names.collect();
@@ -33,7 +33,7 @@ fn broken(said: &str) -> Vec<&str> {
     names
 }
 
-/// How many things were held to the rule that says this.
+/// Returns the number of checks of a rule.
 fn count(said: &str, rule: &str) -> u32 {
     let line =
         said.lines().find(|line| line.contains(rule)).unwrap_or_else(|| panic!("no rule {rule}: {said}"));
@@ -76,7 +76,7 @@ fn what_cannot_be_held_to_the_rules_is_refused() {
     }
 }
 
-/// Holds a change of `rxe-v42`, as far as its frame 600, to the rules that it breaks: these, and no others.
+/// Changes `rxe-v42` up to frame 600, and verifies that exactly these rules are broken.
 #[track_caller]
 fn breaks(rules: &[&str], change: impl FnOnce(&mut Vec<Kept>)) {
     breaks_in("rxe-v42", 600, rules, change);
@@ -93,15 +93,15 @@ fn breaks_in(name: &str, most: usize, rules: &[&str], change: impl FnOnce(&mut V
     assert_eq!(output.status.code(), Some(1), "{said}");
 }
 
-/// Writes a word (RFC 4506: big end first) over what stands there in a frame, numbered from 1.
+/// Overwrites a word (RFC 4506: big-endian) in a frame, numbered from 1.
 fn word(kept: &mut [Kept], frame: usize, at: usize, value: u32) {
     kept[frame - 1].bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Where a RoCE frame over IPv4 has its BTH, and what follows it.
+/// Offsets of the BTH of a RoCE frame over IPv4, and of the following headers.
 const BTH: usize = 42;
 const HEADER: usize = BTH + 12;
-/// The same of a Send With Invalidate.
+/// Offset of the message of a Send With Invalidate.
 const INVALIDATING: usize = HEADER + 4;
 
 // Frame 3 is the REQ, 4 the REP, 6 and 8 are NULL; 120 is WRITE with a Read chunk, read by 122, answered by 131; 590 is READ with a Write
@@ -124,7 +124,7 @@ fn more_calls_in_flight_than_were_granted() {
             };
             word(kept, at + 1, header + 8, 1);
         }
-        // A Reply behind the next Call.
+        // A Reply after the next Call.
         let reply = kept.remove(587);
         kept.insert(589, reply);
     });
@@ -140,7 +140,7 @@ fn two_calls_before_the_first_reply() {
 
 #[test]
 fn a_send_longer_than_what_private_data_says() {
-    // The server says that it takes 1,024 bytes.
+    // The server announces a receive size of 1,024 bytes.
     breaks(&["threshold"], |kept| {
         let at = kept[3].bytes.windows(4).position(|four| four == [0xf6, 0xab, 0x0e, 0x18]).unwrap();
         kept[3].bytes[at + 7] = 0;
@@ -178,7 +178,7 @@ fn an_error_without_a_code_for_no_call() {
         word(kept, 8, HEADER + 16, 1);
         word(kept, 8, HEADER + 20, 1);
         word(kept, 8, HEADER + 24, 2);
-        // The Reply is gone: only one Call, of which nothing is known any more, came before.
+        // The Reply is removed: only one unknown Call came before.
         kept.truncate(9);
     });
 }
@@ -207,7 +207,7 @@ fn a_read_beyond_its_segment() {
 fn a_read_behind_the_reply() {
     breaks(&["read-late"], |kept| {
         let mut late = kept[121].clone();
-        // The PSN behind the Reply's.
+        // The PSN after the Reply's.
         let psn = u32::from_be_bytes([
             0,
             kept[130].bytes[BTH + 9],
@@ -235,7 +235,7 @@ fn a_handle_that_no_call_has() {
 fn a_write_by_the_requester() {
     breaks(&["side"], |kept| {
         let mut own = kept[591].clone();
-        // From the client, behind its Call; both have the same number of queue pair.
+        // From the client, after its Call; both have the same queue pair number.
         own.bytes[26..34].rotate_left(4);
         let psn = kept[589].bytes[BTH + 9..BTH + 12].to_vec();
         own.bytes[BTH + 9..BTH + 12].copy_from_slice(&psn);

@@ -1,5 +1,5 @@
-//! `--view operations` and `--view connections`: what they count is what the Transactions of the same capture add up to, and
-//! their lines keep the schemas in `docs/`.
+//! `--view operations` and `--view connections`: their totals are the sums over the Transactions of the same capture,
+//! and their lines are valid for the schemas in `docs/`.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -42,7 +42,7 @@ fn every_line_keeps_its_schema() {
     }
 }
 
-/// Calls, Replies and latencies of each operation, from the lines of Transactions.
+/// Returns Calls, Replies and latencies of each operation, summed over the lines of Transactions.
 fn added_up(transactions: &[Transaction]) -> BTreeMap<String, (u64, u64, u64)> {
     let mut sums = BTreeMap::new();
     for transaction in transactions {
@@ -100,7 +100,7 @@ fn connections_are_what_the_transactions_add_up_to() {
     }
 }
 
-/// The connection of RDMA ends with a DREQ; those of MOUNT and PORTMAP beside it end before and after.
+/// The RDMA connection ends with a DREQ; those of MOUNT and PORTMAP end before and after it.
 #[test]
 fn connections_come_as_they_close() {
     let lines = lines("rxe-v3", &["--view", "connections"]);

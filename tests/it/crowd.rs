@@ -1,4 +1,4 @@
-//! Hundreds of connections at once, and other protocols all around them.
+//! Hundreds of connections at once, mixed with other protocols.
 
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
@@ -7,10 +7,10 @@ use crate::exhibit::{ALL, Exhibit, named, run, same};
 use crate::mutations::Kept;
 use crate::witness;
 
-/// Where the addresses of IPv4 stand behind Ethernet.
+/// Offsets of the IPv4 addresses after the Ethernet header.
 const ADDRESSES: [std::ops::Range<usize>; 2] = [26..30, 30..34];
 
-/// A frame as another client sends or gets it.
+/// Returns a frame with another client's address.
 fn of_client(kept: &Kept, client: [u8; 4], other: [u8; 4]) -> Kept {
     let mut kept = kept.clone();
     for place in ADDRESSES {
@@ -30,7 +30,7 @@ fn three_hundred_connections_at_once_are_three_hundred_times_the_transactions() 
         let mut flow = Flow::new(FlowLimits::default());
         let mut transactions = Vec::new();
         let mut number = 0;
-        // Each a few frames behind the one before.
+        // Each begins a few frames after the one before.
         for step in 0..range.len() + CROWD as usize {
             for one in 0..CROWD as usize {
                 let at = step.checked_sub(one).map(|at| range.start + at).filter(|at| range.contains(at));
@@ -69,7 +69,7 @@ fn three_hundred_connections_at_once_are_three_hundred_times_the_transactions() 
     }
 }
 
-/// Numbers without an order.
+/// Generator of pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -83,7 +83,7 @@ impl Noise {
         (0..count).map(|_| self.next() as u8).collect()
     }
 
-    /// A frame that has nothing to do with NFS.
+    /// Returns a frame unrelated to NFS.
     fn frame(&mut self) -> Vec<u8> {
         let kind = self.next() % 7;
         let port = 8000 + (self.next() % 5000) as u16;
@@ -95,7 +95,7 @@ impl Noise {
             3 => random.splice(..0, *b"GET / HTTP/1.1\r\nHost: 10.9.0.1\r\n\r\n").for_each(drop),
             4 => random.splice(..0, [0x17, 3, 3, 4, 0]).for_each(drop),
             5 => random.splice(..0, *b"HTTP/1.1 200 OK\r\n\r\n").for_each(drop),
-            // Anything else, but for what looks like TLS.
+            // Any other content that does not look like TLS.
             _ => random.splice(..0, [0x80 | kind as u8]).for_each(drop),
         }
         // On the port of NFS, too; but there TLS would be RPC-over-TLS.
@@ -146,7 +146,7 @@ fn amid_noise(exhibit: &Exhibit, seed: u64) {
         same(found[&witness::name(before)], before, false, &said);
     }
     assert_eq!(outcome.given_up, 0, "{said}");
-    // On the ports of NFS, what is not known is told as that.
+    // On the ports of NFS, unknown content is reported as such.
     let mut undecoded = outcome.undecoded;
     let unknown = undecoded.remove("unknown_stream").unwrap_or(0);
     assert!(undecoded.is_empty(), "{said}: {undecoded:?}");

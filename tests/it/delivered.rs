@@ -1,7 +1,8 @@
-//! When each message was delivered: the kernel's clock over whole captures, and a witness that computes delivered copies from
-//! headers alone. It shares no code with the dissectors, and it is declarative where they keep state: packets are delivered in
-//! the order of their PSNs, so a packet is delivered by the first copy of it that comes after the delivery of its predecessor
-//! and after the last NAK that asks for it or for one before it (InfiniBand Architecture Specification volume 1, section 9.7.5).
+//! Delivery times of messages: the kernel's clock over whole captures, and an independent implementation that computes
+//! delivered copies from headers alone. It shares no code with the dissectors, and it is declarative where they keep
+//! state: packets are delivered in the order of their PSNs, so a packet is delivered by the first copy of it that comes
+//! after the delivery of its predecessor and after the last NAK that requests it or an earlier one (InfiniBand
+//! Architecture Specification volume 1, section 9.7.5).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +13,7 @@ use crate::mountstats::Mountstats;
 use crate::program::{self, Transaction, frames, nanoseconds};
 use crate::second_count::records;
 
-/// A packet of the Reliable Connection service, by its bytes.
+/// Packet of the Reliable Connection service.
 struct Packet {
     frame: u64,
     time: u64,
@@ -23,11 +24,11 @@ struct Packet {
     psn: u32,
     /// Syndrome of the AETH, of acknowledgements.
     syndrome: u8,
-    /// XID and the first word of the RPC message, of a message that begins here.
+    /// XID and the first word of the RPC message, in the first packet of a message.
     head: Option<u32>,
 }
 
-/// Nanoseconds of a record of a capture whose magic number says what its fractions are.
+/// Returns the nanoseconds of a record, in the resolution of the capture's magic number.
 fn time(pcap: &[u8], at: usize) -> u64 {
     let word = |at: usize| u64::from(u32::from_le_bytes(pcap[at..at + 4].try_into().unwrap()));
     let unit = if word(0) == 0xa1b2_3c4d { 1 } else { 1000 };
@@ -68,8 +69,8 @@ fn packets(pcap: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// Of each message that the packets of one direction hold: its XID, all its frames, and when the copy of its last packet came
-/// that was delivered.
+/// Returns for each message of one direction its XID, all its frames, and the time of the delivered copy of its last
+/// packet.
 fn delivered(requests: &[&Packet], answers: &[&Packet]) -> Vec<(u32, Vec<u64>, u64)> {
     // PSNs do not wrap in these captures.
     let mut copies: BTreeMap<u32, Vec<&Packet>> = BTreeMap::new();
@@ -147,14 +148,15 @@ fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
     assert!(moved >= 3, "only {moved} Replies were delivered later than they were seen first");
 }
 
-/// Sums that are farther apart. Of NULL the Call is the first on its connection, whose Reply the client takes some milliseconds to
-/// look at after it was captured: 10.2 ms of 21, and 9.7 of 16. Of an ACCESS the first copy was lost in the client's own queue,
-/// before the place of the capture, as [`a_call_that_was_lost_before_the_capture_follows_a_pause`] shows.
+/// Sums with larger differences. The Call of NULL is the first on its connection, and the client processes the Reply
+/// some milliseconds after it was captured: 10.2 ms of 21, and 9.7 of 16. The first copy of an ACCESS was lost in the
+/// client's own queue, before the capture point, as [`a_call_that_was_lost_before_the_capture_follows_a_pause`] shows.
 const REMAIN: [(&str, &str); 3] =
     [("rxe-v42-bulk-loss5", "ACCESS"), ("siw-v41", "NULL"), ("siw-v42-crc", "NULL")];
 
-/// By the kernel's count a Call of ACCESS was sent 568 ms before the copy that was captured. Before that copy nothing was captured
-/// for an ACK timeout or longer, which the lines and the summary say; the pause alone does not tell a lost copy from an idle client.
+/// By the kernel's count a Call of ACCESS was sent 568 ms before the captured copy. Before that copy nothing was
+/// captured for an ACK timeout or longer, which the lines and the summary report; the pause alone does not distinguish
+/// a lost copy from an idle client.
 #[test]
 fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
     const ACK_TIMEOUT_NS: u64 = 4_096 << 17;
@@ -203,7 +205,7 @@ fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
 fn the_sum_of_latencies_is_the_round_trip_time_that_the_kernel_measured() {
     let (mut sums, mut wrong) = (0, Vec::new());
     let mut names: Vec<&str> = captures::ALL.to_vec();
-    // What a Call of the one with a snap length is for cannot always be told.
+    // With a snap length, the procedure of a Call is not always known.
     names.retain(|name| {
         captures::folder().join(format!("{name}.mountstats")).exists() && !name.contains("snap")
     });
@@ -266,8 +268,8 @@ fn recovery_is_a_phase_of_lossy_captures_alone() {
     }
 }
 
-/// A packet that was lost before the place of the capture leaves a pause as long as the ACK timeout, 4.096 µs × 2^17 in all
-/// captures of the laboratory, and no other trace.
+/// A packet lost before the capture point leaves a pause as long as the ACK timeout, 4.096 µs × 2^17 in all captures of
+/// the laboratory, and no other trace.
 #[test]
 fn pauses_of_an_ack_timeout_are_suspected_where_packets_were_lost() {
     const ACK_TIMEOUT_NS: u64 = 4_096 << 17;

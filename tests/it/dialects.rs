@@ -1,5 +1,5 @@
-//! Captures of every dialect of RPC-over-RDMA, as the generator of conversations makes them, through the program: its lines,
-//! its filters, its views, and the option that names the dialect.
+//! Captures of every dialect of RPC-over-RDMA, from the generator of conversations: lines, filters, views, and the
+//! option `--dialect`.
 
 #[path = "../../dissectors/tests/conversations/calls.rs"]
 #[allow(dead_code, reason = "the dissectors' own test needs more of it")]
@@ -27,7 +27,7 @@ use calls::{Conversation, Dice};
 use fabric::{Fabric, Kind};
 use headers::Dialect;
 
-/// Conversations of one capture.
+/// Number of conversations in a capture.
 const CONVERSATIONS: u32 = 12;
 
 fn key(dialect: Dialect) -> &'static str {
@@ -39,7 +39,7 @@ fn key(dialect: Dialect) -> &'static str {
     }
 }
 
-/// A capture file of one connection, and its conversations.
+/// Creates a capture file of one connection, and returns its conversations.
 pub(crate) fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conversation>) {
     let mut dice = Dice::new(seed);
     let mut handles = 0x1000;
@@ -69,7 +69,7 @@ fn lines(capture: &Path, arguments: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What the two exit codes of a program mean that compares: the same, or not.
+/// Returns the exit code of a comparison: same or different.
 fn code(arguments: &[&str], files: &[&Path]) -> Option<i32> {
     Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args(arguments)
@@ -80,7 +80,8 @@ fn code(arguments: &[&str], files: &[&Path]) -> Option<i32> {
         .code()
 }
 
-/// A baseline that was written in one dialect is not that of the capture in another, and neither has Transactions for the other.
+/// A baseline written in one dialect differs from the capture read in another, and neither has Transactions for the
+/// other.
 #[test]
 fn compare_and_check_read_the_dialect_that_is_named() {
     each(|dialect, capture, _| {
@@ -181,7 +182,7 @@ fn messages_of_every_dialect_are_shown_in_the_list_in_full_and_frame_by_frame() 
         let has_done = conversations.iter().any(|one| one.done.is_some());
         assert_eq!(frames.contains("RDMA_DONE of"), has_done, "{dialect:?}: {frames}");
         assert_eq!(frames.contains("RDMA2_GRANT"), dialect == Dialect::Version2, "{dialect:?}: {frames}");
-        // Neither the list nor the summary leaves out the chunks that the client reads.
+        // The list and the summary include the chunks that the client reads.
         let moves = |one: &Conversation| one.reply_reads.iter().any(|(_, chunk)| !chunk.content.is_empty());
         let summary = lines(capture, &["-q", "-T", "json"]);
         let moved = summary[0]["chunks"]["reply_read"]["moved"].as_u64().unwrap_or(0);
@@ -189,7 +190,7 @@ fn messages_of_every_dialect_are_shown_in_the_list_in_full_and_frame_by_frame() 
     });
 }
 
-/// A capture is read in the dialect that was named, and in no other.
+/// A capture is read in the selected dialect only.
 #[test]
 fn the_option_names_the_dialect() {
     each(|dialect, capture, conversations| {
@@ -201,7 +202,7 @@ fn the_option_names_the_dialect() {
         let others = Dialect::ALL.into_iter().filter(|other| key(*other) != key(dialect));
         let is_version1 = |dialect| matches!(dialect, Dialect::Rfc5666 | Dialect::Rfc8166);
         for other in others.filter(|other| !(is_version1(*other) && is_version1(dialect))) {
-            // A header alone may have a form in both.
+            // A header-only message may be valid in both.
             assert!(named(key(other)) < conversations.len() / 2, "{dialect:?} as {other:?}");
         }
     });

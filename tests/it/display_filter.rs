@@ -1,4 +1,4 @@
-//! `-Y` in each view: what passes, and what the summary counts.
+//! `-Y` in each view: the selection, and the counts of the summary.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ fn run(arguments: &[&str], capture: &str) -> Output {
     command.args(arguments).arg(captures::path(capture)).output().unwrap()
 }
 
-/// The lines of `-T json`, the summary last.
+/// Returns the lines of `-T json`, the summary last.
 fn json(arguments: &[&str], capture: &str) -> Vec<Value> {
     let output = run(&[&["-T", "json"], arguments].concat(), capture);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -23,7 +23,7 @@ fn transactions(filter: &str, capture: &str) -> Vec<Value> {
     json(&["-Y", filter, "--summary", "none"], capture)
 }
 
-/// The Transactions of a capture of which this holds, which `-Y` must select and no others.
+/// Verifies that `-Y` selects exactly the Transactions for which `holds` returns `true`.
 fn selects(filter: &str, capture: &str, holds: impl Fn(&Value) -> bool) {
     let index = |lines: Vec<Value>| -> Vec<u64> {
         lines.iter().map(|line| line["index"].as_u64().unwrap()).collect()
@@ -64,7 +64,7 @@ fn a_transaction_passes_by_what_is_known_of_it() {
     });
 }
 
-/// RFC 8797: it is in messages of the connection manager, and in the frames that start MPA.
+/// RFC 8797: private data is in messages of the connection manager, and in MPA startup frames.
 #[test]
 fn private_data_is_found_on_either_transport() {
     for capture in ["rxe-v42", "siw-v42"] {
@@ -80,7 +80,7 @@ fn a_transaction_passes_by_the_path_of_its_file() {
     selects("nfsrdma.path contains \"/s2k\"", "rxe-v42", |line| path(line).contains("/s2k"));
     selects("nfsrdma.path == \"/export/data/w/s100\"", "rxe-v3", |line| path(line) == "/export/data/w/s100");
     selects("nfsrdma.new_path", "rxe-v42", |line| line["new_path"].is_string());
-    // The names are learnt from what the filter leaves out, too, and the frames of a Transaction have its path.
+    // Names also come from Transactions that the filter rejects, and the frames of a Transaction have its path.
     let output = run(
         &["--view", "frames", "-T", "fields", "-e", "nfsrdma.path", "-Y", "frame.number == 590"],
         "rxe-v42",
@@ -102,7 +102,7 @@ fn addresses_are_compared_as_addresses() {
     assert_eq!(transactions("nfsrdma.client == 10.8.0.0/16", "rxe-v3"), [Value::Null; 0]);
 }
 
-/// A word may have capital letters or not, as names of values may.
+/// Matching of words and value names ignores case.
 #[test]
 fn words_are_found_in_either_case() {
     selects("nfsrdma.operation == read", "rxe-v42", |line| line["operation"] == "READ");
@@ -110,7 +110,7 @@ fn words_are_found_in_either_case() {
     selects("nfsrdma.transport == ROCEV2", "rxe-v3", |line| line["transport"] == "rocev2");
 }
 
-/// RFC 5044 section 4.4: where the CRC is not in use, its field says nothing.
+/// RFC 5044 section 4.4: if the CRC is not in use, its field has no meaning.
 #[test]
 fn the_crc_of_an_fpdu_is_judged_in_the_frame_that_ends_it() {
     let verdicts = |capture| {
@@ -171,7 +171,7 @@ fn the_summary_counts_what_is_selected() {
     let operations: Vec<_> =
         summary["operations"].as_array().unwrap().iter().map(|of| &of["operation"]).collect();
     assert_eq!(operations, ["READ"]);
-    // Every frame of the selected Transactions: those of the messages, and those that wrote.
+    // Every frame of the selected Transactions: those of the messages and of the RDMA Writes.
     let frames = json(&["--view", "frames", "-q", "-Y", "nfs.opcode == READ"], "rxe-v42").pop().unwrap();
     assert_eq!(frames["frames"], 2 * selected.len());
     assert_eq!(frames["transactions"], selected.len());

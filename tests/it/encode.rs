@@ -1,5 +1,6 @@
-//! Every real message, decoded and encoded again, gives its own bytes: the RPC-over-RDMA header, the RPC header with
-//! what protects the arguments, and NFS down to single attributes. The Positions of Read chunks come out of it, too.
+//! Round trip of every real message: encoding the decoded message gives the same bytes, for the RPC-over-RDMA header,
+//! the RPC header with the protected arguments, and NFS down to single attributes. The encoder computes the Positions
+//! of Read chunks, too.
 
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
@@ -13,18 +14,18 @@ use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 
-/// Of the Calls and Replies of a capture.
+/// Counts of the Calls and Replies of a capture.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
-    /// How many there are.
+    /// Number of messages.
     messages: u64,
-    /// Those that are whole, and of a program that is described.
+    /// Number of complete messages of described programs.
     held: u64,
-    /// Those of `held` that travelled in a chunk.
+    /// Number of these in a chunk.
     in_chunks: u64,
-    /// The Read chunks of `held` that hold an item: the encoder left it out at the Position of the chunk.
+    /// Number of Read chunks with an item that the encoder left out at the Position of the chunk.
     read_items: u64,
-    /// The Write chunks of `held` that hold an item.
+    /// Number of Write chunks with an item.
     write_items: u64,
 }
 
@@ -38,7 +39,7 @@ impl AddAssign for Counts {
     }
 }
 
-/// Panics where bytes stand for what was not read: those would come out of an encoder as they went in.
+/// Panics if raw bytes represent undecoded data, which would be encoded unchanged.
 struct NothingUnread<'t>(&'t dyn Debug);
 
 impl<'a> Observer<'a> for NothingUnread<'_> {
@@ -63,7 +64,7 @@ fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: Rpc
     assert!(record.is_rdma_error() || !message.sent.is_empty());
     reading.observe(which, &mut NothingUnread(transaction)).unwrap();
 
-    // An item and its chunk: the length of the chunk may count the fill of the item.
+    // Items and their chunks: the length of a chunk may include the padding of the item.
     let items: Vec<_> = match which {
         RpcMessageKind::Call => transaction
             .read_chunks
@@ -145,9 +146,9 @@ macro_rules! gives_its_own_bytes {
     };
 }
 gives_its_own_bytes! {
-    // Messages, held, in chunks, items in Read chunks, items in Write chunks. Of `rxe-v42-snap128` all others
-    // were cut: whole are the two messages of NULL, and the Replies to DESTROY_SESSION and DESTROY_CLIENTID, which name
-    // their operation without their Calls.
+    // Messages, complete messages, in chunks, items in Read chunks, items in Write chunks. In `rxe-v42-snap128` most
+    // are truncated: complete are the two messages of NULL, and the Replies to DESTROY_SESSION and DESTROY_CLIENTID,
+    // which name their operation without their Calls.
     rxe_v3, "rxe-v3": 394, 394, 10, 14, 9;
     rxe_v40, "rxe-v40": 458, 458, 37, 14, 9;
     rxe_v40_deleg, "rxe-v40-deleg": 68, 68, 5, 1, 3;

@@ -1,4 +1,4 @@
-//! A real capture beside what is left of it: the same Transactions, but for what is gone.
+//! Compares a real capture with what is left of it after losses: the same Transactions, except for the lost parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -14,16 +14,16 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use crate::mutations::{Kept, frames};
 use crate::witness::{self, Name, Part};
 
-/// A capture that lost nothing.
+/// Capture without loss.
 pub(crate) struct Exhibit {
     pub(crate) name: &'static str,
     pub(crate) frames: Vec<Kept>,
     pub(crate) transactions: Vec<Transaction>,
-    /// By frame.
+    /// Parts by frame.
     pub(crate) parts: Vec<Vec<Part>>,
 }
 
-/// Of each transport, with and without sessions, with callbacks, with and without CRCs.
+/// Captures of each transport, with and without sessions, callbacks and CRCs.
 pub(crate) static ALL: [LazyLock<Exhibit>; 6] = [
     LazyLock::new(|| Exhibit::new("rxe-v42-deleg")),
     LazyLock::new(|| Exhibit::new("rxe-v3")),
@@ -33,23 +33,23 @@ pub(crate) static ALL: [LazyLock<Exhibit>; 6] = [
     LazyLock::new(|| Exhibit::new("siw-v42-crc")),
 ];
 
-/// The places in [`ALL`] of those of each transport.
+/// Indexes in [`ALL`] of the captures over RoCE.
 pub(crate) const ROCE: [usize; 2] = [0, 1];
-/// NFS over TCP.
+/// Indexes of the captures over TCP.
 pub(crate) const TCP: [usize; 2] = [2, 3];
-/// iWARP.
+/// Indexes of the captures over iWARP.
 pub(crate) const IWARP: [usize; 2] = [4, 5];
 
-/// A frame with the number that it has in its capture.
+/// Frame with its number in the capture.
 pub(crate) type Numbered<'a> = (u64, &'a Kept);
 
-/// What came out of a run.
+/// Result of a run.
 pub(crate) struct Outcome {
     pub(crate) transactions: Vec<Transaction>,
-    /// Frames without meaning, by reason.
+    /// Undecoded frames by reason.
     pub(crate) undecoded: BTreeMap<&'static str, u64>,
     pub(crate) given_up: u64,
-    /// Frames that the capture holds a second time.
+    /// Frames that the capture contains twice.
     pub(crate) captured_twice: u64,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn facts(transaction: &Transaction) -> RpcSummary {
     transaction.with_messages(|reading| reading.summary())
 }
 
-/// By name, of which there is one each.
+/// Returns the Transactions by name, which must be unique.
 #[track_caller]
 pub(crate) fn named<'a>(transactions: &'a [Transaction], said: &str) -> BTreeMap<Name, &'a Transaction> {
     let mut named = BTreeMap::new();
@@ -103,7 +103,7 @@ impl Exhibit {
         (range.start as u64 + 1..).zip(&self.frames[range])
     }
 
-    /// A part of the capture of about so many frames that cuts no Transaction in two.
+    /// Returns a part of the capture of about `count` frames that splits no Transaction.
     pub(crate) fn quiet(&self, from: usize, count: usize) -> Range<usize> {
         let is_inside = |at: usize| {
             self.transactions.iter().any(|transaction| {
@@ -118,7 +118,7 @@ impl Exhibit {
         start..quiet(start + count).unwrap_or(self.frames.len())
     }
 
-    /// The Transactions whose frames are in a part of the capture, by their place in it.
+    /// Returns the Transactions whose frames are in a part of the capture, with their indexes in it.
     pub(crate) fn within(&self, range: &Range<usize>) -> BTreeMap<Name, usize> {
         let is_within = |transaction: &Transaction| {
             let mut messages = transaction.call.iter().chain(&transaction.reply);
@@ -129,7 +129,7 @@ impl Exhibit {
     }
 }
 
-/// Holds that nothing is told of a Transaction that the whole capture tells otherwise.
+/// Verifies that a Transaction does not contradict the one of the whole capture.
 #[track_caller]
 pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
     fn same<T: PartialEq + Debug>(now: Option<T>, then: Option<T>, what: &str, said: &str) {
@@ -142,7 +142,7 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
     same(found.procedure, expected.procedure, "procedure", said);
     same(found.status, expected.status, "status", said);
     same(found.rpc_status, expected.rpc_status, "RPC status", said);
-    // Where the arguments cannot be read, the operation is the procedure.
+    // If the arguments cannot be decoded, the operation is the procedure.
     let is_procedure =
         found.procedure_name.is_some_and(|name| format!("{:?}", found.operation).contains(name));
     let is_read = now.call.is_some() && found.call_error.is_none();
@@ -173,7 +173,7 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
     }
 }
 
-/// Whether a Transaction names a frame: one that carried a part of it, or the CRC behind a part.
+/// Returns `true` if a Transaction refers to a frame: one with a part of it, or with the CRC after a part.
 pub(crate) fn names(transaction: &Transaction, frame: FrameNumber) -> bool {
     let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| transaction.message(which));
     let chunks =
@@ -183,8 +183,8 @@ pub(crate) fn names(transaction: &Transaction, frame: FrameNumber) -> bool {
         || ends.any(|(first, last)| first == frame || last == frame)
 }
 
-/// Holds that two Transactions say the same, but for their place among others, and but for frames and times if these are not
-/// asked for.
+/// Verifies that two Transactions are equal except for their index, and except for frames and times unless
+/// `has_frames`.
 #[track_caller]
 pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, said: &str) {
     assert_eq!(now.missing_parts(), before.missing_parts(), "{said}");

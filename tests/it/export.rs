@@ -1,4 +1,4 @@
-//! `export`: the tables hold what the program's own JSON says, and engines answer the documented queries from them.
+//! `export`: the tables agree with the program's own JSON, and engines answer the documented queries from them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,7 +15,7 @@ use super::program::{self, Transaction, nanoseconds};
 
 use crate::skipped::{skip, skip_without};
 
-/// A folder of the test's own.
+/// Temporary folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -51,7 +51,7 @@ fn export(to: &Path, captures: &[PathBuf]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The rows of a file, by column.
+/// Returns the rows of a file by column.
 fn rows(file: &Path) -> Vec<BTreeMap<String, Value>> {
     let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
     let cell = |field: &Field| match field {
@@ -70,12 +70,12 @@ fn table(tables: &Path, table: &str, capture: &Path) -> Vec<BTreeMap<String, Val
     rows(&tables.join(table).join(format!("capture={name}")).join("part-0.parquet"))
 }
 
-/// The value at a path of keys; null where there is none.
+/// Returns the value at a path of keys, or null if there is none.
 fn at(value: &Value, path: &str) -> Value {
     path.split('.').try_fold(value, |value, key| value.get(key)).cloned().unwrap_or_default()
 }
 
-/// `"seconds.nanoseconds"` in nanoseconds.
+/// Converts `"seconds.nanoseconds"` to nanoseconds.
 fn time(value: &Value) -> Value {
     value.as_str().map_or(Value::Null, |text| json!(nanoseconds(text)))
 }
@@ -96,7 +96,7 @@ fn sum(chunks: &[Value], key: &str) -> u64 {
         .sum()
 }
 
-/// A row of `transactions`, made from a line of JSON.
+/// Returns the expected row of `transactions` for a line of JSON.
 fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
     let mut row = BTreeMap::new();
     for key in [
@@ -220,7 +220,7 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
     for line in &lines {
         let operations = line.0["operations"].as_array().unwrap();
         for (position, operation) in operations.iter().enumerate() {
-            // Paths are what the views learn from other Transactions, and have a column of their own.
+            // Paths are inferred by the views from other Transactions, and have their own column.
             paths.push(operation.get("path").cloned().unwrap_or_default());
             let mut operation = operation.clone();
             operation.as_object_mut().unwrap().retain(|key, _| !matches!(key.as_str(), "path" | "new_path"));
@@ -232,7 +232,7 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
             expected.push((line.0["index"].clone(), json!(0), both));
         }
     }
-    // An empty body is left out of a line, and is an empty object in the table.
+    // An empty body is omitted from a line, and is an empty object in the table.
     let detail = |row: &BTreeMap<String, Value>| {
         let mut value: Value = serde_json::from_str(row["detail"].as_str().unwrap()).unwrap();
         for key in ["arguments", "results"] {
@@ -256,7 +256,7 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
         (&write["offset"], &write["count"], &write["status"]),
         (&json!(0), &json!(8192), &json!("NFS4_OK"))
     );
-    // The file was opened by its name before, in another COMPOUND.
+    // The file was opened by name before, in another COMPOUND.
     let opened = rows.iter().find(|row| row["result_filehandle"] == write["filehandle"]).unwrap();
     assert_eq!((&opened["op"], &opened["name"]), (&json!("GETFH"), &json!("s8k")));
 }
@@ -282,7 +282,7 @@ fn procedures_of_nfsv3_are_operations_of_their_own() {
     );
 }
 
-/// A frame of Ethernet with tags behind its addresses.
+/// Adds tags after the addresses of an Ethernet frame.
 fn tagged(bytes: &[u8], tags: &[u8]) -> Vec<u8> {
     [&bytes[..12], tags, &bytes[12..]].concat()
 }
@@ -364,7 +364,7 @@ fn an_export_takes_the_place_of_the_one_before() {
     export(&folder.tables(), std::slice::from_ref(&capture));
     let partition = folder.tables().join("segments").join("capture=rxe-v42-deleg.pcap");
     let before = fs::read(partition.join("part-0.parquet")).unwrap();
-    // What an export left that had more parts, and one that was killed.
+    // Files of an export with more parts, and of one that was killed.
     fs::write(partition.join("part-1.parquet"), "old").unwrap();
     fs::write(partition.join(".part-0.parquet.Ab12Cd.unfinished"), "torn").unwrap();
     export(&folder.tables(), std::slice::from_ref(&capture));
@@ -416,14 +416,14 @@ fn where_nothing_can_be_written_it_is_said() {
     assert!(said.contains("tables: cannot write: ") && said.lines().count() == 1, "{said}");
 }
 
-/// The blocks of `docs/scale-out.md` in a language.
+/// Returns the blocks of `docs/scale-out.md` in a language.
 fn shown(language: &str) -> Vec<String> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scale-out.md")).unwrap();
     let start = format!("```{language}\n");
     text.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// A Python that has a module: that of `NFSRDMA_PYTHON`, which `make test` sets, or `python3`.
+/// Returns a Python that has a module: that of `NFSRDMA_PYTHON`, which `make test` sets, or `python3`.
 fn python_with(module: &str) -> Option<PathBuf> {
     let named = env::var_os("NFSRDMA_PYTHON").map(PathBuf::from);
     let found = named.into_iter().chain([PathBuf::from("python3")]).find(|python| {
@@ -436,7 +436,7 @@ fn python_with(module: &str) -> Option<PathBuf> {
     found
 }
 
-/// Runs a script in a folder, and gives the lines of JSON that it wrote to `answers`.
+/// Runs a script in a folder, and returns the lines of JSON that it wrote to `answers`.
 fn answers(python: &Path, folder: &Folder, script: &str, arguments: &[&str]) -> Vec<Vec<Vec<Value>>> {
     let file = folder.0.join("script.py");
     fs::write(&file, script).unwrap();
@@ -458,7 +458,7 @@ fn answers(python: &Path, folder: &Folder, script: &str, arguments: &[&str]) -> 
 
 const CAPTURES: [&str; 4] = ["rxe-v3", "rxe-v42", "rxe-v42-conc-head", "tcp-v42"];
 
-/// The lines of each capture, each with the name of its file.
+/// Returns the lines of each capture, each with the name of its file.
 fn lines() -> Vec<(String, Transaction)> {
     let of = |name: &&str| {
         let path = captures::path(name);
@@ -468,12 +468,12 @@ fn lines() -> Vec<(String, Transaction)> {
     CAPTURES.iter().flat_map(of).collect()
 }
 
-/// The value of which as many as this part of all are no larger (SQL: percentile_disc).
+/// Returns a percentile (SQL: percentile_disc).
 fn percentile(sorted: &[u64], part: f64) -> u64 {
     sorted[((sorted.len() as f64 * part).ceil() as usize).max(1) - 1]
 }
 
-/// What the first query must answer.
+/// Returns the expected result of the first query.
 fn latencies(lines: &[(String, Transaction)]) -> Vec<Vec<Value>> {
     let mut groups: BTreeMap<(String, Option<String>), Vec<u64>> = BTreeMap::new();
     for (_, line) in lines {
@@ -495,7 +495,7 @@ fn latencies(lines: &[(String, Transaction)]) -> Vec<Vec<Value>> {
     rows.into_iter().map(|(_, row)| row.as_array().unwrap().clone()).collect()
 }
 
-/// What the second query must answer, by file: how many operations, bytes, and nanoseconds.
+/// Returns the expected result of the second query by file: operations, bytes and nanoseconds.
 fn files(lines: &[(String, Transaction)]) -> BTreeMap<(String, String), (u64, u64, u64)> {
     let mut files: BTreeMap<_, (u64, u64, u64)> = BTreeMap::new();
     for (capture, line) in lines {
@@ -510,7 +510,7 @@ fn files(lines: &[(String, Transaction)]) -> BTreeMap<(String, String), (u64, u6
             let data = at(&line.0, "arguments.data").as_u64().or(at(&line.0, "results.data").as_u64());
             note(handle, data.unwrap_or(0));
         }
-        // Linux puts the filehandle right before these operations.
+        // Linux sends PUTFH right before these operations.
         for pair in line.operations().windows(2) {
             if let [("PUTFH", put), ("READ" | "READ_PLUS" | "WRITE", entry)] = pair {
                 note(put["object"].as_str().unwrap(), entry["data"].as_u64().unwrap_or(0));
@@ -520,8 +520,8 @@ fn files(lines: &[(String, Transaction)]) -> BTreeMap<(String, String), (u64, u6
     files
 }
 
-/// What the third query must answer where Replies grant no more than `most` credits: Calls, starved Calls, most Calls
-/// under way, and fewest credits.
+/// Returns the expected result of the third query if Replies grant at most `most` credits: Calls, starved Calls,
+/// maximum Calls in flight, and minimum credits.
 fn starvation(lines: &[(String, Transaction)], most: u64) -> (u64, u64, u64, u64) {
     let mut events: BTreeMap<_, Vec<(u64, bool, u64)>> = BTreeMap::new();
     for (capture, line) in lines {
@@ -555,7 +555,7 @@ fn starvation(lines: &[(String, Transaction)], most: u64) -> (u64, u64, u64, u64
     (calls, starved, largest, fewest)
 }
 
-/// Holds the answers to the three queries to the JSON.
+/// Compares the results of the three queries with the JSON.
 fn hold(answers: &[Vec<Vec<Value>>], lines: &[(String, Transaction)]) {
     let number = |value: &Value| value.as_f64().unwrap() as u64;
     let [by_operation, by_file, by_hour] = answers else { panic!("{answers:?}") };

@@ -1,4 +1,5 @@
-//! `-T fields`, `-T csv` and `-T json` with `-e`: lines of fields, as tshark writes them where it has the field; and `-x`.
+//! `-T fields`, `-T csv` and `-T json` with `-e`: lines of fields in tshark's format for the fields that it has; and
+//! `-x`.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +27,7 @@ fn shown(arguments: &[&str], name: &str) -> String {
     text
 }
 
-/// What tshark shows; `None` where it is not installed.
+/// Returns the output of tshark; `None` if it is not installed.
 fn tshark(arguments: &[&str], name: &str) -> Option<String> {
     let output =
         Command::new("tshark").env("TZ", "UTC").arg("-r").arg(captures::path(name)).args(arguments).output();
@@ -42,8 +43,8 @@ fn tshark(arguments: &[&str], name: &str) -> Option<String> {
     }
 }
 
-/// Fields of all types that tshark decodes the same in every frame. Of what messages hold, tests/it/wireshark.rs and
-/// tests/it/filters_like_tshark.rs say where the two differ, and why.
+/// Fields of all types that tshark decodes the same in every frame. For fields of messages, tests/it/wireshark.rs and
+/// tests/it/filters_like_tshark.rs explain the differences.
 const FIELDS: [&str; 34] = [
     "frame.number",
     "frame.time",
@@ -98,7 +99,7 @@ fn values_are_written_as_tshark_writes_them() {
     }
 }
 
-/// Since 4.4 tshark writes booleans as words.
+/// Converts booleans, which tshark writes as words since 4.4, to numbers.
 fn with_numbers(line: &str) -> String {
     let number = |cell| match cell {
         "True" => "1",
@@ -194,7 +195,7 @@ fn json_with_fields_is_an_object_of_lists_in_their_order() {
     assert_eq!((&frame["frame.number"][0], &frame["frame.len"][0]), (&"1".into(), &"42".into()));
 }
 
-/// Without `-e` a frame is there as a whole, and says of each field what `-e` would.
+/// Without `-e`, a frame has all its fields, with the same values as with `-e`.
 #[test]
 fn json_of_frames_without_fields_is_everything_that_a_frame_has() {
     // Reply and Call over RDMA, a CM message, a Call over TCP, and FPDUs.
@@ -248,7 +249,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(&["-T", "json", "-x"]).contains("-x is for people"));
 }
 
-/// The lines of bytes.
+/// Returns the lines of the hex dump.
 fn bytes(text: &str) -> Vec<&str> {
     let is_dump = |line: &&str| {
         line.get(4..6) == Some("  ")
@@ -269,7 +270,7 @@ fn bytes_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
     let write = ["-x", "-Y", "nfsrdma.xid == 0x9c8df27d", "--summary", "none"];
     let text = shown(&write, "rxe-v42");
     let titles: Vec<&str> = text.lines().filter(|line| line.ends_with(" bytes:")).collect();
-    // 52 bytes of RPC-over-RDMA are before the 196 of the Call.
+    // 52 bytes of RPC-over-RDMA precede the 196 of the Call.
     assert_eq!(titles[0], "Call, 248 bytes:");
     assert_eq!(titles[2], "Read chunk 0, segment 0, 8192 of 8192 bytes:");
     assert!(text.contains("\n0000  9c 8d f2 7d 00 00 00 01 "), "{}", &text[..400]);

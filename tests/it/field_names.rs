@@ -1,6 +1,6 @@
-//! Names of fields are Wireshark's where Wireshark has the field. `fields/wireshark.txt` holds those of our names that
-//! are Wireshark's, `fields/ours.txt` the others, so that a name that is nearly Wireshark's is not added unseen.
-//! `UPDATE=1 cargo test --test it field_names` writes both, with the help of tshark.
+//! Names of fields are Wireshark's for the fields that Wireshark has. `fields/wireshark.txt` lists those of our names
+//! that are Wireshark's, `fields/ours.txt` the others, so that a name that is nearly Wireshark's is not added
+//! unnoticed. `UPDATE=1 cargo test --test it field_names` writes both with tshark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fields").join(name)
 }
 
-/// Names, and the version of Wireshark since which it has them, where not every version that is tested with does.
+/// Returns the names, and the version of Wireshark that introduced them, if not every tested version has them.
 fn stored(name: &str) -> BTreeMap<String, (u32, u32)> {
     let text = fs::read_to_string(file(name)).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -27,7 +27,7 @@ fn stored(name: &str) -> BTreeMap<String, (u32, u32)> {
     names.collect()
 }
 
-/// The names of Wireshark's fields and protocols, or None where tshark is not installed.
+/// Returns the names of Wireshark's fields and protocols; `None` if tshark is not installed.
 fn wireshark() -> Option<BTreeSet<String>> {
     let output = Command::new("tshark").args(["-G", "fields"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -52,7 +52,7 @@ fn a_name_is_wiresharks_or_is_listed_as_ours() {
         let theirs = wireshark().expect("tshark tells which names are Wireshark's");
         let version = tshark::version().expect("tshark has a version");
         let (listed, others) = (stored("wireshark.txt"), stored("ours.txt"));
-        // A name that was ours is new in this version, and one that a later version has stays.
+        // One of our names may be new in this version, and one introduced by a later version stays.
         let since = |name: &String| match listed.get(name) {
             Some(since) if *since > version || theirs.contains(name) => Some(*since),
             _ if theirs.contains(name) && others.contains_key(name) => Some(version),

@@ -1,7 +1,7 @@
-//! Every field of RPC, NFS and its companions, RPC-over-RDMA, InfiniBand and iWARP that tshark has, too, has tshark's values,
-//! frame by frame, in every capture. What differs is explained by one of the rules in `differences`, each with who is
-//! right, and `docs/tshark.md` lists all of it: `UPDATE=1 cargo test --test it fields_like_tshark` writes it. The test skips,
-//! and says so, where there is no tshark, or another one than that of the document.
+//! Compares every field of RPC, NFS and its auxiliary programs, RPC-over-RDMA, InfiniBand and iWARP with tshark's
+//! values, frame by frame, in every capture. Differences are explained by the rules in `differences`, each of which
+//! states who is right, and `docs/tshark.md` lists all of them: `UPDATE=1 cargo test --test it fields_like_tshark`
+//! writes it. The test is skipped, with a message, without tshark or with another version than that of the document.
 
 mod differences;
 mod shown;
@@ -19,7 +19,7 @@ use shown::Shown;
 use crate::captures;
 use crate::skipped::{skip, skip_without};
 
-/// A difference as the document shows it.
+/// Difference as shown in the document.
 #[derive(Clone, Debug, Default)]
 struct Example {
     times: u64,
@@ -29,7 +29,7 @@ struct Example {
     theirs: String,
 }
 
-/// What differs, by the rule that explains it and the field.
+/// Differences by the rule that explains them and the field.
 type Explained = BTreeMap<(usize, &'static str), Example>;
 
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ fn compared(captures: &[&'static str]) -> BTreeMap<&'static str, Outcome> {
     outcomes.into_inner().unwrap()
 }
 
-/// Values as a cell of a table; long ones are cut.
+/// Formats values as a cell of a table; long ones are truncated.
 fn cell(values: Option<&Vec<String>>) -> String {
     const LETTERS: usize = 32;
     let Some(values) = values else { return String::new() };
@@ -121,7 +121,7 @@ fn cell(values: Option<&Vec<String>>) -> String {
     if short.len() < text.len() { format!("`{short}...`") } else { format!("`{short}`") }
 }
 
-/// Of a rule as many fields are listed.
+/// Maximum number of fields listed per rule.
 const SHOWN: usize = 16;
 
 fn document(version: &str, outcome: &Outcome) -> String {
@@ -151,7 +151,7 @@ fn document(version: &str, outcome: &Outcome) -> String {
             continue;
         }
         if of_rule.len() > SHOWN {
-            // Whole messages: what is in them says no more than that they are not there.
+            // For missing messages, their fields are not listed.
             let times: u64 = of_rule.iter().map(|(_, example)| example.times).sum();
             let _ = writeln!(
                 text,
@@ -208,7 +208,7 @@ fn every_field_that_both_have_has_the_same_values_but_for_what_is_written_down()
     assert!(stored == text, "docs/tshark.md is stale: UPDATE=1 cargo test --test it fields_like_tshark");
 }
 
-/// The same of captures that are not in this repository, where `NFSRDMA_MORE_CAPTURES` names a folder of them.
+/// Compares the captures in the folder of `NFSRDMA_MORE_CAPTURES`.
 #[test]
 #[ignore = "it needs captures: NFSRDMA_MORE_CAPTURES=DIR cargo test --test it other_captures -- --ignored"]
 fn other_captures_differ_by_the_same_rules() {

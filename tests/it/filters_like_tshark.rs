@@ -1,7 +1,6 @@
-//! Display filters select the frames that tshark selects with the same filter, from the manual page wireshark-filter(4)
-//! and the display filter reference of NFS, RPC, TCP and InfiniBand. Where tshark goes wrong, `DIFFERENCES` says how, and
-//! each frame that one of both does not select must be explained by one of them. The test skips, and says so, where
-//! tshark is not installed.
+//! Display filters select the same frames as in tshark, from the manual page wireshark-filter(4) and the display filter
+//! reference of NFS, RPC, TCP and InfiniBand. `DIFFERENCES` explains the errors of tshark, and each frame that only one
+//! of them selects must be explained by one of them. The test is skipped, with a message, if tshark is not installed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -12,7 +11,7 @@ use crate::program::{self, Transaction, frames};
 use crate::skipped::skip_without;
 use crate::tshark;
 
-/// A filter, and captures in which it selects something in at least one.
+/// Filter, and captures of which it must match at least one.
 type Row = (&'static str, &'static [&'static str]);
 
 const NFS4: &[&str] = &["rxe-v42"];
@@ -27,7 +26,7 @@ const IPV6: &[&str] = &["rxe-v42-ip6"];
 const SIW_MID: &[&str] = &["siw-v42-mid"];
 
 const FILTERS: &[Row] = &[
-    // Streams of TCP, and numbers that count from their beginning.
+    // TCP streams, and relative sequence numbers.
     ("tcp.stream == 1 or tcp.stream in {3..5}", NFS3),
     ("tcp.seq == 1 and tcp.len > 0", NFS3),
     ("tcp.seq > 10000 and tcp.ack < 100000", TCP3),
@@ -44,7 +43,7 @@ const FILTERS: &[Row] = &[
     ("nfs.opcode == 35 or nfs.opcode == 36", V40),
     ("rpc.auth.flavor == 6 and nfs.opcode == 9", KRB5),
     ("rpc.authgss.seqnum > 100 and rpc.authgss.seqnum < 120", KRB5),
-    // Protocols and fields that are there or not.
+    // Presence of protocols and fields.
     ("tcp", NFS3),
     ("infiniband", NFS3),
     ("rpcordma", NFS4),
@@ -86,7 +85,7 @@ const FILTERS: &[Row] = &[
     ("tcp.window_size_value > 1000", NFS3),
     ("tcp.len > 0", NFS3),
     ("udp.length > 100", NFS4),
-    // Parts, searches, functions, times.
+    // Slices, searches, functions, times.
     ("eth.src[0:3] == 52:54:00", NFS4),
     ("eth.src[1-2] == 54:00", NFS4),
     ("eth.src[:4] == 52:54:00:09", NFS4),
@@ -144,7 +143,7 @@ const FILTERS: &[Row] = &[
     ("nfs.offset4 > 0", NFS4),
     ("nfs.cb.operation == 4", CALLBACKS),
     ("nfs", CALLBACKS),
-    // A search in a protocol looks into all that it carries; its length and its parts are those of its header.
+    // A search in a protocol covers its payload; its length and its slices are those of its header.
     ("tcp contains \"s100\"", TCP3),
     ("not ip[20:1] and not udp[8:1] and not eth[14:1]", NFS4),
     ("len(udp) == 8", NFS4),
@@ -218,38 +217,38 @@ const FILTERS: &[Row] = &[
     ("rpcordma.rdma_length > 4096", SIW),
 ];
 
-/// What is known of the frames of a capture, to explain what differs.
+/// Properties of the frames of a capture that explain differences.
 struct Known {
-    /// The frames of Calls with Read chunks: their Sends, and the last Read responses, which is where tshark shows them.
+    /// Frames of Calls with Read chunks: their Sends, and the last Read responses, in which tshark shows them.
     read_calls: BTreeSet<u64>,
     /// The Replies to these Calls.
     their_replies: BTreeSet<u64>,
-    /// COMPOUNDs with OPEN or GET_DIR_DELEGATION, which tshark may not read to their ends.
+    /// COMPOUNDs with OPEN or GET_DIR_DELEGATION, which tshark may not decode completely.
     opens: BTreeSet<u64>,
-    /// Frames in which tshark sees another protocol than RPC.
+    /// Frames in which tshark dissects another protocol than RPC.
     no_rpc: BTreeSet<u64>,
     /// Callbacks, and their Calls of NULL.
     callbacks: BTreeSet<u64>,
-    /// Messages of which RDMA moved a part.
+    /// Messages with a part moved by RDMA.
     in_chunks: BTreeSet<u64>,
-    /// Segments of TCP that tshark puts together.
+    /// TCP segments that tshark reassembles.
     together: BTreeSet<u64>,
-    /// Segments of TCP that carry something.
+    /// TCP segments with a payload.
     with_payload: BTreeSet<u64>,
 }
 
-/// A difference: why, and whether it explains that a frame is selected by this program alone, or by tshark alone.
+/// Difference: the reason, and a predicate that explains a frame selected by this program alone, or by tshark alone.
 type Difference = (&'static str, fn(&str, u64, bool, &Known) -> bool);
 
-/// In 4.0 the length of a protocol is that of its header, and ours is, too.
+/// In 4.0 the length of a protocol is that of its header, as in this program.
 const LENGTH: &str = "since 4.4 the length of a protocol is that of its header and of all that it carries";
 
-/// Differences that an earlier version than this has not.
+/// Differences that exist from this version on.
 const LATER: [(&str, (u32, u32)); 1] = [(LENGTH, (4, 4))];
 
 const PORT: &str = "until 4.4 RPC on a port that another protocol has is shown as that protocol";
 
-/// Differences that this version and later ones have not.
+/// Differences that exist before this version.
 const EARLIER: [(&str, (u32, u32)); 1] = [(PORT, (4, 4))];
 
 const DIFFERENCES: [Difference; 8] = [
@@ -285,7 +284,7 @@ const DIFFERENCES: [Difference; 8] = [
     }),
 ];
 
-/// Whether a filter names fields of RPC messages.
+/// Returns `true` if a filter names fields of RPC messages.
 fn is_of_message(filter: &str) -> bool {
     ["rpc", "nfs", "mount", "nlm", "portmap"].iter().any(|protocol| filter.contains(protocol))
 }
@@ -293,7 +292,7 @@ fn is_of_message(filter: &str) -> bool {
 fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.arg("-2").arg("-r").arg(captures::path(capture)).args(["-Y", filter, "-T", "fields"]);
-    // The client of `tcp-v42` has the port of DNS over TLS, and its records would be taken for that.
+    // The client of `tcp-v42` uses the port of DNS over TLS, and its records would be dissected as that.
     command.args(["--disable-protocol", "tls"]);
     fields.iter().for_each(|field| {
         command.args(["-e", field]);
@@ -358,7 +357,7 @@ fn known(capture: &str) -> Option<Known> {
     })
 }
 
-/// Compares the rows, and gives how often each difference explained a frame.
+/// Compares the rows, and counts the frames that each difference explains.
 fn compare(rows: &[Row], known: &BTreeMap<&str, Known>) -> BTreeMap<&'static str, u64> {
     let mut explained = BTreeMap::new();
     for (filter, on) in rows {

@@ -1,4 +1,4 @@
-//! The manual is made from the definition of the command line, and must not be older than it.
+//! The manual is generated from the definition of the command line, and must be up to date.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,12 +38,12 @@ than a BIGINT, which are possible in `offset`, are null; `detail` has them.\n";
     hold("docs/tables.md", (HEAD.to_owned() + &nfsrdma_inspect::export::documentation()).as_bytes());
 }
 
-/// The day of a page, as its line of `.TH` has it.
+/// Returns the date of a page from its line of `.TH`.
 fn date_of(source: &str) -> Option<&str> {
     source.lines().find_map(|line| line.strip_prefix(".TH "))?.split(' ').nth(2)
 }
 
-/// Today, in UTC.
+/// Returns the current date in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     CalendarTime::of_seconds(since.as_secs().cast_signed(), 0).to_string()
@@ -57,7 +57,7 @@ fn manual_is_fresh() {
         let path = format!("man/{}.1", page.name);
         let old = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap_or_default();
         let same = page.source(date_of(&old).unwrap_or_default());
-        // A page has the day of its last change.
+        // A page has the date of its last change.
         hold(&path, (if same == old { same } else { page.source(&today()) }).as_bytes());
     }
     let stale: Vec<_> =
@@ -65,7 +65,7 @@ fn manual_is_fresh() {
     assert!(stale.is_empty(), "of no subcommand: {stale:?}");
 }
 
-/// The pages in `man/`, by name.
+/// Returns the pages in `man/` by name.
 fn stored() -> BTreeMap<String, PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -107,7 +107,7 @@ fn a_page_refers_to_pages_that_exist() {
     let pages = stored();
     let reference = Regex::new(r"([a-z][a-z0-9_-]*)\(([1-9])\)").unwrap();
     for path in pages.values() {
-        // As a reader sees it: `\-` is a hyphen, and .BR puts the number of the section beside the name.
+        // As rendered: `\-` is a hyphen, and .BR joins the name and the number of the section.
         let text =
             fs::read_to_string(path).unwrap().replace("\\-", "-").replace("\\fR", "").replace(" (1)", "(1)");
         let text = text.replace(" (", "(");
@@ -121,7 +121,7 @@ fn a_page_refers_to_pages_that_exist() {
     }
 }
 
-/// What a reader of a page sees, in lines that are long enough for every command.
+/// Returns the rendered text of a page, in lines that are long enough for every command.
 fn read(path: &Path) -> Option<String> {
     let Ok(output) = Command::new("mandoc").args(["-T", "utf8", "-O", "width=300"]).arg(path).output() else {
         skip_without("mandoc");

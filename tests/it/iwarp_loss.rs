@@ -1,4 +1,4 @@
-//! Captures of NFS over iWARP that something happened to on the way.
+//! Captures of NFS over iWARP with lost or changed frames.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
@@ -7,7 +7,7 @@ use nfsrdma_dissectors::net::{self, DatagramPayload};
 use crate::mutations::Kept;
 use crate::tcp_loss::{beginning, facts, read};
 
-/// How many bytes of FPDUs a frame carries.
+/// Returns the number of bytes of FPDUs in a frame.
 fn stream_bytes(kept: &Kept) -> usize {
     match net::decode(&kept.frame(1), &mut NullObserver).payload {
         DatagramPayload::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => {
@@ -17,15 +17,15 @@ fn stream_bytes(kept: &Kept) -> usize {
     }
 }
 
-/// Whether a frame is between the first of the Call and the last of the Reply.
+/// Returns `true` if a frame is between the first of the Call and the last of the Reply.
 fn spans(transaction: &Transaction, frame: u64) -> bool {
     let first = transaction.call.as_ref().and_then(|call| call.frames.first());
     let last = transaction.reply.as_ref().and_then(|reply| reply.frames.last());
     first.is_none_or(|first| first.0 <= frame) && last.is_none_or(|last| last.0 >= frame)
 }
 
-/// Every frame in turn is not there: only Transactions that were under way may miss something, and one does if the frame
-/// carried more than a CRC; nothing is invented.
+/// Removes every frame in turn: only Transactions in progress may miss a part, and one does if the frame carried more
+/// than a CRC; nothing is invented.
 fn each_frame_lost_in_turn(name: &str, count: usize) {
     let all = beginning(name, count);
     let (whole, _) = read(all.iter().enumerate());

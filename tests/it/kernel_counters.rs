@@ -1,4 +1,4 @@
-//! The program says what the Linux client counted while the capture was made, to the last byte.
+//! The program agrees with the counters of the Linux client during the capture, to the last byte.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::program::{self, Transaction, number};
 use crate::second_count;
 use crate::transport_line::{Kind, Segment, Totals};
 
-/// mountstats was read before the unmount, so what these do at the very end is in the capture alone.
+/// Operations sent after mountstats was read, before the unmount, which only the capture has.
 const AFTER_THE_COUNTERS: [&str; 4] = ["CLOSE", "DELEGRETURN", "DESTROY_SESSION", "DESTROY_CLIENTID"];
 
-/// The forward Transactions whose Call was seen, by the time of the Call.
+/// Returns the forward Transactions with a Call, in the order of the Calls.
 fn forward_calls<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Vec<&'a Transaction> {
     let calls = transactions.into_iter().filter(|t| t.is_forward() && t.call_time().is_some());
     let mut calls: Vec<_> = calls.collect();
@@ -22,8 +22,8 @@ fn forward_calls<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) ->
     calls
 }
 
-/// The Calls that the client had made when its counters were read: all but those at the very end that only an
-/// unmount makes and that the counters do not have.
+/// Returns the Calls before the client's counters were read: all except those that an unmount sends at the end and the
+/// counters do not include.
 pub(crate) fn counted_calls<'a>(
     transactions: impl IntoIterator<Item = &'a Transaction>,
     kernel: &Mountstats,
@@ -42,7 +42,7 @@ pub(crate) fn counted_calls<'a>(
     calls
 }
 
-/// The program's Transactions, counted as the Linux client counts.
+/// Counts the Transactions like the Linux client.
 pub(crate) fn operations(calls: &[&Transaction]) -> BTreeMap<String, Counters> {
     let mut operations: BTreeMap<String, Counters> = BTreeMap::new();
     for transaction in calls.iter().filter(|t| t.is_nfs()) {
@@ -63,7 +63,7 @@ fn segment(kind: Kind, length: &Value) -> Option<Segment> {
     length.as_u64().map(|length| Segment { kind, length })
 }
 
-/// The program's Transactions, counted as the transport line counts: copies of a message count once.
+/// Counts the Transactions like the transport line: copies of a message count once.
 pub(crate) fn totals<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Totals {
     let mut totals = Totals::default();
     for transaction in transactions.into_iter().filter(|t| t.is_rdma()) {
@@ -86,7 +86,7 @@ pub(crate) fn totals<'a>(transactions: impl IntoIterator<Item = &'a Transaction>
     totals
 }
 
-/// The kernel, the second count and the program say the same.
+/// Compares the kernel's counters, the second count and the program.
 fn equals_the_kernels_counters(name: &str) {
     let lines = program::json(&captures::path(name));
     let kernel = Mountstats::read(name);
@@ -109,7 +109,7 @@ fn equals_the_kernels_counters(name: &str) {
     every_byte_moved(name, &lines.transactions);
 }
 
-/// Messages by direction and procedure, segments by kind, bytes offered and returned.
+/// Compares messages by direction and procedure, segments by kind, and bytes offered and returned.
 pub(crate) fn equals_the_second_count(name: &str, transactions: &[Transaction]) {
     let second = second_count::totals(&second_count::messages(&captures::bytes(name)));
     let program = totals(transactions);
@@ -117,8 +117,8 @@ pub(crate) fn equals_the_second_count(name: &str, transactions: &[Transaction]) 
     assert_eq!(program.counts, second.counts, "{name}: segments: program (left), second count (right)");
 }
 
-/// The client got all its data, so in a whole capture RDMA moved all that the Calls advertised to be read and all
-/// that the Replies say was written: retransmission counts once, and every Transaction is complete.
+/// The client received all its data, so in a whole capture RDMA moved all data that the Calls advertised for reading
+/// and all data that the Replies report as written: retransmission counts once, and every Transaction is complete.
 pub(crate) fn every_byte_moved(name: &str, transactions: &[Transaction]) {
     for transaction in transactions.iter().filter(|t| t.is_rdma()) {
         let at = format!("{name}: XID {:?}", transaction.text("xid"));

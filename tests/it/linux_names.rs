@@ -1,9 +1,8 @@
-//! The Linux client's names of NFSv4 operations (`nfs4_procedures`): most are the operation's own, but some are
-//! several uses of one operation, told apart by what else the COMPOUND holds and by what is asked or set.
+//! The Linux client's names of NFSv4 operations (`nfs4_procedures`): most are the operation's own, but some are several
+//! uses of one operation, distinguished by the other operations of the COMPOUND and by the requested or set attributes.
 //!
-//! Of the arguments in `operations` this reads `attr_request` of GETATTR (array of attribute names),
-//! `obj_attributes` of SETATTR (array of the names of the attributes that are set) and `objtype` of CREATE
-//! (`NF4LNK`, ...).
+//! Of the arguments in `operations` this reads `attr_request` of GETATTR (array of attribute names), `obj_attributes`
+//! of SETATTR (array of the names of the attributes that are set) and `objtype` of CREATE (`NF4LNK`, ...).
 
 use serde_json::Value;
 
@@ -11,23 +10,23 @@ use crate::program::Transaction;
 
 enum When {
     Always,
-    /// The COMPOUND holds this operation, or not.
+    /// Presence of this operation in the COMPOUND.
     Has(&'static str),
     Lacks(&'static str),
-    /// GETATTR asks for this attribute.
+    /// GETATTR requests this attribute.
     Asks(&'static str),
     /// SETATTR sets this attribute.
     Sets(&'static str),
-    /// CREATE makes an object of this type.
+    /// CREATE creates an object of this type.
     Makes(&'static str),
 }
 
-/// Operation of the Transaction, what must hold, and the client's name. The first row that holds decides;
-/// an operation without a row has its own name.
+/// Operation of the Transaction, conditions, and the client's name. The first matching row decides; an operation
+/// without a row has its own name.
 const NAMES: [(&str, &[When], &str); 19] = {
     use When::{Always, Asks, Has, Lacks, Makes, Sets};
     [
-        // An OPEN by name fetches the filehandle; an OPEN of a known file, and one to reclaim, has it.
+        // An OPEN by name fetches the filehandle; an OPEN of a known file, or a reclaim, has it already.
         ("OPEN", &[Has("GETFH")], "OPEN"),
         ("OPEN", &[Lacks("GETFH")], "OPEN_NOATTR"),
         ("CREATE", &[Makes("NF4LNK")], "SYMLINK"),
@@ -44,7 +43,7 @@ const NAMES: [(&str, &[When], &str); 19] = {
         ("GETATTR", &[Asks("maxlink")], "PATHCONF"),
         ("GETATTR", &[Asks("space_total")], "STATFS"),
         ("GETATTR", &[Always], "GETATTR"),
-        // Linux 7.2 asks for a directory delegation in the COMPOUND of a GETATTR.
+        // Linux 7.2 requests a directory delegation in the COMPOUND of a GETATTR.
         ("GET_DIR_DELEGATION", &[Has("GETATTR")], "GETATTR"),
         ("LOOKUP", &[Asks("fs_locations")], "FS_LOCATIONS"),
         ("LOOKUP", &[Always], "LOOKUP"),
@@ -52,7 +51,7 @@ const NAMES: [(&str, &[When], &str); 19] = {
     ]
 };
 
-/// What the Linux client calls this Transaction in its counters.
+/// Returns the name of a Transaction in the counters of the Linux client.
 pub(crate) fn linux_name(transaction: &Transaction) -> String {
     let operation = transaction.text("operation").unwrap_or_else(|| panic!("no operation: {transaction:?}"));
     if transaction.text("procedure") != Some("COMPOUND") {
@@ -77,7 +76,7 @@ fn holds(when: &When, transaction: &Transaction) -> bool {
     }
 }
 
-/// An argument that is an array of attribute names.
+/// Returns an argument that is an array of attribute names.
 fn names<'a>(transaction: &'a Transaction, operation: &str, key: &str) -> Vec<&'a str> {
     let Some(entry) = transaction.entry(operation) else { return Vec::new() };
     let array = entry[key].as_array().unwrap_or_else(|| panic!("{operation} has no array `{key}`: {entry}"));

@@ -1,5 +1,5 @@
-//! Frames that were not captured. What a lost frame carried is missing, under the right code and to the byte; everything else is
-//! as if nothing was lost.
+//! Frames that were not captured. The content of a lost frame is missing, under the right code and to the byte;
+//! everything else is unchanged.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, 
 use crate::mutations::{Kept, frames};
 use crate::witness::{Part, What};
 
-/// Ranges put together.
+/// Merges ranges.
 fn union(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
     sorted.sort_by_key(|range| range.start);
@@ -28,7 +28,7 @@ fn union(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     united
 }
 
-/// The ranges of a message or of a chunk that are said to be missing.
+/// Returns the ranges of a message or of a chunk that are reported as missing.
 fn missing(codes: &[MissingPart], what: What) -> Vec<Range<u64>> {
     let of = |code: &MissingPart| match (code, what) {
         (MissingPart::Bytes(which, range), What::Message(wanted)) if *which == wanted => Some(range.clone()),
@@ -42,7 +42,7 @@ fn missing(codes: &[MissingPart], what: What) -> Vec<Range<u64>> {
     union(codes.iter().filter_map(of))
 }
 
-/// Holds a Call or a Reply to what was lost of it.
+/// Compares a Call or a Reply with its lost parts.
 fn message(now: &Transaction, before: &Transaction, which: RpcMessageKind, lost: &[&Part], said: &str) {
     let what = What::Message(which);
     let parts: Vec<_> = lost.iter().filter(|part| part.what == what).collect();
@@ -62,21 +62,21 @@ fn message(now: &Transaction, before: &Transaction, which: RpcMessageKind, lost:
         assert_eq!(said_missing, gone, "{said}: {which:?} of {whole} bytes");
         return;
     }
-    // Its end was lost, and with it how long it was: at least one byte more is missing than is known.
+    // Its end was lost, and with it the length: at least one byte beyond the known ones is missing.
     let end = known - 1;
     let up_to = |end: u64| { gone.iter() }.map(move |range| range.start..range.end.min(end));
     let expected = union(up_to(end).chain(std::iter::once(end..known)));
     assert_eq!(said_missing, expected, "{said}: {which:?} of {whole} bytes, of which {gone:?} are gone");
     assert!(gone.iter().any(|range| range.contains(&end)), "{said}: {which:?} ends in what was captured");
-    // A record mark tells the length. A packet of InfiniBand tells whether it is the last: without it, and where two in a row
-    // are lost and may be the end of one message and the beginning of another, nothing does.
+    // A record mark has the length. A packet of InfiniBand shows if it is the last: without it, and if two in a row are
+    // lost and may be the end of one message and the beginning of another, the length is unknown.
     assert_ne!(now.connection.transport, ConnectionTransport::Tcp, "{said}");
 }
 
-/// Holds a chunk to what was lost of it.
+/// Compares a chunk with its lost parts.
 fn chunk(now: &Transaction, kind: ChunkKind, index: usize, lost: &[&Part], said: &str) {
     let what = What::Chunk(kind, index);
-    // Only the Call says that there is a chunk, and only the Reply how much was to be moved.
+    // Only the Call has the chunk, and only the Reply the length to be moved.
     let is_known = match kind {
         ChunkKind::Read => {
             now.reply.is_some() || now.read_chunks.get(index).is_some_and(|c| c.moved_bytes() > 0)
@@ -87,11 +87,11 @@ fn chunk(now: &Transaction, kind: ChunkKind, index: usize, lost: &[&Part], said:
         return;
     }
     let gone = union(lost.iter().filter(|part| part.what == what).map(|part| part.bytes.clone()));
-    // The Reply returns a length in whole words; what was not returned is not missed.
+    // The Reply returns a length in whole words; bytes that were not returned are not missing.
     assert_eq!(missing(&now.missing_parts(), what), gone, "{said}: {what:?}");
 }
 
-/// Takes frames away from a part of a capture, and looks at every Transaction in it.
+/// Removes frames from a part of a capture, and checks every Transaction in it.
 fn without(exhibit: &Exhibit, range: &Range<usize>, lost: &[usize]) {
     let numbers: Vec<_> = lost.iter().map(|at| at + 1).collect();
     let said = format!("{} without {numbers:?}", exhibit.name);
@@ -135,7 +135,7 @@ fn without(exhibit: &Exhibit, range: &Range<usize>, lost: &[usize]) {
     }
 }
 
-/// The parts of a capture that are tried: its beginning, with the set-up of its connections, and one that begins in the middle.
+/// Returns the tested parts of a capture: its beginning, with connection setup, and one from the middle.
 fn tried(exhibit: &Exhibit) -> [Range<usize>; 2] {
     [exhibit.quiet(0, 300), exhibit.quiet(exhibit.frames.len() / 2, 200)]
 }

@@ -1,5 +1,6 @@
-//! What a user would run, end to end: the program on real captures, held to the counters of the kernels that
-//! made them, to a second count of the packets, to tshark, and to the published schema; and its rooms from outside.
+//! End-to-end tests: the program on real captures, compared with the counters of the kernels that made them, with a
+//! second count of the packets, with tshark, and with the published schema; and its modules through their public
+//! interfaces.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,28 +1,28 @@
-//! The pages of the manual, made from the definition of the command line: one for the program, and one for each
-//! subcommand. They use the requests of man(7) that both mandoc and groff know.
+//! Pages of the manual, generated from the definition of the command line: one for the program, and one for each
+//! subcommand. They use the requests of man(7) that both mandoc and groff support.
 
 use std::fmt::Write;
 
 use clap::{Arg, ArgAction, Command};
 use nfsrdma_inspect::cli;
 
-/// Programs and formats that a page refers to, beside the pages of this manual.
+/// Programs and formats that a page refers to, besides the pages of this manual.
 pub(crate) const ELSEWHERE: &str =
     "tshark(1), dumpcap(1), tcpdump(1), pcap-filter(7), wireshark-filter(4), nfs(5), rdma(8)";
-/// Lines of text are filled up to here: mandoc asks for no more than 80 bytes.
+/// Maximum width of filled lines: mandoc recommends at most 80 bytes.
 const WIDTH: usize = 76;
 
 /// One page.
 pub(crate) struct Page {
-    /// `nfsrdma-inspect-replay-run`
+    /// Name, such as `nfsrdma-inspect-replay-run`.
     pub(crate) name: String,
     command: Command,
-    /// Names of the page of the command above, and of those of its subcommands.
+    /// Names of the pages of the parent command and of its subcommands.
     related: Vec<String>,
     version: String,
 }
 
-/// All pages, each after that of the command above it.
+/// Returns all pages, each after that of its parent command.
 pub(crate) fn pages() -> Vec<Page> {
     let mut root = cli::command();
     root.build();
@@ -51,7 +51,7 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
 }
 
 impl Page {
-    /// The source of the page, which is dated so: `2026-01-31`.
+    /// Returns the source of the page with this date: `2026-01-31`.
     pub(crate) fn source(&self, date: &str) -> String {
         let mut out = format!(
             ".\\\" Made by `UPDATE=1 cargo test --test it generated`.\n.TH {} 1 {date} \"{}\" \"User Commands\"\n",
@@ -71,7 +71,7 @@ impl Page {
     fn name(&self, out: &mut String) {
         let about = self.command.get_about().map(ToString::to_string).unwrap_or_default();
         let text = filled(&format!("{} \u{0} {}", self.name, about.trim_end_matches('.')));
-        // The dash between name and meaning, which other programs look for.
+        // Dash between name and meaning, which other programs parse.
         out.push_str(&format!(".SH NAME\n{}", text.replace(" \\[u0000] ", " \\- ")));
     }
 
@@ -135,7 +135,7 @@ impl Page {
         }
     }
 
-    /// What stands after the help: titles, which end with a colon, and the lines below each.
+    /// Returns the sections after the help: titles, which end with a colon, and the lines below each.
     fn after_help(&self) -> Vec<(String, Vec<String>)> {
         let after = self.command.get_after_long_help().or(self.command.get_after_help());
         let text = after.map(ToString::to_string).unwrap_or_default();
@@ -158,7 +158,7 @@ impl Page {
         }
     }
 
-    /// The commands of the examples.
+    /// Returns the commands of the examples.
     pub(crate) fn example_commands(&self) -> Vec<String> {
         let lines = self
             .after_help()
@@ -185,7 +185,7 @@ impl Page {
     }
 }
 
-/// An argument with all that is known of it.
+/// Writes an argument with its description.
 fn argument(arg: &Arg, out: &mut String) {
     let bold = |name: &str| format!("\\fB{}\\fR", escaped(name));
     let mut names: Vec<String> = Vec::new();
@@ -223,7 +223,7 @@ fn argument(arg: &Arg, out: &mut String) {
     }
 }
 
-/// Examples, each a command and what it is for: beside it, or in the line below it.
+/// Writes examples, each a command and its purpose: on the same line, or in the line below it.
 fn examples(lines: &[String], out: &mut String) {
     let mut examples: Vec<(String, String)> = Vec::new();
     let mut text = Vec::new();
@@ -253,7 +253,7 @@ fn examples(lines: &[String], out: &mut String) {
     }
 }
 
-/// Lines as they are.
+/// Writes lines verbatim.
 fn verbatim(lines: &[String], out: &mut String) {
     out.push_str(".EX\n");
     let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |at| at + 1);
@@ -263,7 +263,7 @@ fn verbatim(lines: &[String], out: &mut String) {
     out.push_str(".EE\n");
 }
 
-/// `[OPTIONS] --server <URL>` with names in bold and what is to be put in in italics.
+/// Formats `[OPTIONS] --server <URL>` with names in bold and placeholders in italics.
 fn usage_words(text: &str) -> String {
     let mut out = String::new();
     for word in text.split_whitespace() {
@@ -278,13 +278,13 @@ fn usage_words(text: &str) -> String {
     out
 }
 
-/// Paragraphs, with a request between them.
+/// Formats paragraphs with a request between them.
 fn paragraphs(text: &str, between: &str) -> String {
     let texts: Vec<String> = text.split("\n\n").map(filled).collect();
     texts.join(&format!("{between}\n"))
 }
 
-/// Text in lines that are not too long.
+/// Fills text into lines.
 fn filled(text: &str) -> String {
     let (mut out, mut line) = (String::new(), String::new());
     for word in text.split_whitespace().map(escaped) {
@@ -301,12 +301,12 @@ fn filled(text: &str) -> String {
     out + &first(&line) + "\n"
 }
 
-/// A line whose first character makes it no request.
+/// Protects the first character of a line from being a request.
 fn first(line: &str) -> String {
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line.to_owned() }
 }
 
-/// Characters that mean something to a formatter, and those beyond ASCII.
+/// Escapes characters with a meaning for a formatter, and those beyond ASCII.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! The memory that connections take: a bounded amount, however many come and go, and how long each lives.
+//! Memory of connections: bounded, however many come and go, and however long they live.
 
 use allocation_counter::measure;
 use nfsrdma_dissectors::field::NullObserver;
@@ -12,16 +12,16 @@ use crate::mutations::Kept;
 
 const MIB: u64 = 1 << 20;
 
-/// Where the addresses of IPv4 stand behind Ethernet.
+/// Offsets of the IPv4 addresses after the Ethernet header.
 const ADDRESSES: [std::ops::Range<usize>; 2] = [26..30, 30..34];
 
 /// The client of the captures.
 const CLIENT: [u8; 4] = [10, 9, 0, 2];
 
-/// The set-up of a connection, its first Call and the Reply, as any number of clients send them.
+/// Setup of a connection, its first Call and the Reply, from any number of clients.
 struct Connections {
     frames: Vec<Kept>,
-    /// In which frame the client's address stands, and where.
+    /// Frame index and offset of each client address.
     places: Vec<(usize, std::ops::Range<usize>)>,
     sent: u64,
 }
@@ -48,7 +48,7 @@ impl Connections {
         Self { frames, places, sent: 0 }
     }
 
-    /// Lets so many more clients do it, and gives how many Transactions came out.
+    /// Replays it for `count` more clients, and returns the number of Transactions.
     fn run(&mut self, count: u32, flow: &mut Flow) -> u64 {
         let mut transactions = 0;
         for _ in 0..count {
@@ -67,7 +67,7 @@ impl Connections {
     }
 }
 
-/// Once the bounds are reached, more connections take no more memory.
+/// After the limits are reached, more connections take no more memory.
 fn stays_flat(mut connections: Connections) {
     let (some, more) = (60_000, 140_000);
     let mut flow = Flow::new(FlowLimits::default());
@@ -99,7 +99,7 @@ fn any_number_of_connections_of_iwarp_takes_a_bounded_amount_of_memory() {
     ));
 }
 
-/// Whether a packet is of the connection that the capture is about, and not of MOUNT, NLM or PORTMAP beside it.
+/// Returns `true` if a packet belongs to the main connection of the capture, and not to MOUNT, NLM or PORTMAP.
 fn is_of_nfs(kept: &Kept) -> bool {
     match net::decode(&kept.frame(1), &mut NullObserver).payload {
         DatagramPayload::Infiniband(_) => true,
@@ -110,7 +110,7 @@ fn is_of_nfs(kept: &Kept) -> bool {
     }
 }
 
-/// With the default bounds, connections that were all in long use take less than half a gigabyte.
+/// With the default limits, connections that were all used for long take less than half a gigabyte.
 #[test]
 fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
     for exhibit in [1, 3, 4].map(|at| &*ALL[at]) {
@@ -129,7 +129,7 @@ fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
                 flow.process_frame(&Kept { time: Timestamp(number * 10_000), ..kept }.frame(number as u64));
                 while flow.next_transaction().is_some() {}
             }
-            // What waits for copies has waited long enough.
+            // The wait for duplicates is over.
             number += 1_000_000;
             let arp = [[0xff; 12].as_slice(), &[8, 6], &[0; 46]].concat();
             let link = exhibit.frames[0].link;

@@ -1,5 +1,5 @@
-//! How much memory an analysis takes: a bounded amount for a capture of any length, and none at all for the packets
-//! that carry the bulk of the data.
+//! Memory of an analysis: bounded for a capture of any length, and none for the packets that carry the bulk of the
+//! data.
 
 use allocation_counter::{AllocationInfo, measure};
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
@@ -14,7 +14,7 @@ use crate::repeat::Repeated;
 
 const MIB: u64 = 1 << 20;
 
-/// Reads a capture and every Transaction in it; gives how many there were.
+/// Reads a capture and every Transaction in it; returns their number.
 fn analyse(mut source: CaptureSource) -> u64 {
     fn read(flow: &mut Flow) -> u64 {
         let mut transactions = 0;
@@ -59,7 +59,7 @@ fn a_capture_of_256_mib_full_of_small_operations_is_analysed_in_little_memory() 
     assert!(peak < 32 * MIB, "{peak} bytes");
 }
 
-/// The most memory that the program has had, from the kernel's own account of it.
+/// Returns the peak memory of the program, as counted by the kernel.
 #[cfg(target_os = "linux")]
 fn high_water(process: &std::process::Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
@@ -81,7 +81,7 @@ fn the_program_reads_256_mib_from_a_pipe_in_little_memory() {
         .unwrap();
     let mut input = process.stdin.take().unwrap();
     std::io::copy(&mut capture, &mut input).unwrap();
-    // It waits for more, and what the pipe still holds is nothing new.
+    // The program waits for more, and the rest in the pipe adds no memory.
     let most = high_water(&process);
     drop(input);
     let output = process.wait_with_output().unwrap();
@@ -90,7 +90,7 @@ fn the_program_reads_256_mib_from_a_pipe_in_little_memory() {
     assert!(most < 64 * MIB, "{most} bytes");
 }
 
-/// What a packet with data cost.
+/// Allocations for a packet with data.
 struct Cost {
     kind: ChunkKind,
     place: PacketPosition,
@@ -98,7 +98,7 @@ struct Cost {
     allocations: AllocationInfo,
 }
 
-/// The packets of a capture that carry data of chunks whose bytes nobody keeps.
+/// Returns the packets of a capture with chunk data whose bytes are not stored.
 fn data_packets(name: &'static str) -> Vec<Cost> {
     let mut source = CaptureSource::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
     let mut flow = Flow::new(FlowLimits::default());
@@ -141,7 +141,7 @@ fn the_packets_of_rdma_reads_and_writes_allocate_nothing() {
     let mut counts = [0; 2];
     for name in ["rxe-v42-conc-head", "rxe-v42", "rxe-v3", "rxe-v42-ip6"] {
         for Cost { kind, place, operation, allocations } in data_packets(name) {
-            // The first packet of an RDMA Write is remembered for those that follow.
+            // The first packet of an RDMA Write is stored for the following ones.
             if operation == PacketOperation::Write && place.begins() {
                 continue;
             }
@@ -152,8 +152,8 @@ fn the_packets_of_rdma_reads_and_writes_allocate_nothing() {
     assert!(counts[0] > 3000 && counts[1] > 100, "{counts:?} packets of RDMA Reads and Writes");
 }
 
-/// Frames of many short connections of TCP, each between other ports: every tenth carries a Call of NFS and its Reply,
-/// the others something else.
+/// Generator of frames of many short TCP connections, each with other ports: every tenth carries a Call of NFS and its
+/// Reply, the others something else.
 struct Connections {
     frames: [Vec<u8>; 4],
 }
@@ -198,7 +198,7 @@ impl Connections {
         }
     }
 
-    /// The frames of a connection: of those with RPC, and of the others.
+    /// Returns the frames of a connection, with or without RPC.
     fn of(&mut self, connection: u32) -> &[Vec<u8>] {
         let is_rpc = connection.is_multiple_of(10);
         for (at, frame) in self.frames.iter_mut().enumerate() {
@@ -209,7 +209,7 @@ impl Connections {
                 *mark = if is_rpc { MARK[0] } else { b'G' };
             }
         }
-        // What becomes of a stream that carries something else is known with its second frame.
+        // A stream of another protocol is recognized at its second frame.
         if is_rpc { &self.frames } else { &self.frames[..2] }
     }
 }
@@ -243,7 +243,7 @@ fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
     assert_eq!(transactions, 100_000);
     assert!(first.bytes_max < 64 * MIB, "{first:?}");
     assert!(rest.bytes_max < 8 * MIB, "{rest:?}");
-    // Of the streams on the port of NFS that say nothing of RPC.
+    // Streams on the port of NFS without RPC.
     let mut undecoded = flow.stats().undecoded_counts();
     assert!(undecoded.all(|(reason, _)| reason.key() == "unknown_stream"));
 }

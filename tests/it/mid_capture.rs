@@ -1,5 +1,5 @@
-//! A capture that begins in the middle of a connection decodes as completely as one that does not: BTH carries
-//! no source QP, so without the CM exchange the two directions are paired from the traffic itself.
+//! A capture that begins in the middle of a connection decodes as completely as one that does not: BTH has no source
+//! QP, so without the CM exchange the two directions are paired by their traffic.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use crate::linux_names::linux_name;
 use crate::program::{self, Transaction, nanoseconds};
 use crate::second_count::{packet, records};
 
-/// A call of the workload, and what it causes on the wire in NFSv4.2 and in NFSv3, by the Linux client's names.
-/// What the client may answer from its caches (most LOOKUPs, ACCESSes and GETATTRs, a lock under a write
-/// delegation) is not asked for; nor is what goes by another program (locks and ACLs of NFSv3).
+/// System call of the workload, and the operations that it causes in NFSv4.2 and in NFSv3, by the Linux client's names.
+/// Operations that the client may answer from its caches (most LOOKUPs, ACCESSes and GETATTRs, a lock under a write
+/// delegation) are not required; nor are those of other programs (locks and ACLs of NFSv3).
 struct Workload {
     call: &'static str,
     v4: &'static [&'static str],
     v3: &'static [&'static str],
-    /// The end of the status that the last of these has when the call fails.
+    /// Suffix of the status of the last operation if the call fails.
     error: &'static str,
 }
 
@@ -76,7 +76,7 @@ const WORKLOAD: [Workload; 44] = [
     call("open missing", &["OPEN"], &["LOOKUP"], "ERR_NOENT"),
     call("mkdir exists", &["CREATE"], &["MKDIR"], "ERR_EXIST"),
     call("rmdir not empty", &["REMOVE"], &["RMDIR"], "ERR_NOTEMPTY"),
-    // ACCESS itself succeeds: it says which rights are granted.
+    // ACCESS itself succeeds: it returns the granted rights.
     call("readdir as uid 1000", &["ACCESS"], &["ACCESS"], ""),
     call("chmod as uid 1000", &["SETATTR"], &["SETATTR"], "ERR_PERM"),
     call("write to a full fs", &["OPEN", "WRITE"], &["CREATE", "WRITE"], "ERR_NOSPC"),
@@ -84,8 +84,8 @@ const WORKLOAD: [Workload; 44] = [
     call("rmdir", &["REMOVE"], &["RMDIR"], ""),
 ];
 
-/// Each line of `.ops` has its Transactions, whose Calls fall between the end of the call before it and its own:
-/// the workload writes a line when a call returns, by the clock that stamps the packets.
+/// Each line of `.ops` has its Transactions, whose Calls are between the end of the call before it and its own: the
+/// workload writes a line when a call returns, by the clock of the packets.
 fn every_line_of_the_workload_has_its_transactions(name: &str, transactions: &[Transaction]) {
     let is_v3 = transactions.iter().any(|t| t.is_nfs() && t.0["version"] == 3);
     let mut from = 0;
@@ -102,7 +102,7 @@ fn every_line_of_the_workload_has_its_transactions(name: &str, transactions: &[T
             .filter(|t| t.is_nfs() && t.call_time().is_some_and(|time| from < time && time <= until))
             .collect();
         let workload = WORKLOAD.iter().find(|w| w.call == call).unwrap_or_else(|| panic!("{name}: {line}"));
-        // The client may send a CLOSE when the call has returned.
+        // The client may send a CLOSE after the call has returned.
         let next =
             lines.peek().map_or(until, |next| nanoseconds(next.split('\t').nth(1).unwrap_or_default()));
         let closes = |t: &Transaction| {
@@ -158,8 +158,8 @@ fn a_whole_capture_has_the_transactions_of_every_line_of_the_workload() {
     }
 }
 
-/// The capture without its CM exchange (UD SENDs, opcode 0x64, to QP 1), and the numbers, in the whole capture, of the
-/// frames that are left.
+/// Removes the CM exchange (UD SENDs, opcode 0x64, to QP 1) from a capture; returns also the original numbers of the
+/// remaining frames.
 fn without_cm(pcap: &[u8]) -> (Vec<u8>, Vec<u64>) {
     let (mut cut, mut numbers) = (pcap[..24].to_vec(), Vec::new());
     for (number, (at, frame)) in (1..).zip(records(pcap)) {
@@ -171,7 +171,7 @@ fn without_cm(pcap: &[u8]) -> (Vec<u8>, Vec<u64>) {
     (cut, numbers)
 }
 
-/// Gives the frames of a Transaction their numbers in the whole capture.
+/// Replaces the frame numbers of a Transaction by those in the whole capture.
 fn renumber(value: &mut Value, numbers: &[u64]) {
     match value {
         Value::Object(map) => {

@@ -1,5 +1,5 @@
-//! Several mirrors that give each packet twice: at once, or some packets later. Neither bytes nor messages count twice. And
-//! captures that are played twice, and virtual networks that have the same addresses.
+//! Mirror ports that deliver each packet twice: at once, or some packets later. Neither bytes nor messages count twice.
+//! And captures that are played twice, and virtual networks with the same addresses.
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MessageRecord, RpcMessageKind};
@@ -9,7 +9,7 @@ use crate::exhibit::{ALL, named, run, same};
 use crate::mutations::Kept;
 use crate::witness;
 
-/// Each frame, and again as many nanoseconds later.
+/// Returns each frame, and a copy `behind` nanoseconds later.
 fn twice(frames: &[Kept], behind: i64) -> Vec<Kept> {
     let again = { frames.iter() }.map(|kept| Kept { time: Timestamp(kept.time.0 + behind), ..kept.clone() });
     let mut order: Vec<_> = frames.iter().cloned().chain(again).collect();
@@ -26,7 +26,7 @@ fn packets_that_were_captured_twice_change_nothing() {
             assert!(outcome.undecoded.is_empty(), "{said}: {:?}", outcome.undecoded);
             let found = named(&outcome.transactions, &said);
             assert_eq!(found.len(), exhibit.transactions.len(), "{said}");
-            // All frames of connections that carry RPC; others are ARP, ICMP and the like.
+            // All frames of connections with RPC; others are ARP, ICMP and the like.
             let few = exhibit.frames.len() as u64 * 9 / 10;
             assert!(outcome.captured_twice >= few, "{said}: {}", outcome.captured_twice);
             for before in &exhibit.transactions {
@@ -47,8 +47,8 @@ fn packets_that_were_captured_twice_change_nothing() {
     }
 }
 
-/// Longer than connections and Transactions last: messages are copies where their Transactions have not been given out yet, and
-/// bytes without meaning where they have.
+/// Later than the lifetime of connections and Transactions: messages are copies if their Transactions are still
+/// pending, and undecoded bytes otherwise.
 #[test]
 fn packets_that_were_captured_again_much_later_invent_nothing() {
     for exhibit in &ALL {
@@ -64,7 +64,7 @@ fn packets_that_were_captured_again_much_later_invent_nothing() {
     }
 }
 
-/// What a person sees of a Transaction, but for the numbers of its frames and of its connection.
+/// Formats the visible content of a Transaction, without the numbers of its frames and of its connection.
 fn told(transaction: &Transaction) -> String {
     let message = |which| {
         let message = transaction.message(which)?;
@@ -99,7 +99,7 @@ fn later(frames: &[Kept], by: i64) -> impl Iterator<Item = Kept> + '_ {
     frames.iter().map(move |kept| Kept { time: Timestamp(kept.time.0 + by), ..kept.clone() })
 }
 
-/// Connections that are set up again with the numbers of before are others: each Transaction comes twice, complete.
+/// Connections established again with the same numbers are distinct: each Transaction comes twice, complete.
 #[test]
 fn a_capture_that_is_played_twice_has_everything_twice() {
     for exhibit in &ALL {
@@ -109,7 +109,7 @@ fn a_capture_that_is_played_twice_has_everything_twice() {
             let rdma = transactions.iter().filter(|t| t.connection.transport != ConnectionTransport::Udp);
             rdma.map(|t| t.connection.number).collect::<std::collections::BTreeSet<_>>().len()
         };
-        // Behind each other, and concatenated, so that the clock goes back.
+        // One after the other, and concatenated, so that the clock goes back.
         for by in [last - first + 3_000_000_000, 0] {
             let said = format!("{}, again {by} ns later", exhibit.name);
             let frames: Vec<Kept> =
@@ -126,7 +126,7 @@ fn a_capture_that_is_played_twice_has_everything_twice() {
     }
 }
 
-/// A frame of Ethernet in a VLAN.
+/// Returns an Ethernet frame in a VLAN.
 fn tagged(kept: &Kept, vlan: u16, by: i64) -> Kept {
     let [high, low] = vlan.to_be_bytes();
     let (ends, rest) = kept.bytes.split_at(12);
@@ -134,7 +134,7 @@ fn tagged(kept: &Kept, vlan: u16, by: i64) -> Kept {
     Kept { time: Timestamp(kept.time.0 + by), bytes, length: kept.length + 4, ..kept.clone() }
 }
 
-/// A frame of Ethernet in VXLAN between two hosts that carry it.
+/// Returns an Ethernet frame in VXLAN between two other hosts.
 fn tunnelled(kept: &Kept, vni: u32, by: i64) -> Kept {
     let length = kept.bytes.len() as u16;
     let vxlan = [&[0x08, 0, 0, 0][..], &(vni << 8).to_be_bytes()].concat();

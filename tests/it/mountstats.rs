@@ -1,12 +1,12 @@
-//! `/proc/self/mountstats` of a Linux NFS client: its counters by operation, and of its transport.
+//! `/proc/self/mountstats` of a Linux NFS client: its counters by operation and of its transport.
 
 use std::collections::BTreeMap;
 
 use crate::captures;
 use crate::transport_line::TransportLine;
 
-/// Operations of the NFS client as a whole (`struct nfs_client`), not of one mount: each mount of the client
-/// shows the same counters of these, so the second mount counts them a second time.
+/// Operations of the NFS client as a whole (`struct nfs_client`), not of one mount: each mount of the client shows the
+/// same counters, so the second mount counts them a second time.
 const CLIENT_WIDE: [&str; 6] = [
     "EXCHANGE_ID",
     "CREATE_SESSION",
@@ -16,12 +16,12 @@ const CLIENT_WIDE: [&str; 6] = [
     "GET_LEASE_TIME",
 ];
 
-/// What the client counted of one operation.
+/// Counters of one operation.
 #[derive(Default, Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) calls: u64,
     pub(crate) replies: u64,
-    /// Bytes of the RPC messages, whole: XDR padding and what went by chunks included.
+    /// Bytes of complete RPC messages, including XDR padding and chunks.
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) errors: u64,
@@ -37,11 +37,11 @@ impl Counters {
     }
 }
 
-/// The counters of all mounts of one capture.
+/// Counters of all mounts of one capture.
 pub(crate) struct Mountstats {
-    /// By the client's own name of the operation; names that were never used are left out.
+    /// Counters by the client's own name of the operation; unused names are omitted.
     pub(crate) operations: BTreeMap<String, Counters>,
-    /// From the sending of each Call to its Reply, summed, in milliseconds; by the same names.
+    /// Sum of the times from the sending of each Call to its Reply, in milliseconds, by the same names.
     pub(crate) rtt_ms: BTreeMap<String, u64>,
     pub(crate) transport: TransportLine,
 }
@@ -61,7 +61,7 @@ impl Mountstats {
             }
             let Some((key, value)) = line.trim().split_once(':') else { continue };
             let numbers: Vec<u64> = value.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-            // The same line stands under each mount of the transport.
+            // Each mount of the transport has the same line.
             if key == "xprt" && mounts == 1 {
                 stats.transport.add(&numbers);
             }

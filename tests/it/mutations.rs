@@ -1,5 +1,5 @@
-//! Captures that something happened to on the way: packets flipped, cut, dropped, doubled, out of order, of another
-//! capture. The whole pipeline takes them without a panic, gives no more than was there, and invents nothing.
+//! Mutated captures: packets with flipped bits, truncated, dropped, duplicated, reordered, or from another capture. The
+//! whole pipeline processes them without a panic, emits no more than was there, and invents nothing.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 use crate::captures;
 
-/// A frame that was copied out of a capture.
+/// Copy of a frame of a capture.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) time: Timestamp,
@@ -54,7 +54,7 @@ static DELEGATIONS: LazyLock<Vec<Kept>> = LazyLock::new(|| frames("rxe-v42-deleg
 /// NFSv3 with Read, Write and Reply chunks.
 static VERSION_3: LazyLock<Vec<Kept>> = LazyLock::new(|| frames("rxe-v3"));
 
-/// Watches, and holds what it hears to be well nested.
+/// Observer that verifies correct nesting.
 #[derive(Default)]
 struct Watcher {
     depth: u64,
@@ -74,13 +74,13 @@ impl<'a> Observer<'a> for Watcher {
     }
 }
 
-/// What came out of a run.
+/// Result of a run.
 struct Outcome {
     transactions: Vec<Transaction>,
     given_up: u64,
 }
 
-/// Runs frames through the pipeline, watched, and reads every Transaction in every way there is.
+/// Runs frames through the pipeline, observed, and reads every Transaction in every way.
 fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Outcome {
     let mut flow = Flow::new(limits);
     let mut transactions = Vec::new();
@@ -88,7 +88,7 @@ fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Ou
         let mut watcher = Watcher::default();
         let (_, meaning) = flow.process_frame_observed(&kept.frame(number), &mut watcher);
         if let FrameKind::Message { key, .. } = meaning {
-            // It may have been given out already where a bound is reached.
+            // It may have been emitted already if a limit is reached.
             assert!(flow.transaction(key).is_none_or(|transaction| transaction.index == 0));
         }
         transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
@@ -118,7 +118,7 @@ fn read(transaction: &Transaction) -> RpcSummary {
             let mut watcher = Watcher::default();
             let whole = reading.observe(which, &mut watcher).is_ok();
             assert!(!whole || watcher.depth == 0, "{which:?} of {transaction:?}");
-            // No message has more values than bytes, and a watched walk costs what it tells.
+            // No message has more values than bytes, and an observed walk costs as much as it reports.
             let bytes = transaction.message(which).map_or(0, |message| message.length as u64);
             let chunks = transaction.read_chunks.iter().chain(&transaction.reply_chunk);
             assert!(watcher.values <= bytes + chunks.map(|chunk| chunk.moved_bytes()).sum::<u64>() + 64);
@@ -127,13 +127,13 @@ fn read(transaction: &Transaction) -> RpcSummary {
     })
 }
 
-/// How many messages could begin or be in these packets.
+/// Returns the maximum number of messages that these packets may begin or contain.
 fn sends<'a>(frames: impl IntoIterator<Item = &'a Kept>) -> usize {
     let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut NullObserver).payload {
         DatagramPayload::Infiniband(packet) => {
             usize::from(packet.properties.operation == infiniband::PacketOperation::Send)
         }
-        // The datagram may be one when it is whole.
+        // The datagram may be one when it is complete.
         DatagramPayload::Fragment(_) => 1,
         DatagramPayload::Udp(_) => 1,
         // The shortest message has 20 bytes.
@@ -143,32 +143,32 @@ fn sends<'a>(frames: impl IntoIterator<Item = &'a Kept>) -> usize {
     frames.into_iter().map(sends).sum()
 }
 
-/// One thing that happens to a capture; positions are taken modulo what is there.
+/// Mutation of a capture; positions are taken modulo the length.
 #[derive(Clone, Debug)]
 enum Mutation {
-    /// A bit of a frame is another.
+    /// Flips a bit of a frame.
     Flip(usize, usize, u8),
-    /// A word of a frame is another.
+    /// Overwrites a word of a frame.
     Overwrite(usize, usize, u32),
-    /// A frame is cut, as by a snap length.
+    /// Truncates a frame like a snap length.
     Cut(usize, usize),
-    /// A frame ends early, as by a faulty sender.
+    /// Shortens a frame like a faulty sender.
     Shorten(usize, usize),
     Drop(usize),
     Double(usize, usize),
     Swap(usize, usize),
-    /// A frame of the other capture.
+    /// Inserts a frame of the other capture.
     Insert(usize, usize),
-    /// The end of a frame is that of another.
+    /// Replaces the end of a frame by that of another.
     Splice(usize, usize, usize),
-    /// The clock jumps.
+    /// Changes the clock.
     Time(usize, i64),
 }
 
 fn mutation() -> impl Strategy<Value = Mutation> {
     use Mutation::*;
     let at = || 0usize..4096;
-    // Headers stand in the first bytes, so these are hit more often.
+    // Headers are in the first bytes, so these are changed more often.
     let byte = || prop_oneof![0usize..120, 0usize..1200];
     let word = prop_oneof![0u32..6, any::<u32>(), Just(u32::MAX), Just(1 << 31)];
     prop_oneof![
@@ -199,7 +199,7 @@ fn apply(frames: &mut Vec<Kept>, mutation: &Mutation, others: &[Kept]) {
             }
         }
         Overwrite(frame, byte, word) => {
-            // Most words that matter stand on a boundary of two, because the Ethernet header has fourteen bytes.
+            // Most important words are on a boundary of two, because the Ethernet header has fourteen bytes.
             if let Some(place) = frames[frame % count].bytes.get_mut(byte & !1..(byte & !1) + 4) {
                 place.copy_from_slice(&word.to_be_bytes());
             }
@@ -230,7 +230,7 @@ fn apply(frames: &mut Vec<Kept>, mutation: &Mutation, others: &[Kept]) {
     }
 }
 
-/// Bounds that a small capture reaches.
+/// Returns limits that a small capture reaches.
 fn narrow() -> FlowLimits {
     FlowLimits {
         pool_bytes: 8000,
@@ -288,7 +288,7 @@ proptest! {
     }
 }
 
-/// What a Transaction is known by in two runs over nearly the same packets.
+/// Identity of a Transaction in two runs over nearly the same packets.
 type Name = (CallDirection, u32);
 
 fn by_name(transactions: &[Transaction]) -> BTreeMap<(bool, u32), Vec<&Transaction>> {
@@ -300,7 +300,7 @@ fn by_name(transactions: &[Transaction]) -> BTreeMap<(bool, u32), Vec<&Transacti
     named
 }
 
-/// Holds what is left of a capture to the whole of it: no Transaction more, and no operation or status that is another.
+/// Compares the rest of a capture with the whole capture: no additional Transaction, and no other operation or status.
 fn nothing_is_invented(
     expected: &[Transaction],
     found: &[Transaction],
@@ -343,7 +343,7 @@ fn one_lost_packet_invents_no_transaction_and_no_operation_or_status() {
         let found = run(FlowLimits::default(), kept).transactions;
         let said = format!("without frame {}", lost + 1);
         nothing_is_invented(&undisturbed, &found, &said).unwrap_or_else(|e| panic!("{e}"));
-        // One packet is of one message or of one chunk, so that everything else is untouched.
+        // One packet belongs to one message or chunk, so that everything else is unchanged.
         let named = by_name(&found);
         let gone = expected.keys().filter(|name| !named.contains_key(*name)).count();
         let is_partial = |t: &&Transaction| !t.missing_parts().is_empty();

@@ -1,6 +1,6 @@
-//! Captures of one direction only, as a mirror of one port gives them: every Call without its Reply, or every Reply without its
-//! Call, and nothing else. Where the bytes of RDMA go is known only from the Calls and Read requests of the other direction,
-//! so that they are counted as what has no known memory.
+//! Captures of one direction only, such as from a mirror of one port: every Call without its Reply, or every Reply
+//! without its Call, and nothing else. The target of RDMA data is known only from the Calls and Read requests of the
+//! other direction, so that it is counted as unknown memory.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind};

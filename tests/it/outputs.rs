@@ -1,5 +1,5 @@
-//! Files that the program writes, in a matrix: every output option × what can go wrong. No cell loses a file that was there,
-//! and none leaves half a file under the final name.
+//! Matrix of output files: every output option × every failure. No cell loses an existing file, and none leaves a
+//! partial file under the final name.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,13 +24,13 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::captures;
 use super::skipped::skip;
 
-/// The capture that is read whole.
+/// Capture that is read completely.
 const CAPTURE: &str = "rxe-v42-deleg";
-/// The capture of which half is read, through a FIFO: longer than what a FIFO holds.
+/// Capture of which half is read through a FIFO: larger than the FIFO.
 const LONG_CAPTURE: &str = "rxe-v42";
-/// What is in a file that stood at the place of an output: a page of memory, so that it fills a file system of one page.
+/// Content of an existing file at the path of an output: a page of memory, so that it fills a file system of one page.
 const OLD: [u8; 4096] = [b'o'; 4096];
-/// How long the program may take for what is asked of it.
+/// Timeout of the program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const PCAPNG: fn(&[u8]) -> bool = |bytes| {
@@ -59,15 +59,15 @@ const PARQUET: fn(&[u8]) -> bool = |bytes| bytes.starts_with(b"PAR1") && bytes.e
 /// An output option.
 struct Output {
     name: &'static str,
-    /// The arguments; `IN`, `OUT` and `URL` are replaced.
+    /// Arguments; `IN`, `OUT` and `URL` are replaced.
     arguments: &'static [&'static str],
-    /// Where OUT is in the folder.
+    /// Path of OUT in the folder.
     out: &'static str,
-    /// The files that it reads, the first of which is IN.
+    /// Input files, the first of which is IN.
     inputs: &'static [&'static str],
-    /// Whether a file is whole.
+    /// Predicate for a complete file.
     is_whole: fn(&[u8]) -> bool,
-    /// Whether the file cannot be written from its beginning to its end, as into a FIFO.
+    /// `true` if the file is not written sequentially, so that a FIFO is refused.
     seeks: bool,
 }
 
@@ -200,7 +200,7 @@ impl Output {
         self.arguments.contains(&"URL")
     }
 
-    /// Whether OUT can be named freely.
+    /// Returns `true` if OUT can be chosen freely.
     fn is_named(&self) -> bool {
         self.arguments.contains(&"OUT")
     }
@@ -211,7 +211,7 @@ fn unique() -> u32 {
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A server over TCP that answers so many Calls, and then keeps its connections open and is silent.
+/// TCP server that answers a number of Calls, and then keeps its connections open without answering.
 struct Standin {
     address: SocketAddr,
     calls: Arc<AtomicI64>,
@@ -250,7 +250,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, calls: &AtomicI64, a
     }
 }
 
-/// A folder with inputs, in which one output is tried.
+/// Folder with inputs, for one output.
 struct Cell<'o> {
     output: &'o Output,
     folder: PathBuf,
@@ -272,7 +272,7 @@ fn program() -> Command {
     command
 }
 
-/// The inputs, made once: a capture, its baseline, and its trace.
+/// Returns the inputs, created once: a capture, its baseline, and its trace.
 fn inputs() -> &'static BTreeMap<&'static str, Vec<u8>> {
     static INPUTS: std::sync::OnceLock<BTreeMap<&'static str, Vec<u8>>> = std::sync::OnceLock::new();
     INPUTS.get_or_init(|| {
@@ -293,7 +293,7 @@ fn inputs() -> &'static BTreeMap<&'static str, Vec<u8>> {
     })
 }
 
-/// Calls that are answered before a server falls silent: in the middle of the run.
+/// Number of Calls answered before a server becomes silent: in the middle of the run.
 const SOME: i64 = 60;
 
 impl<'o> Cell<'o> {
@@ -317,7 +317,7 @@ impl<'o> Cell<'o> {
         self.path(self.output.out)
     }
 
-    /// Puts a file at the place of the output.
+    /// Creates a file at the path of the output.
     fn old(&self) {
         fs::write(self.out(), OLD).unwrap();
         fs::set_permissions(self.out(), fs::Permissions::from_mode(0o640)).unwrap();
@@ -339,7 +339,7 @@ impl<'o> Cell<'o> {
         command
     }
 
-    /// What every file below the folder is: its content, and whether it is a link or no file at all.
+    /// Returns the content and type of every file below the folder.
     fn all(&self) -> BTreeMap<String, Found> {
         let (mut found, mut left) = (BTreeMap::new(), vec![self.folder.clone()]);
         while let Some(path) = left.pop() {
@@ -358,8 +358,8 @@ impl<'o> Cell<'o> {
         found
     }
 
-    /// What is wrong with the folder now, that was as `before`. Only the output may be another file, and that must be whole;
-    /// what is new must be called so that everybody sees that it is not finished, if it may be there at all.
+    /// Returns the faults of the folder, compared with `before`. Only the output may change, and must be complete; new
+    /// files must have names of unfinished files, if they are allowed at all.
     fn faults(&self, before: &BTreeMap<String, Found>, may_leave: bool) -> Vec<String> {
         let after = self.all();
         let mut faults = Vec::new();
@@ -413,7 +413,7 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// Says at the end which cells of a column fail.
+/// Reports at the end which cells of a column fail.
 #[derive(Default)]
 struct Column(Vec<String>);
 
@@ -431,7 +431,7 @@ fn stderr(ended: &Ended) -> String {
     String::from_utf8_lossy(&ended.stderr).into_owned()
 }
 
-/// What is wrong with how the program ended, which should refuse its output.
+/// Returns the fault of a program that should have refused its output.
 fn refused(ended: &Ended) -> Option<String> {
     let said = stderr(ended);
     let is_right =
@@ -460,7 +460,7 @@ fn every_output_replaces_a_file_whole_and_keeps_its_permissions() {
     column.end();
 }
 
-/// A file system without space for one more byte, in a mount namespace of its own.
+/// A file system without space for one more byte, in its own mount namespace.
 #[test]
 fn a_full_disk_loses_nothing() {
     let probe = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
@@ -478,7 +478,7 @@ fn a_full_disk_loses_nothing() {
         }
         let place = seed.join(Path::new(out).strip_prefix("disk").unwrap());
         fs::write(&place, OLD).unwrap();
-        // A baseline is beside its capture.
+        // A baseline is next to its capture.
         symlink("../in.pcap", seed.join("in.pcap")).unwrap();
         let input = if output.is_named() { output.inputs[0] } else { "disk/in.pcap" };
         let mut arguments = cell.arguments(input, out);
@@ -512,7 +512,8 @@ fn a_full_disk_loses_nothing() {
     column.end();
 }
 
-/// Starts the program so that it is in the middle of its work: half of a capture is read, or a server is silent.
+/// Starts the program and waits until it is in the middle of its work: half of a capture is read, or a server is
+/// silent.
 fn in_the_middle(cell: &Cell<'_>) -> (Child, Option<File>) {
     let output = cell.output;
     let mut command = cell.command();
@@ -524,7 +525,7 @@ fn in_the_middle(cell: &Cell<'_>) -> (Child, Option<File>) {
         let child = command.spawn().unwrap();
         let mut to = File::options().write(true).open(&fifo).unwrap();
         let bytes = captures::bytes(LONG_CAPTURE);
-        // Returns when all is read but what the FIFO holds.
+        // Returns when all is read except the content of the FIFO.
         to.write_all(&bytes[..bytes.len() / 2]).unwrap();
         feed = Some(to);
         return (child, feed);
@@ -554,7 +555,7 @@ fn wait(child: &mut Child) -> bool {
 
 fn signals(signal: Signal) {
     let mut column = Column::default();
-    // Those with a server wait for its silence to end.
+    // Those with a server wait for the timeout.
     let faults: Vec<Vec<String>> = thread::scope(|scope| {
         let cells: Vec<_> = OUTPUTS.iter().map(|output| scope.spawn(|| signalled(output, signal))).collect();
         cells.into_iter().map(|cell| cell.join().unwrap()).collect()
@@ -563,7 +564,7 @@ fn signals(signal: Signal) {
     column.end();
 }
 
-/// What is wrong when a signal comes in the middle.
+/// Returns the faults after a signal in the middle.
 fn signalled(output: &Output, signal: Signal) -> Vec<String> {
     let cell = Cell::new(output, SOME);
     cell.old();
@@ -602,7 +603,7 @@ fn sigkill_loses_nothing_and_leaves_no_half_file_under_the_final_name() {
     signals(Signal::SIGKILL);
 }
 
-/// The output is each of the inputs, under a name of its own.
+/// Uses each of the inputs as output, under another name.
 fn input_as_output(name: &str, link: impl Fn(&Path, &Path)) {
     let mut column = Column::default();
     for output in OUTPUTS {
@@ -615,7 +616,7 @@ fn input_as_output(name: &str, link: impl Fn(&Path, &Path)) {
             let about = |fault| format!("{name} {input}: {fault}");
             column.note(output, cell.faults(&before, false).into_iter().map(about));
             column.note(output, refused(&ended).into_iter().map(about));
-            // Not even another file with the same content.
+            // Not even replaced by a file with the same content.
             if cell.all() != before {
                 column.note(output, [about("is another file".to_owned())]);
             }
@@ -712,7 +713,7 @@ fn a_device_is_written_to_and_stays() {
     for output in OUTPUTS.iter().filter(|output| output.is_named()) {
         for is_bad in [false, true] {
             let cell = Cell::new(output, i64::MAX);
-            // /dev/null by another name.
+            // /dev/null under another name.
             let null = rustix::fs::makedev(1, 3);
             let mode = Mode::from_raw_mode(0o666);
             if let Err(error) = mknodat(CWD, cell.out(), FileType::CharacterDevice, mode, null) {
@@ -748,7 +749,7 @@ fn a_fifo_is_written_to_and_stays() {
         let path = cell.out();
         let read = thread::spawn(move || fs::read(path).unwrap());
         let is_over = wait(&mut child);
-        // Whoever waits for a writer waits no longer.
+        // Releases a reader that waits for a writer.
         drop(File::options().read(true).write(true).open(cell.out()));
         if !cell.out().symlink_metadata().is_ok_and(|about| about.file_type().is_fifo()) {
             column.note(output, ["the FIFO is gone".to_owned()]);
@@ -776,14 +777,14 @@ fn an_input_that_is_no_capture_replaces_nothing() {
         fs::write(cell.path(output.inputs[0]), "no capture and no trace").unwrap();
         let before = cell.all();
         let ended = cell.command().output().unwrap();
-        // A report says what could not be read.
+        // A report includes inputs that could not be read.
         column.note(output, cell.faults(&before, false));
         column.note(output, (ended.status.code() != Some(2)).then(|| ended.status.to_string()));
     }
     column.end();
 }
 
-/// Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, and what came up to then is wanted.
+/// If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
 #[test]
 fn of_a_pipe_what_came_before_a_signal_is_written() {
     let output = &OUTPUTS[0];
@@ -818,7 +819,7 @@ fn of_a_pipe_what_came_before_a_signal_is_written() {
     }
 }
 
-/// Options of files that are read, and those of live captures, whose outputs tests/it/live holds.
+/// Options of input files, and of live captures, whose outputs tests/it/live tests.
 const NO_ROWS: &[(&str, &str)] = &[
     ("", "--read"),
     ("check", "--rules"),
@@ -827,7 +828,7 @@ const NO_ROWS: &[(&str, &str)] = &[
     ("capture", "--write"),
 ];
 
-/// The subcommands below `words`, and the options of files of each: the long name, and the short one where there is one.
+/// Collects the file options of the subcommands below `words`: the long name, and the short one if there is one.
 fn file_options(words: &[&str], found: &mut Vec<(String, Vec<String>)>) {
     let ended = program().args(words).arg("--help").output().unwrap();
     let help = String::from_utf8(ended.stdout).unwrap();

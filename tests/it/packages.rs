@@ -1,4 +1,4 @@
-//! What `cargo package` packs: both crates have their licences and a README.
+//! Content of `cargo package`: both crates have their licences and a README.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn both_crates_pack_their_licences_and_a_readme() {
     }
 }
 
-/// The links of the dissectors' folder are files once they are packed, so they must lead somewhere.
+/// The links of the dissectors' folder become files in the package, so they must resolve.
 #[test]
 fn the_licences_of_both_crates_are_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Calls in flight: what is reported of a Call whose Reply does not come.
+//! Reports of pending Calls.
 
 use std::process::Command;
 
@@ -8,11 +8,12 @@ use crate::captures::{self, Temporary};
 use crate::program::number;
 use crate::schema;
 
-/// The READ of 4096 bytes from `/data/w/s2k`: its Call is frame 590, its RDMA Writes are 592 and 593, its Reply is 595.
+/// XID of the READ of 4096 bytes from `/data/w/s2k`: its Call is frame 590, its RDMA Writes are 592 and 593, its Reply
+/// is 595.
 const XID: &str = "0xb38df27d";
 const REPLY: u64 = 595;
 
-/// A capture in the format of pcap without one of its frames.
+/// Returns a pcap capture without one of its frames.
 fn without(name: &str, frame: u64) -> Vec<u8> {
     let bytes = captures::bytes(name);
     let (mut at, mut number) = (24, 1);
@@ -60,9 +61,9 @@ fn a_call_without_a_reply_is_a_line_of_its_own_after_some_time() {
     );
     assert_eq!(call["call"]["frames"], serde_json::json!([590]));
     let age_ns = number(call, "age_ns");
-    // A frame comes at least every 300 ms there.
+    // There is a frame at least every 300 ms.
     assert!((1_000_000_000..1_400_000_000).contains(&age_ns), "{age_ns}");
-    // Then the Transaction follows when it is over.
+    // The Transaction follows when it is complete.
     let at = lines.iter().position(|line| line["kind"] == "pending");
     let done = lines.iter().position(|line| line["kind"] == "transaction" && line["xid"] == XID);
     assert!(at < done, "{at:?} {done:?}");
@@ -81,7 +82,7 @@ fn a_filter_decides_by_what_was_seen_so_far() {
     let arguments = ["--pending", "1", "-Y", "nfs.opcode == READ && rpcordma.writes_count == 1"];
     let lines = json(&arguments, "filtered.pcap");
     assert_eq!(lines.iter().filter(|line| line["kind"] == "pending").count(), 1);
-    // What the frames gave is still there when the Transaction is over.
+    // The values of the frames are still available when the Transaction is complete.
     let reads = lines.iter().filter(|line| line["kind"] == "transaction").count();
     let whole = json(&arguments[2..], "whole.pcap");
     assert_eq!(reads, whole.iter().filter(|line| line["kind"] == "transaction").count());
@@ -95,7 +96,7 @@ fn the_list_says_what_the_call_waits_for() {
     assert!(line.ends_with("pending: data out 1.95 KiB, slot 0"), "{line}");
 }
 
-/// Without `-l` lines wait for late copies: what their Replies say of files is known before.
+/// Without `-l` lines wait for late duplicates, but names from their Replies are known before.
 #[test]
 fn a_call_in_flight_has_the_path_that_its_line_has() {
     for arguments in [&["--pending", "0.2"][..], &["--pending", "0.2", "-l"]] {

@@ -33,7 +33,7 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
             assert_eq!((plan.steps[1], unreplayable), (0, 0), "{name}: {:?}", plan.reasons);
             assert_eq!(run + skipped, plan.total(), "{name}");
         }
-        // The validator takes longer than all else; what the others have, these have too.
+        // The validator takes most of the time; the other captures cover these.
         if ["rxe-v3", "rxe-v42-mid", "rxe-v42-snap128"].contains(&name) {
             let mut json = Vec::new();
             let screen = TerminalStyle::pipe();
@@ -145,7 +145,7 @@ fn replay(arguments: &[&str], files: &[&Path]) -> Output {
     Command::new(program).arg("replay").args(arguments).args(files).output().unwrap()
 }
 
-/// A file of its own that is there no more when the test is over.
+/// Temporary file, removed when it is dropped.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -186,7 +186,7 @@ fn what_a_filter_leaves_out_counts_as_done_before() {
     let plan = ReplayPlan::new(&mut TraceReader::open(std::fs::File::open(&to.0).unwrap()).unwrap()).unwrap();
     assert_eq!(plan.total(), 9);
     assert_eq!((plan.steps[1], plan.steps[3]), (9, 0), "{:?}", plan.reasons);
-    // The files that they read are named, and have the content that is read.
+    // The files that they read have names, and the content that is read.
     assert!(plan.tree.known_bytes > 100_000, "{:?}", plan.tree);
     assert_eq!(plan.tree.nameless, 0, "{:?}", plan.tree);
 }

@@ -1,17 +1,17 @@
-//! Runs the program with `-T json` and reads its lines (`docs/transaction.schema.json` states them).
+//! Runs the program with `-T json` and parses its lines (`docs/transaction.schema.json`).
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The lines of one run: the Transactions in order, then the summary.
+/// Lines of one run: the Transactions in order, then the summary.
 pub(crate) struct Lines {
     pub(crate) transactions: Vec<Transaction>,
     pub(crate) summary: Option<Value>,
 }
 
-/// Runs `nfsrdma-inspect -T json CAPTURE`. A run that fails or says nothing fails the test.
+/// Runs `nfsrdma-inspect -T json CAPTURE`. Panics if the run fails or has no output.
 pub(crate) fn json(capture: &Path) -> Lines {
     let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args(["-T", "json"])
@@ -35,7 +35,7 @@ pub(crate) fn json(capture: &Path) -> Lines {
     lines
 }
 
-/// The standard output of the program. A run that fails, fails the test.
+/// Returns the standard output of the program. Panics if the run fails.
 pub(crate) fn output(capture: &Path, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args(arguments)
@@ -48,7 +48,7 @@ pub(crate) fn output(capture: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// One line of kind `transaction`.
+/// Line of kind `transaction`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Transaction(pub(crate) Value);
 
@@ -75,29 +75,29 @@ impl Transaction {
         u32::from_str_radix(digits, 16).unwrap_or_else(|e| panic!("xid {text}: {e}"))
     }
 
-    /// The `call` or `reply` of the Transaction, where it was seen.
+    /// Returns the `call` or `reply` of the Transaction, if it was captured.
     pub(crate) fn message(&self, side: &str) -> Option<&Value> {
         self.0.get(side).filter(|message| !message.is_null())
     }
 
-    /// When the first frame of the Call was seen, in nanoseconds since 1970.
+    /// Returns the time of the first frame of the Call, in nanoseconds since 1970.
     pub(crate) fn call_time(&self) -> Option<u64> {
         let time = self.message("call")?["time"].as_str().unwrap_or_else(|| panic!("no time: {self:?}"));
         Some(nanoseconds(time))
     }
 
-    /// The operations of a COMPOUND: the name of each, and its entry.
+    /// Returns the operations of a COMPOUND: the name of each, and its entry.
     pub(crate) fn operations(&self) -> Vec<(&str, &Value)> {
         let entries = self.0["operations"].as_array().map(Vec::as_slice).unwrap_or_default();
         entries.iter().map(|entry| (entry["op"].as_str().unwrap_or("?"), entry)).collect()
     }
 
-    /// The entry of the first operation of this name.
+    /// Returns the entry of the first operation of this name.
     pub(crate) fn entry(&self, operation: &str) -> Option<&Value> {
         self.operations().into_iter().find(|(name, _)| *name == operation).map(|(_, entry)| entry)
     }
 
-    /// A Reply that says that the Call failed.
+    /// Returns `true` if the Reply reports a failure.
     pub(crate) fn has_failed(&self) -> bool {
         let is_ok = |status: &str| status.ends_with("_OK") || status == "NLM4_GRANTED";
         self.message("reply").is_some()
@@ -109,7 +109,7 @@ impl Transaction {
         codes.iter().filter_map(Value::as_str).collect()
     }
 
-    /// The segments of the chunks under these keys: `read_chunks`, `write_chunks`, `reply_chunk`.
+    /// Returns the segments of the chunks under these keys: `read_chunks`, `write_chunks`, `reply_chunk`.
     pub(crate) fn segments(&self, key: &str) -> Vec<&Value> {
         let chunks = match &self.0[key] {
             Value::Array(chunks) => chunks.iter().collect(),
@@ -120,18 +120,18 @@ impl Transaction {
     }
 }
 
-/// A number under a key, or the test fails and says which.
+/// Returns a number under a key, or panics with the key.
 pub(crate) fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("`{key}` is no number in {value}"))
 }
 
-/// The numbers of the frames of a message.
+/// Returns the frame numbers of a message.
 pub(crate) fn frames(message: &Value) -> Vec<u64> {
     let frames = message["frames"].as_array().unwrap_or_else(|| panic!("no frames in {message}"));
     frames.iter().filter_map(Value::as_u64).collect()
 }
 
-/// `"seconds.nanoseconds"`, or a fraction of fewer digits, in nanoseconds.
+/// Converts `"seconds.nanoseconds"`, or a fraction of fewer digits, to nanoseconds.
 pub(crate) fn nanoseconds(text: &str) -> u64 {
     let (seconds, fraction) = text.split_once('.').unwrap_or_else(|| panic!("no time: {text}"));
     let seconds: u64 = seconds.parse().unwrap_or_else(|e| panic!("{text}: {e}"));

@@ -1,4 +1,4 @@
-//! Transactions that are given out as soon as their Replies are acknowledged: the same, in the same order, and soon.
+//! Transactions that are emitted as soon as their Replies are acknowledged: the same, in the same order, and soon.
 
 use std::io::Cursor;
 
@@ -7,12 +7,13 @@ use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 
-/// What tells a Transaction from all others and from itself with more in it.
+/// Returns the identity of a Transaction, and its completeness.
 fn about(transaction: &Transaction) -> String {
     format!("{transaction:?}")
 }
 
-/// All Transactions, and for each with a Reply how long after its last frame it was given out, by the clock of the capture.
+/// Returns all Transactions, and for each with a Reply the delay between its last frame and its emission, by the clock
+/// of the capture.
 fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
     let mut source = CaptureSource::from_reader(name, Cursor::new(captures::bytes(name)));
     let mut flow = Flow::new(FlowLimits { emit_on_acknowledgment: prompt, ..FlowLimits::default() });
@@ -32,7 +33,7 @@ fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
     (all, waited)
 }
 
-/// Every capture, but for the three whose name begins as another's and that hold nothing else.
+/// Every capture except three that are prefixes of others.
 const CAPTURES: [&str; 12] = [
     "rxe-v3",
     "rxe-v40",

@@ -1,4 +1,4 @@
-//! Capture files through our reader and through another one, and capture files that are broken in every way.
+//! Capture files through this reader and another one, and capture files damaged in every way.
 
 use std::io::{Cursor, Write};
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 /// Time in nanoseconds, link type, length on the wire, bytes.
 type Seen = (i128, u32, u32, Vec<u8>);
 
-/// Frames, and how many errors there were.
+/// Returns the frames, and the number of errors.
 fn ours(mut source: CaptureSource) -> (Vec<Seen>, usize) {
     let (mut seen, mut errors) = (Vec::new(), 0);
     loop {
@@ -37,7 +37,7 @@ fn of(bytes: &[u8]) -> CaptureSource {
     CaptureSource::from_reader("test", Cursor::new(bytes.to_vec()))
 }
 
-/// The frames of a right file, as pcap-parser sees them.
+/// Returns the frames of a valid file, as read by pcap-parser.
 fn theirs(bytes: &[u8]) -> Vec<Seen> {
     if bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) { theirs_pcapng(bytes) } else { theirs_pcap(bytes) }
 }
@@ -114,7 +114,7 @@ fn theirs_pcapng(bytes: &[u8]) -> Vec<Seen> {
     }
 }
 
-/// Numbers in a byte order.
+/// Encoder of numbers in a byte order.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     big: bool,
@@ -165,7 +165,7 @@ fn pcap() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The packets of a section: interface, time, data, bytes cut off, whether another block comes before it.
+/// Packets of a section: interface, time, data, bytes truncated, and `true` if another block precedes it.
 type Packets = Vec<(prop::sample::Index, u64, Vec<u8>, u32, bool)>;
 
 fn section() -> impl Strategy<Value = Vec<u8>> {
@@ -235,7 +235,7 @@ fn capture() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Beginnings after which a file is taken for a capture or for compressed data.
+/// Magic numbers of captures and compressed data.
 const MAGICS: &[&[u8]] = &[
     &[0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4],
     &[0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0],

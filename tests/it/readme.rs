@@ -1,15 +1,15 @@
-//! README.md: each command that it shows with its output prints that output.
+//! README.md: the commands in it print the output shown.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A command of a `console` block, and the lines that the block shows below it.
+/// Command of a `console` block, and the lines that the block shows below it.
 struct Example {
     command: String,
     lines: Vec<String>,
 }
 
-/// The examples of a document that show some output.
+/// Returns the examples of a document with output.
 fn examples(document: &str) -> Vec<Example> {
     let blocks = document.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
     let mut examples: Vec<Example> = Vec::new();
@@ -31,14 +31,14 @@ fn examples(document: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether a printed line is the one that the document shows: its words in their order, but for those that a narrow
-/// terminal cuts.
+/// Returns `true` if a printed line matches the document: the same words in order, except those that a narrow terminal
+/// truncates.
 fn shows(printed: &str, shown: &str) -> bool {
     let mut words = printed.split_whitespace();
     shown.split_whitespace().filter(|word| !word.contains('…')).all(|word| words.any(|other| other == word))
 }
 
-/// Every line of an example is a line of the output, in the same order; `...` marks lines that the document leaves out.
+/// Every line of an example is a line of the output, in the same order; `...` marks omitted lines.
 #[test]
 fn the_output_that_the_readme_shows_is_what_the_program_prints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,5 +1,5 @@
-//! Packets that were captured in another order than they had on the wire: two mirror ports whose clocks differ, or
-//! neighbours that changed places. Nothing is lost, so nothing may be missing.
+//! Packets captured in another order than on the wire: two mirror ports whose clocks differ, or swapped neighbours.
+//! Nothing is lost, so nothing may be missing.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use nfsrdma_dissectors::frame::Timestamp;
 use crate::exhibit::{ALL, named, run, same};
 use crate::mutations::{Kept, frames};
 
-/// What must not depend on the order: by XID and direction the operation, the status, and the bytes of the chunks.
+/// Values independent of the order: by XID and direction the operation, the status, and the bytes of the chunks.
 type Facts = BTreeMap<(u32, bool), String>;
 
-/// Reads the frames; the Transactions, those that are not complete, and the frames that were not decoded.
+/// Reads the frames; returns the Transactions, those that are incomplete, and the undecoded frames.
 fn read(frames: &[Kept]) -> (Facts, Vec<String>, Vec<String>) {
     let mut flow = Flow::new(FlowLimits::default());
     for (number, frame) in (1..).zip(frames) {
@@ -41,7 +41,7 @@ fn read(frames: &[Kept]) -> (Facts, Vec<String>, Vec<String>) {
     (facts, incomplete, undecoded.map(|(why, count)| format!("{} {count}", why.key())).collect())
 }
 
-/// The frames as a capture has them in which one host's clock is late.
+/// Returns the frames as captured if the clock of one host is late.
 fn skewed(frames: &[Kept], last_octet: u8, nanoseconds: i64) -> Vec<Kept> {
     let mut frames = frames.to_vec();
     for frame in &mut frames {
@@ -60,7 +60,7 @@ fn clocks_of_two_mirror_ports_that_differ_lose_nothing() {
         let frames = frames(name);
         let (expected, ..) = read(&frames);
         for late in [1, 2] {
-            // With more, a Reply may come before a packet of the Call that it answers, which is then given out without it.
+            // With more, a Reply may come before a packet of its Call, which is then emitted without it.
             for microseconds in [200, 500, 1_000, 2_000] {
                 let (facts, incomplete, undecoded) = read(&skewed(&frames, late, microseconds * 1_000));
                 let what = format!("{name}: host {late} {microseconds} us late");
@@ -85,7 +85,7 @@ fn neighbours_that_changed_places_lose_nothing() {
     }
 }
 
-/// Of each transport: all that a Transaction says is the same, but for times and the numbers of frames.
+/// On each transport, the content of a Transaction is the same, except for times and frame numbers.
 #[test]
 fn neighbours_that_changed_places_change_nothing_on_any_transport() {
     for exhibit in &ALL {

@@ -1,10 +1,10 @@
-//! A trace is compared like the capture that it was compiled from, and has no difference to it.
+//! A trace is compared like the capture that it was compiled from, without differences.
 
 use crate::captures;
 use crate::transport::program::{compiled, compiled_with, program};
 use serde_json::Value as Json;
 
-/// Captures whose traces say otherwise what is missing of a message: a trace has no bytes beyond the first gap.
+/// Captures whose traces report missing bytes of a message differently: a trace has no bytes beyond the first gap.
 const CUT: [&str; 2] = ["rxe-v42-snap128", "rxe-v42-conc-head"];
 
 #[test]
@@ -36,7 +36,7 @@ fn file_data_of_which_the_hash_is_kept_is_compared_by_it() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("bytes of file data."), "{text}");
     assert!(!text.contains("not compared"), "{text}");
-    // Another run of the same work has the same data.
+    // Another run of the same workload has the same data.
     let other = captures::path("siw-v3");
     let other = program(&["compare", "-q", "--only", "data", other.to_str().unwrap(), b]);
     assert_eq!(other.status.code(), Some(0));
@@ -72,7 +72,7 @@ fn a_trace_is_listed_like_its_capture() {
         let (one, other) =
             (lines(&[&json[..], &[capture]].concat()), lines(&[&json[..], &[trace.name()]].concat()));
         assert_eq!(one.len(), other.len());
-        // Two Transactions may be done in another order than they are written in.
+        // Two Transactions may complete in another order than they are written in.
         let by_index = |lines: Vec<Json>| -> std::collections::BTreeMap<u64, Json> {
             lines.into_iter().map(|line| (line["index"].as_u64().unwrap(), line)).collect()
         };
@@ -87,7 +87,7 @@ fn a_trace_is_listed_like_its_capture() {
         assert_eq!(chosen(capture), chosen(trace.name()));
         let tree = program(&["-V", "-c", "3", trace.name()]);
         assert!(tree.status.success() && !tree.stdout.is_empty());
-        // It has no frames.
+        // A trace has no frames.
         for arguments in [["-w", "/dev/null"], ["--view", "frames"]] {
             assert_eq!(program(&[&arguments[..], &[trace.name()]].concat()).status.code(), Some(2));
         }

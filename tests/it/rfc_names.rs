@@ -1,4 +1,4 @@
-//! Names by number, as the RFCs have them: what tshark's and the server's numbers mean.
+//! Names by number from the RFCs, for the numbers of tshark and the server.
 
 /// RFC 1813 section 3.
 #[rustfmt::skip]
@@ -29,7 +29,7 @@ const CALLBACK_OPERATIONS: [&str; 13] = [
     "CB_NOTIFY_DEVICEID", "CB_OFFLOAD",
 ];
 
-/// Statuses that these captures hold, with their names after `NFS3ERR_` and `NFS4ERR_`.
+/// Statuses in these captures, with their names after `NFS3ERR_` and `NFS4ERR_`.
 const STATUSES: [(u64, &str, &str); 9] = [
     (1, "PERM", "PERM"),
     (2, "NOENT", "NOENT"),
@@ -52,7 +52,7 @@ pub(crate) fn callback_operation(number: u64) -> &'static str {
     index.and_then(|n| CALLBACK_OPERATIONS.get(n)).copied().unwrap_or("?")
 }
 
-/// The name of an nfsstat of version 3 or 4.
+/// Returns the name of an nfsstat of version 3 or 4.
 pub(crate) fn status(version: u64, number: u64) -> String {
     if number == 0 {
         return format!("NFS{version}_OK");

@@ -1,5 +1,5 @@
-//! `docs/transaction.schema.json` and `docs/summary.schema.json` state the contract of `-T json`, and every line of
-//! every capture keeps it.
+//! `docs/transaction.schema.json` and `docs/summary.schema.json` are the schemas of `-T json`, and every line of every
+//! capture is valid.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) fn validator(file: &str) -> jsonschema::Validator {
     jsonschema::draft202012::new(&schema(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 
-/// Every object of a schema that describes a key says what it is, in words.
+/// Verifies that every key of a schema has a description.
 fn assert_described(schema: &Value, path: &str) {
     for (key, value) in schema["properties"].as_object().into_iter().flatten() {
         assert!(
@@ -98,8 +98,8 @@ fn the_phases_of_a_transaction_sum_up_to_its_latency() {
     }
 }
 
-/// Seconds since 1970 with nine decimals, of a moment in ISO 8601: days are counted year by year and month by month, which the
-/// program does otherwise.
+/// Converts ISO 8601 to seconds since 1970 with nine decimals, counting days year by year and month by month, unlike
+/// the program.
 fn epoch(iso: &str) -> String {
     let number = |range: std::ops::Range<usize>| iso[range].parse::<i64>().unwrap();
     let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -142,6 +142,6 @@ fn with_t_iso_each_time_has_a_second_key_in_iso_8601() {
     assert_keeps(&validator("connection.schema.json"), &connections[0], "-t iso");
     hold(&connections[0]);
     assert_eq!(found, 2 * (2 * 237 + 2));
-    // Without it there is no such key.
+    // Without the option there is no such key.
     assert!(lines(&[]).iter().all(|line| !line.to_string().contains("_iso")));
 }

@@ -1,7 +1,6 @@
-//! The second count: from the packets of a RoCEv2 capture straight to the SENDs (`second_count_iwarp` from the segments of one
-//! of iWARP), and from these to messages,
-//! segments and bytes. It knows nothing that the dissectors know, so that nobody tunes one to the other.
-//! (InfiniBand Architecture volume 1, chapter 9, opcodes and PSNs; RFC 8166 sections 4 and 5.)
+//! Second count: from the packets of a RoCEv2 capture directly to the SENDs (`second_count_iwarp` from the segments of
+//! iWARP), and from these to messages, segments and bytes. It shares nothing with the dissectors, so that they are not
+//! tuned to each other. (InfiniBand Architecture volume 1, chapter 9, opcodes and PSNs; RFC 8166 sections 4 and 5.)
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,23 +9,23 @@ use crate::mountstats::Mountstats;
 use crate::second_count_iwarp;
 use crate::transport_line::{Kind, Segment, Totals};
 
-/// One RPC-over-RDMA message, whole or as far as the snap length lets it be read.
+/// RPC-over-RDMA message, complete or as far as the snap length allows.
 pub(crate) struct Message {
     pub(crate) from_client: bool,
     pub(crate) is_call: bool,
     pub(crate) xid: u32,
-    /// RDMA_NOMSG (1), and not RDMA_MSG (0).
+    /// `true` for RDMA_NOMSG (1), `false` for RDMA_MSG (0).
     pub(crate) is_nomsg: bool,
-    /// The segments that the chunk lists show: offered by a Call, returned by a Reply.
+    /// Segments in the chunk lists: offered by a Call, returned by a Reply.
     pub(crate) segments: Vec<Segment>,
-    /// The snap length cut the message: somewhere, and even in its chunk lists.
+    /// `true` if the snap length truncated the message, and if it truncated its chunk lists.
     pub(crate) is_cut: bool,
     pub(crate) are_lists_cut: bool,
-    /// Bytes of the RPC message that went inline and are in the capture.
+    /// Inline bytes of the RPC message that were captured.
     pub(crate) rpc_captured: usize,
 }
 
-/// The records of a little-endian pcap file: where each begins, and its packet.
+/// Returns the records of a little-endian pcap file: the offset of each, and its packet.
 pub(crate) fn records(pcap: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 24;
     std::iter::from_fn(move || {
@@ -41,7 +40,7 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// A RoCEv2 packet: who sent it to which queue pair, its opcode and PSN, and what follows the BTH.
+/// RoCEv2 packet: sender, destination queue pair, opcode, PSN, and the bytes after the BTH.
 pub(crate) struct Packet<'a> {
     from: &'a [u8],
     to: (&'a [u8], u32),
@@ -52,7 +51,7 @@ pub(crate) struct Packet<'a> {
     length: usize,
 }
 
-/// UDP port 4791 over IPv4 or IPv6 over Ethernet; anything else is None.
+/// Decodes UDP port 4791 over IPv4 or IPv6 over Ethernet; returns `None` for anything else.
 pub(crate) fn packet(frame: &[u8]) -> Option<Packet<'_>> {
     let ip = frame.get(14..)?;
     let (from, to, protocol, udp) = match frame.get(12..14)? {
@@ -75,14 +74,14 @@ pub(crate) fn packet(frame: &[u8]) -> Option<Packet<'_>> {
     })
 }
 
-/// A SEND that is being put together: the PSN that comes next, its bytes, and its length on the wire.
+/// SEND in reassembly: the next PSN, its bytes, and its length on the wire.
 struct Send {
     next: u32,
     bytes: Vec<u8>,
     length: usize,
 }
 
-/// The messages of a capture in order, each XID once a direction: a SEND that is sent again adds nothing.
+/// Returns the messages of a capture in order, each XID once per direction: a retransmitted SEND adds nothing.
 pub(crate) fn messages(pcap: &[u8]) -> Vec<Message> {
     let mut sends: HashMap<_, Send> = HashMap::new();
     let mut seen = HashSet::new();
@@ -130,8 +129,8 @@ pub(crate) fn message(bytes: &[u8], length: usize, from_client: bool) -> Option<
     let mut segments = Vec::new();
     let end = lists(bytes, &mut segments);
     let rpc = end.unwrap_or(bytes.len());
-    // RDMA_NOMSG has no RPC header inline: a Call has put it at Position zero, a Reply into the Reply chunk. Where
-    // the snap length cut the RPC header, the message is taken for a forward one.
+    // RDMA_NOMSG has no RPC header inline: a Call has it at Position zero, a Reply in the Reply chunk. If the snap
+    // length truncated the RPC header, the message counts as a forward one.
     let is_call = match be32(bytes, rpc + 4) {
         _ if end.is_none() => from_client,
         _ if procedure == 1 => segments.iter().any(|segment| segment.kind == Kind::Read),
@@ -150,7 +149,7 @@ pub(crate) fn message(bytes: &[u8], length: usize, from_client: bool) -> Option<
     })
 }
 
-/// Walks the three chunk lists; gives where the RPC message begins, or None where the bytes end before.
+/// Decodes the three chunk lists; returns the offset of the RPC message, or `None` if the bytes end before.
 fn lists(bytes: &[u8], segments: &mut Vec<Segment>) -> Option<usize> {
     let mut at = 16;
     let mut word = || {
@@ -184,7 +183,7 @@ fn lists(bytes: &[u8], segments: &mut Vec<Segment>) -> Option<usize> {
     Some(end)
 }
 
-/// The second count of a capture, as the kernel's transport line counts.
+/// Returns the second count of a capture, as the kernel's transport line counts.
 pub(crate) fn totals(messages: &[Message]) -> Totals {
     let mut totals = Totals::default();
     for message in messages {
@@ -194,8 +193,8 @@ pub(crate) fn totals(messages: &[Message]) -> Totals {
     totals
 }
 
-/// The kernel's counters were read before the unmount; from NFSv4.1 on this sends two more Calls,
-/// DESTROY_SESSION and DESTROY_CLIENTID.
+/// The kernel's counters were read before the unmount, which sends two more Calls from NFSv4.1 on, DESTROY_SESSION and
+/// DESTROY_CLIENTID.
 fn equals_the_transport_line(name: &str, calls_of_the_unmount: u64) {
     let totals = totals(&messages(&captures::bytes(name)));
     let line = Mountstats::read(name).transport;

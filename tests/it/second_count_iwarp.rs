@@ -1,5 +1,5 @@
-//! The second count of iWARP: from the segments of TCP straight to the bytes of both directions, from these to FPDUs, Sends
-//! and messages. It knows nothing that the dissectors know. (RFC 5044 sections 4.1 and 7.1.1, without markers; RFC 5041
+//! Second count of iWARP: from the TCP segments directly to the bytes of both directions, from these to FPDUs, Sends
+//! and messages. It shares nothing with the dissectors. (RFC 5044 sections 4.1 and 7.1.1, without markers; RFC 5041
 //! section 4; RFC 5040 section 4.1.)
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -9,14 +9,15 @@ use crate::second_count::{Message, message, records};
 /// The port of NFS over RDMA.
 const PORT: u16 = 20049;
 
-/// What one side sent: its bytes by their distance from the first sequence number, first copies only.
+/// Bytes sent by one side, by their distance from the first sequence number, first copies only.
 #[derive(Default)]
 struct Stream {
     first: Option<u32>,
     segments: BTreeMap<u32, Vec<u8>>,
 }
 
-/// A segment between IPv4 addresses to or from the port: whether the client sent it, its number and its bytes.
+/// Decodes a segment between IPv4 addresses to or from the port: `true` if the client sent it, its sequence number and
+/// its bytes.
 fn segment(frame: &[u8]) -> Option<(bool, u16, u32, &[u8])> {
     let ip = frame.get(14..)?;
     if frame.get(12..14)? != [0x08, 0x00] || ip.get(9) != Some(&6) {
@@ -35,7 +36,7 @@ fn segment(frame: &[u8]) -> Option<(bool, u16, u32, &[u8])> {
     Some((to == PORT, client, number, tcp.get((tcp[12] >> 4) as usize * 4..)?))
 }
 
-/// Length of an FPDU in bytes, from its ULPDU Length.
+/// Returns the length of an FPDU in bytes from its ULPDU Length.
 fn fpdu_length(bytes: &[u8]) -> Option<usize> {
     let ulpdu = usize::from(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]));
     Some((2 + ulpdu).next_multiple_of(4) + 4)
@@ -51,8 +52,8 @@ impl Stream {
         }
     }
 
-    /// The bytes from the first FPDU on, without a hole: behind the frame that starts MPA, or from the first segment that is
-    /// one FPDU from end to end.
+    /// Returns the contiguous bytes from the first FPDU on: after the MPA startup frame, or from the first segment that
+    /// is exactly one FPDU.
     fn fpdus(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = Vec::new();
         let mut reached = None;
@@ -81,7 +82,7 @@ impl Stream {
     }
 }
 
-/// The messages of a capture, each XID once a direction.
+/// Returns the messages of a capture, each XID once per direction.
 pub(crate) fn messages(pcap: &[u8]) -> Vec<Message> {
     let mut streams: HashMap<(u16, bool), Stream> = HashMap::new();
     for (_, frame) in records(pcap) {

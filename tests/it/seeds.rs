@@ -1,5 +1,6 @@
-//! The documents that NFS over RDMA began with, by their sections, through the program. 001 is draft-ietf-nfsv4-rpcrdma-cm-pvt-data-02,
-//! 002 draft-ietf-nfsv4-rfc5667bis-02, 003 "NFS over RDMA" (SIGCOMM 2003), 004 draft-talpey-nfsv4-rdma-sess-01.
+//! The documents that NFS over RDMA began with, by their sections, tested with the program. 001 is
+//! draft-ietf-nfsv4-rpcrdma-cm-pvt-data-02, 002 draft-ietf-nfsv4-rfc5667bis-02, 003 "NFS over RDMA" (SIGCOMM 2003), 004
+//! draft-talpey-nfsv4-rdma-sess-01.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ fn connections(capture: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A capture in which REQ and REP say this in the last four bytes of their private data: version, flags, send and receive size.
+/// Creates a capture whose REQ and REP have these last four bytes of private data: version, flags, send and receive
+/// size.
 fn with_private_data(file: &str, client: [u8; 4], server: [u8; 4]) -> Temporary {
     const IDENTIFIER: [u8; 4] = [0xf6, 0xab, 0x0e, 0x18];
     let mut frames = frames("rxe-v42");
@@ -65,14 +67,14 @@ fn seed_001_4_1_private_data_that_is_absent_unknown_or_cut_is_told_apart() {
         let set_up = connections(file)[0]["set_up"].clone();
         (set_up["private_data"].clone(), set_up["inline_thresholds"].clone())
     };
-    // Version 2 of the format is not known, and counts as none: 1,024 bytes each way.
+    // Version 2 of the format is unknown, and counts as absent: 1,024 bytes each way.
     let unknown = with_private_data("unknown-private-data.pcap", [2, 0, 3, 3], [1, 0, 3, 3]);
     let thresholds = json!({"to_server": 1024, "to_client": 1024});
     assert_eq!(told(unknown.path()), (json!({"client": "none", "server": "present"}), thresholds));
     let mut cut = frames("rxe-v42");
     cut.iter_mut().for_each(|kept| kept.bytes.truncate(228));
     let cut = Temporary::new("cut-private-data.pcap", &pcap(&cut));
-    // A REQ is longer than a REP: that of the client is behind the snap length.
+    // A REQ is longer than a REP: that of the client is beyond the snap length.
     assert_eq!(told(cut.path()), (json!({"client": "cut", "server": "present"}), Value::Null));
 }
 
@@ -87,7 +89,7 @@ fn seed_8167_4_1_the_credits_of_the_reverse_direction_are_counted_apart() {
     assert!(text.contains("reverse credits: 2 asked, 16 granted"), "{text}");
 }
 
-/// A mount with nconnect=2: the same session over two connections at once, of which the other has another port of the client.
+/// A mount with nconnect=2: one session over two concurrent connections, of which the second has another client port.
 #[test]
 fn seed_004_2_1_connections_are_joined_by_their_session() {
     const PORT_BEHIND: u16 = 1000;
@@ -145,7 +147,7 @@ fn seed_002_4_1_the_list_shows_the_target_of_a_symbolic_link() {
         let filter = format!("nfsrdma.operation == {operation}");
         let list = output(&captures::path(name), &["-Y", &filter, "--summary", "none"]);
         assert!(list.contains(line), "{list}");
-        // The target of the long one went in a Read chunk.
+        // The target of the long link went in a Read chunk.
         assert!(list.contains("longsl") && list.contains("xxx/xxx"), "{list}");
     }
 }
@@ -172,7 +174,8 @@ fn seed_003_4_3_1_a_done_message_is_shown_and_its_chunks_are_counted() {
     }
 }
 
-/// draft-ietf-nfsv4-rpcrdma-version-two sections 4.2.1, 5.2 and 6.3.3: messages without a Transaction have a tree, and credits count them.
+/// draft-ietf-nfsv4-rpcrdma-version-two sections 4.2.1, 5.2 and 6.3.3: messages without a Transaction have a tree, and
+/// credits count them.
 #[test]
 fn draft_version_two_6_3_3_control_messages_have_a_tree_and_messages_have_credits() {
     let seeds = 1..20;
@@ -187,7 +190,7 @@ fn draft_version_two_6_3_3_control_messages_have_a_tree_and_messages_have_credit
     assert!(messages["client"]["limit"].is_u64(), "{messages}");
 }
 
-/// docs/sessions.md says which operations of today the operations of section 6 have become; the program knows each of them.
+/// docs/sessions.md maps the operations of section 6 to those of today; the program supports each of them.
 #[test]
 fn seed_004_6_the_operations_of_sessions_are_those_of_rfc8881() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sessions.md");
@@ -214,7 +217,7 @@ fn seed_004_6_the_operations_of_sessions_are_those_of_rfc8881() {
     assert!(operations >= 6);
 }
 
-/// Wherever a snap length ends within a LOOKUP, the filehandle that GETFH gave names the file.
+/// Wherever a snap length truncates a LOOKUP, the filehandle of GETFH names the file.
 #[test]
 fn rfc8881_18_8_where_the_call_is_cut_the_path_comes_from_the_reply() {
     let mut cut = frames("rxe-v42");
@@ -244,7 +247,7 @@ fn rfc8881_18_8_where_the_call_is_cut_the_path_comes_from_the_reply() {
     assert!(named >= 10, "{named}");
 }
 
-/// CRC-32 of IEEE 802.3 section 3.2.9, by which Wireshark calls a filehandle.
+/// Returns the CRC-32 of IEEE 802.3 section 3.2.9, Wireshark's hash of a filehandle.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })

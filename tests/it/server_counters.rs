@@ -1,4 +1,4 @@
-//! The program says what the Linux server counted: procedures of NFSv3, and NFSv4 operations that it executed
+//! The program agrees with the counters of the Linux server: procedures of NFSv3, and executed NFSv4 operations
 //! (`/proc/net/rpc/nfsd`, read after the unmount).
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use crate::captures;
 use crate::program::{self, Transaction};
 use crate::rfc_names::{NFS3_PROCEDURES, nfs4_operation};
 
-/// The numbers of a line of nfsd-stats, after the count of them that comes first.
+/// Returns the numbers of a line of nfsd-stats, after their leading count.
 fn line(text: &str, key: &str) -> Vec<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key} "))).unwrap_or_default();
     line.split(' ')
@@ -16,7 +16,7 @@ fn line(text: &str, key: &str) -> Vec<u64> {
         .collect()
 }
 
-/// The Calls to NFS over the transport that the capture is of.
+/// Returns the Calls of NFS over the transport of the capture.
 fn nfs(transactions: &[Transaction], version: u64, is_rdma: bool) -> impl Iterator<Item = &Transaction> {
     transactions.iter().filter(move |t| t.is_rdma() == is_rdma && t.is_nfs() && t.0["version"] == version)
 }
@@ -33,7 +33,7 @@ fn equals_the_servers_counters(name: &str) {
     for (procedure, calls) in ["NULL", "COMPOUND"].iter().zip(line(&text, "proc4")) {
         server.insert(format!("NFSv4 {procedure}"), calls);
     }
-    // An operation that fails is executed; those after it are not.
+    // A failing operation is executed; those after it are not.
     for (number, executed) in (0..).zip(line(&text, "proc4ops")).skip(3) {
         server.insert(format!("operation {}", nfs4_operation(number)), executed);
     }

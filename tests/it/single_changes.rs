@@ -1,6 +1,6 @@
-//! Hundreds of changes to real captures, one at a time: every field of every operation where it first stands, headers, a
-//! byte of file data, a length of a chunk, a Reply that is not there, two operations that changed places ... over RoCE, TCP
-//! and iWARP. `compare` and `check` name each at its frame, and nothing else.
+//! Hundreds of changes to real captures, one at a time: every field of every operation at its first occurrence,
+//! headers, a byte of file data, a length of a chunk, a missing Reply, two swapped operations ... over RoCE, TCP and
+//! iWARP. `compare` and `check` report each at its frame, and nothing else.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,30 +35,30 @@ fn transactions<'a>(
     (std::iter::from_fn(|| flow.next_transaction()).collect(), trace)
 }
 
-/// A capture, and one that something happened to: numbers of frames stay what they were.
+/// Changed capture; frames keep their original numbers.
 struct Change {
-    /// What was done, and to what.
+    /// Description of the change.
     what: String,
-    /// The frames that show it.
+    /// Frames that show the change.
     frames: Vec<u64>,
-    /// The kinds that name it; any will do where there are none.
+    /// Expected kinds of difference; any kind if empty.
     kinds: Vec<DifferenceKind>,
-    /// What else may be told of the same Transaction.
+    /// Further differences allowed in the same Transaction.
     more: More,
-    /// The capture afterwards.
+    /// Capture after the change.
     after: Vec<(u64, Kept)>,
 }
 
-/// Why one change may be more than one difference.
+/// Reason why one change may cause more than one difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
-    /// It may not: one change is one difference.
+    /// None: one change is one difference.
     None,
-    /// What says what follows: a number of operations or bytes, which arm of a union. The rest of the message is read
-    /// otherwise, or cannot be read.
+    /// A structural value: a number of operations or bytes, or the arm of a union. The rest of the message is decoded
+    /// differently, or not at all.
     Structure,
-    /// A name that stands nowhere else: nothing contradicts it, and it is no difference at all. Or the Transaction that it
-    /// names: a Reply says of which Call it is.
+    /// An identifier that occurs only once: nothing contradicts it, and it is no difference at all. Or the identifier
+    /// of the Transaction, which pairs a Reply with its Call.
     Nothing,
 }
 
@@ -71,7 +71,7 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
     (1..).zip(frames.iter().cloned()).collect()
 }
 
-/// The capture that the changed ones are compared with.
+/// Capture that the changed ones are compared with.
 struct Before {
     recorder: RefCell<Recorder>,
     records: Vec<(ComparisonClient, ComparisonRecord)>,
@@ -111,7 +111,7 @@ fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, ComparedCapture) {
     transactions(frames.iter().map(|(number, kept)| (*number, kept)))
 }
 
-/// The baseline of a capture, as it is read from its text.
+/// Returns the baseline of a capture, parsed from its text.
 fn baseline(before: &[Kept]) -> Baseline {
     let (transactions, mut trace) = transactions((1..).zip(before));
     let mut recorder = Recorder::default();
@@ -149,7 +149,7 @@ fn checked(before: &Before, after: &[Transaction], mut trace: ComparedCapture) -
     found
 }
 
-/// Whether a difference is at a frame: of either side, or of the definition of an identity.
+/// Returns `true` if a difference is at one of the frames: of either side, or of the definition of an identity.
 fn is_at(difference: &Difference, frames: &[u64]) -> bool {
     let shows = |half: &DifferenceSide| {
         let places = half.location.into_iter().flat_map(|place| [place.call, place.reply]).flatten();
@@ -161,14 +161,14 @@ fn is_at(difference: &Difference, frames: &[u64]) -> bool {
     shows(&difference.a) || shows(&difference.b)
 }
 
-/// What both commands do not name of a change, and what they name that is none.
+/// Returns the changes that a command does not report, and the reported differences that are none.
 fn wrong(before: &Before, change: &Change) -> Vec<String> {
     let (transactions, trace) = after(&change.after);
     let mut wrong = Vec::new();
     for (command, differences) in
         [("compare", compared(before, &transactions)), ("check", checked(before, &transactions, trace))]
     {
-        // Counts of the capture as a whole change with anything.
+        // Totals of the capture change with anything.
         let told: Vec<_> = differences.iter().filter(|told| told.operation != "capture").collect();
         let at_frame = told.iter().filter(|told| is_at(told, &change.frames));
         let is_kind = |kind| change.kinds.is_empty() || change.kinds.contains(&kind);
@@ -192,18 +192,18 @@ fn wrong(before: &Before, change: &Change) -> Vec<String> {
     wrong
 }
 
-/// A field of a message: which, and where its bytes are.
+/// Field of a message, and its bytes.
 struct Spot {
     operation: &'static str,
     field: &'static Field,
     bytes: Range<usize>,
-    /// Whether the rest of the message is read by its value.
+    /// `true` if the rest of the message is decoded by its value.
     is_structure: bool,
-    /// The group that it is in.
+    /// Parent group.
     above: &'static str,
 }
 
-/// Fields by which the rest of a message is read, besides discriminants.
+/// Structural fields, besides discriminants.
 const STRUCTURE: [&str; 7] = [
     "nfs.ops.count",
     "nfs.attr_mask",
@@ -214,7 +214,7 @@ const STRUCTURE: [&str; 7] = [
     "rpc.procedure",
 ];
 
-/// Hears where fields are.
+/// Observer that records the positions of fields.
 #[derive(Default)]
 struct Spots {
     groups: Vec<&'static str>,
@@ -238,7 +238,7 @@ impl<'a> Observer<'a> for Spots {
         let is_structure = matches!(value, FieldValue::Enum(..) | FieldValue::Bool(_))
             || field.name.starts_with("rpcordma.")
             || STRUCTURE.contains(&field.name);
-        // The last byte of a text is content, where that of the field may be fill.
+        // The last byte of a text is content, while the last byte of the field may be padding.
         let bytes = match value {
             FieldValue::Bytes(content) | FieldValue::Text(content) if content.is_empty() => return,
             FieldValue::Text(content) => bytes.start + 4..bytes.start + 4 + content.len(),
@@ -251,7 +251,7 @@ impl<'a> Observer<'a> for Spots {
     }
 }
 
-/// The frame that a message went in, and where in it the message begins; `None` where it took several.
+/// Returns the frame of a message and the offset of the message in it; `None` if it took several frames.
 fn place_of(frames: &[Kept], transaction: &Transaction, which: RpcMessageKind) -> Option<(u64, usize)> {
     let record = transaction.message(which)?;
     let [frame] = record.frames.as_slice() else { return None };
@@ -266,12 +266,12 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
     after
 }
 
-/// Whether a change of a field is to be told.
+/// Returns `true` if a change of a field must be reported.
 fn is_told(field: &Field, above: &str, is_call: bool) -> bool {
     !matches!(class_of_field(field.name, above, is_call), CompareClass::Varies(_) | CompareClass::Racing(_))
 }
 
-/// Every field of every operation, one change each: the lowest bit of its last byte.
+/// Changes every field of every operation, one at a time: the lowest bit of its last byte.
 fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut done: BTreeMap<(&'static str, &'static str, bool), u32> = BTreeMap::new();
@@ -316,7 +316,7 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
     changes
 }
 
-/// Frames of the Transactions, those of the data that went in chunks included.
+/// Returns the frames of a Transaction, including chunk data.
 fn frames_of(transaction: &Transaction) -> Vec<u64> {
     let messages = [RpcMessageKind::Call, RpcMessageKind::Reply]
         .into_iter()
@@ -324,7 +324,7 @@ fn frames_of(transaction: &Transaction) -> Vec<u64> {
     messages.flat_map(|record| &record.frames).map(|frame| frame.0).collect()
 }
 
-/// Lengths of chunks, as Calls offer and as Replies return them.
+/// Changes the lengths of chunks offered by Calls and returned by Replies.
 fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut changes = Vec::new();
@@ -347,7 +347,7 @@ fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
                         DifferenceKind::Data,
                         DifferenceKind::Undecoded,
                     ],
-                    // Bytes that are offered and never came are not in the capture.
+                    // Offered bytes that were never moved are not in the capture.
                     more: More::Structure,
                     after: flipped(frames, frame, start + spot.bytes.end - 1, 8),
                 });
@@ -358,11 +358,11 @@ fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
     changes.into_iter().step_by(step).collect()
 }
 
-/// A byte of file data that RDMA moved.
+/// Changes a byte of file data moved by RDMA.
 fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut changes = Vec::new();
-    // What is missing anyway has no hash that could change.
+    // Incomplete data has no hash that could change.
     for transaction in transactions.iter().filter(|transaction| transaction.missing_parts().is_empty()) {
         let items = transaction.read_chunks.iter().filter(|chunk| chunk.position != Some(0));
         for chunk in items.chain(&transaction.write_chunks) {
@@ -370,7 +370,7 @@ fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
             let (Some((_, last)), Some(kept)) = (segment.frames, &segment.payload) else { continue };
             let end = &kept.prefix()[kept.prefix().len().saturating_sub(40)..];
             let bytes = &frames[usize::try_from(last.0).unwrap() - 1].bytes;
-            // The last bytes of the data stand in its last frame.
+            // The last bytes of the data are in its last frame.
             let Some(at) = bytes.windows(end.len()).position(|window| window == end) else { continue };
             changes.push(Change {
                 what: "a byte of file data".to_owned(),
@@ -385,7 +385,7 @@ fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
     changes.into_iter().step_by(step).collect()
 }
 
-/// Messages that are not in the capture: a Reply, a Call, or both.
+/// Removes messages from the capture: a Reply, a Call, or both.
 fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut changes = Vec::new();
@@ -407,7 +407,7 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
                 .collect();
             let after: Vec<_> =
                 numbered(frames).into_iter().filter(|(number, _)| !lost.contains(number)).collect();
-            // Of two Calls that ask the same, one after the other, either may be the one that is gone.
+            // Of two equal consecutive Calls, either may be the missing one.
             let ask = |transaction: &Transaction| {
                 transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec())
             };
@@ -425,7 +425,7 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
     changes
 }
 
-/// Two neighbours of one kind and one length that changed places: all bytes of their messages but for the transport's.
+/// Swaps two neighbours of the same kind and length: all bytes of their messages except those of the transport.
 fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut changes = Vec::new();
@@ -446,7 +446,7 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
         {
             continue;
         }
-        // But for the XID.
+        // Except for the XID.
         let call = |transaction: &Transaction| {
             transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec())
         };
@@ -478,7 +478,7 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
     changes
 }
 
-/// The capture without the two files of 256 KiB, which are most of its packets.
+/// Returns the capture without the two files of 256 KiB, which are most of its packets.
 fn without_large_files(name: &str) -> Vec<Kept> {
     frames(name)
         .into_iter()
@@ -534,7 +534,7 @@ fn every_single_change_to_a_capture_over_iwarp_is_named_at_its_frame() {
     assert!(count >= 60, "{count}");
 }
 
-/// The field with this name that a message has in a frame: where its last byte stands in the frame.
+/// Returns the offset in a frame of the last byte of a field of a message.
 fn field_in(frames: &[Kept], frame: u64, which: RpcMessageKind, label: &str) -> usize {
     let (transactions, _) = transactions((1..).zip(frames));
     let of = |transaction: &Transaction| {
@@ -577,7 +577,7 @@ fn strict_hears_what_may_differ_in_headers_too() {
         paths.collect::<Vec<_>>()
     };
     assert_eq!(strict(&numbered(&frames)), [""; 0]);
-    // The credits of a Reply to LOOKUP, and the byte of fill after the name "s8k".
+    // The credits of a Reply to LOOKUP, and the padding after the name "s8k".
     let credits = field_in(&frames, 63, RpcMessageKind::Reply, "rdma_credit");
     assert_eq!(strict(&flipped(&frames, 63, credits, 1)), ["rdma_credit"]);
     let name = field_in(&frames, 564, RpcMessageKind::Call, "name");

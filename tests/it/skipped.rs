@@ -1,5 +1,5 @@
-//! Skipped tests are reported: libtest cannot skip a test at run time, so [`skip`] notes what is missing in
-//! `target/tmp/skipped`, and `make test` prints that list at its end (`tests/skips`). Where `CI` is set, a skip fails the
+//! Reporting of skipped tests: libtest cannot skip a test at run time, so [`skip`] records the missing dependency in
+//! `target/tmp/skipped`, and `make test` prints that list at its end (`tests/skips`). If `CI` is set, a skip fails the
 //! test, unless `NFSRDMA_EXPECTED_SKIPS` has its key.
 
 use std::fmt::Display;
@@ -11,19 +11,20 @@ use std::{env, thread};
 
 use crate::captures::Temporary;
 
-/// Names the file of skips, for the test of this module.
+/// Environment variable with the file of skips, for the test of this module.
 const FILE: &str = "NFSRDMA_SKIPS";
 
-/// Notes that the running test cannot run, or not all of it, because something is missing here; the caller then returns.
+/// Records that the running test cannot run, or not completely, because of a missing dependency; the caller then
+/// returns.
 ///
-/// `key` is what is missing, in one word: a program, `root`, `ipv6`. `reason` is a sentence for people.
+/// `key` is the dependency in one word: a program, `root`, `ipv6`. `reason` is a sentence for people.
 pub(crate) fn skip(key: &str, reason: impl Display) {
     // nextest runs a test in the main thread of a process.
     let test = env::var("NEXTEST_TEST_NAME")
         .unwrap_or_else(|_| thread::current().name().unwrap_or("unknown test").to_owned());
     let line = format!("{key}\t{reason}\t{test}\n");
     let path = env::var_os(FILE).unwrap_or_else(|| concat!(env!("CARGO_TARGET_TMPDIR"), "/skipped").into());
-    // One write to a file that is open for appending is whole, whatever other tests write.
+    // A single write in append mode is atomic, whatever other tests write.
     let noted = OpenOptions::new()
         .append(true)
         .create(true)
@@ -40,7 +41,7 @@ pub(crate) fn skip(key: &str, reason: impl Display) {
     );
 }
 
-/// Skips for want of a program, which `.ci/setup test` installs where it can.
+/// Skips a test for a missing program, which `.ci/setup test` installs if possible.
 pub(crate) fn skip_without(program: &str) {
     skip(program, format_args!("{program} is not installed"));
 }
@@ -51,7 +52,7 @@ fn a_test_that_cannot_run() {
     skip("wings", "nobody here can fly");
 }
 
-/// Runs the test above with what is set in the environment: whether it passed, what it said, and what it noted.
+/// Runs the test above with these environment variables: returns `true` if it passed, its output, and its records.
 fn skipped(name: &str, set: &[(&str, &str)]) -> (bool, String, Temporary) {
     let file = Temporary::new(&format!("skips-{name}"), b"");
     let output = Command::new(env::current_exe().unwrap())
@@ -75,7 +76,7 @@ fn a_skip_is_noted_and_shown_with_its_reason_and_a_count() {
     let noted = std::fs::read_to_string(file.path()).unwrap();
     assert_eq!(noted, "wings\tnobody here can fly\tskipped::a_test_that_cannot_run\n");
 
-    // A test that skips twice for one reason is one skip.
+    // Two skips of a test for the same reason count once.
     std::fs::write(
         file.path(),
         noted.repeat(2) + "wings\tnobody here can fly\tother\nroot\tnot root\tother\n",
@@ -102,7 +103,7 @@ fn no_skips_are_shown_as_such() {
     assert_eq!(shown(Path::new("/no/such/file")), "\nNo test was skipped.\n");
 }
 
-/// What `make test` prints at its end.
+/// Returns the output of `make test` at its end.
 fn shown(file: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/skips");
     let output = Command::new(script).arg(file).output().unwrap();

@@ -1,6 +1,6 @@
-//! A capture with a snap length decodes as far as its bytes go, says what is missing, and counts by the lengths
-//! that the headers carry. `rxe-v42-snap128` holds 128 bytes of each frame: an RPC-over-RDMA message of up to 74
-//! bytes is whole.
+//! A capture with a snap length is decoded as far as its bytes allow, reports what is missing, and counts by the
+//! lengths in the headers. `rxe-v42-snap128` has 128 bytes of each frame: an RPC-over-RDMA message of up to 74 bytes is
+//! complete.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn transactions() -> Vec<Transaction> {
     program::json(&captures::path(NAME)).transactions
 }
 
-/// The SENDs of the capture, by XID and by the side of the Transaction that they are.
+/// Returns the SENDs of the capture, by XID and side of the Transaction.
 fn sends() -> BTreeMap<(u32, &'static str), Message> {
     let messages = second_count::messages(&captures::bytes(NAME));
     messages.into_iter().map(|m| ((m.xid, if m.is_call { "call" } else { "reply" }), m)).collect()
@@ -49,7 +49,7 @@ fn with_a_snap_length_the_bytes_are_the_kernels() {
     let (totals, line) = (totals(&transactions()), Mountstats::read(NAME).transport);
     assert_eq!(totals.counts.returned, line.counts.returned, "bytes returned");
     assert_eq!(totals.counts.write_segments, line.counts.write_segments, "Write segments");
-    // The last segment of a long list lies behind the snap length, one at most of a Call.
+    // The last segment of a long list is beyond the snap length, at most one per Call.
     let cut = sends().values().filter(|send| send.is_call && send.are_lists_cut).count() as u64;
     let missing = (line.counts.read_segments + line.counts.reply_segments)
         .checked_sub(totals.counts.read_segments + totals.counts.reply_segments)
@@ -86,9 +86,9 @@ fn a_transaction_that_the_snap_length_cut_says_so() {
 
 #[test]
 fn with_a_snap_length_operations_are_the_kernels_as_far_as_the_bytes_go() {
-    // The credential alone fills what is left of a Call, so no COMPOUND shows its operations: NULL is whole,
-    // and every other Call that holds its procedure (RFC 5531 section 9: the sixth word) is a COMPOUND. Where that has one
-    // operation, its Reply names it.
+    // The credential alone fills the rest of a Call, so no COMPOUND shows its operations: NULL is complete, and every
+    // other Call with a procedure (RFC 5531 section 9: the sixth word) is a COMPOUND. If it has one operation, its
+    // Reply names it.
     let kernel = Mountstats::read(NAME);
     let sends = sends();
     let shows_procedure = |xid| sends.get(&(xid, "call")).is_some_and(|send| send.rpc_captured >= 24);
@@ -110,7 +110,7 @@ fn with_a_snap_length_operations_are_the_kernels_as_far_as_the_bytes_go() {
     assert_eq!(calls, expected.into_iter().map(|(name, calls)| (Some(name.to_owned()), calls)).collect());
 }
 
-/// A capture as it would have been with a snap length.
+/// Returns a capture truncated to a snap length.
 fn cut(name: &str, snap: usize) -> Vec<u8> {
     let whole = captures::bytes(name);
     let mut file = whole[..24].to_vec();
@@ -124,13 +124,13 @@ fn cut(name: &str, snap: usize) -> Vec<u8> {
     file
 }
 
-/// Holds that a value is the other's, or not known.
+/// Verifies that a value equals the other, or is unknown.
 #[track_caller]
 fn same_or_null(cut: &Value, whole: &Value, key: &str, said: &str) {
     assert!(cut[key].is_null() || cut[key] == whole[key], "{said}: {key}: {} not {}", cut[key], whole[key]);
 }
 
-/// Holds the segments of a cut capture to those of the whole one: the same, or where it says so the first of them.
+/// Compares the segments of a truncated capture with those of the whole one: the same, or a prefix if it says so.
 fn same_chunks(cut: &Value, whole: &Value, may_lack: bool, said: &str) {
     let chunks = |value: &Value| match value {
         Value::Array(chunks) => chunks.clone(),
@@ -171,11 +171,11 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
             for key in ["program", "version", "minor_version", "procedure", "status", "rpc_status"] {
                 same_or_null(cut, whole, key, &said);
             }
-            // Where the arguments cannot be read, the operation is the procedure.
+            // If the arguments cannot be decoded, the operation is the procedure.
             let is_procedure = cut["operation"] == cut["procedure"];
             assert!(is_procedure || cut["operation"] == whole["operation"], "{said}: {}", cut["operation"]);
             let entries = |value: &Value| value["operations"].as_array().cloned().unwrap_or_default();
-            // Where the Reply names what was cut from the Call, that is known all the same.
+            // If the Reply names what was truncated in the Call, it is known all the same.
             let (named, all) = (entries(cut), entries(whole));
             if !named.is_empty() && named.len() == all.len() {
                 assert_eq!(cut["operation"], whole["operation"], "{said}");
@@ -209,8 +209,8 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
     }
 }
 
-/// Of each transport, with the snap lengths that people use: as many Transactions as in the whole capture, and of each the same or
-/// less, of which `missing` says what.
+/// Each transport with common snap lengths: as many Transactions as in the whole capture, each with the same content or
+/// less, as `missing` reports.
 #[test]
 fn with_a_snap_length_every_transport_tells_the_same_or_less() {
     for exhibit in &ALL {
@@ -238,7 +238,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                     let is_missed = codes.iter().any(is_of);
                     assert_eq!(is_missed, !is_whole, "{said}: {codes:?}");
                 }
-                // What moved is counted by the headers.
+                // Moved bytes are counted by the headers.
                 let moved = |t: &FlowTransaction| {
                     let chunks = t.read_chunks.iter().chain(&t.write_chunks).chain(&t.reply_chunk);
                     chunks.map(|chunk| chunk.moved_bytes()).sum::<u64>()
@@ -253,26 +253,26 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                 snap,
             ) == (true, 96)
             {
-                // 10 bytes are left behind the headers of Ethernet, IP, TCP with its time stamps, and DDP: the XID and the
-                // version, but not the word that tells a Call from a Reply.
+                // 10 bytes are left after the headers of Ethernet, IP, TCP with its time stamps, and DDP: the XID and
+                // the version, but not the word that distinguishes a Call from a Reply.
                 let rdma = expected
                     .values()
                     .filter(|t| t.connection.transport == ConnectionTransport::Iwarp)
                     .count();
                 assert_eq!(found.len(), expected.len() - rdma, "{said}");
-                // Where two FPDUs are in one segment, of the second not even the headers of DDP are there.
+                // If two FPDUs are in one segment, not even the DDP headers of the second are captured.
                 let cut = sends + outcome.undecoded["cut_frame"];
                 assert!((sends..=cut).contains(&(2 * rdma as u64)), "{said}: {:?}", outcome.undecoded);
                 continue;
             }
-            // Of a second FPDU in one segment as little may be there as that.
+            // As little may be captured of a second FPDU in one segment.
             assert_eq!(found.len(), expected.len(), "{said}: {:?}", outcome.undecoded);
             assert!(sends <= 1, "{said}: {:?}", outcome.undecoded);
         }
     }
 }
 
-/// What a snap length took is cut, and never malformed, lost or undecodable.
+/// Data beyond the snap length is reported as cut, and never as malformed, lost or undecodable.
 #[test]
 fn what_a_snap_length_took_is_neither_malformed_nor_lost() {
     for name in ["rxe-v42", "rxe-v3", "siw-v42", "siw-v3", "tcp-v42"] {

@@ -1,4 +1,5 @@
-//! The program says what the Linux client counted of a mount over TCP: operations, errors, bytes, and messages.
+//! The program agrees with the counters of the Linux client for a mount over TCP: operations, errors, bytes, and
+//! messages.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::kernel_counters::{counted_calls, operations};
 use crate::mountstats::Mountstats;
 use crate::program::{self, Transaction};
 
-/// The Transactions of the mount: the connection to the server with most of them.
+/// Returns the Transactions of the mount: the connection to the server with most of them.
 fn of_the_mount(transactions: &[Transaction]) -> Vec<&Transaction> {
     let mut by_connection: BTreeMap<u64, Vec<&Transaction>> = BTreeMap::new();
     for transaction in transactions.iter().filter(|t| t.text("transport") == Some("tcp")) {
@@ -19,7 +20,7 @@ fn of_the_mount(transactions: &[Transaction]) -> Vec<&Transaction> {
     by_connection.into_values().max_by_key(Vec::len).expect("Transactions over TCP")
 }
 
-/// The client counts the record mark among the bytes that it sends, and not among those that it receives.
+/// The client includes the record mark in the bytes sent, and not in the bytes received.
 const RECORD_MARK: u64 = 4;
 
 fn equals_the_kernels_counters(name: &str) {

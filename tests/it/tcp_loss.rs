@@ -1,4 +1,4 @@
-//! Captures of NFS over TCP that something happened to on the way.
+//! Captures of NFS over TCP with lost or changed frames.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::mutations::{Kept, frames};
 
-/// The first exchanges of a mount, in which something of everything is.
+/// Returns the first frames of a mount, which include every kind of exchange.
 pub(crate) fn beginning(name: &str, count: usize) -> Vec<Kept> {
     frames(name).into_iter().take(count).collect()
 }
 
-/// By the client's port and the XID.
+/// Transactions by the client's port and the XID.
 pub(crate) type Transactions = BTreeMap<(Option<u32>, u32), Transaction>;
 
-/// Reads the frames under the numbers that they had; the Transactions, and the frames that were not decoded.
+/// Reads the frames under their original numbers; returns the Transactions, and the undecoded frames.
 pub(crate) fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transactions, Vec<String>) {
     let mut flow = Flow::new(FlowLimits::default());
     for (number, kept) in frames {
@@ -41,7 +41,7 @@ fn carries(transaction: &Transaction, frame: u64) -> bool {
     { messages }.any(|message| message.frames.contains(&FrameNumber(frame)))
 }
 
-/// Every frame in turn is not there: what it carried is missing, nothing else is touched, and nothing is invented.
+/// Removes every frame in turn: its content is missing, nothing else changes, and nothing is invented.
 fn each_frame_lost_in_turn(name: &str, count: usize) {
     let all = beginning(name, count);
     let (whole, _) = read(all.iter().enumerate());
@@ -130,7 +130,7 @@ fn two_mirrors_that_give_each_frame_twice_add_nothing() {
     }
 }
 
-/// The capture begins anywhere: no Transaction is invented, and those whose frames are all there are whole.
+/// Captures that begin anywhere: no Transaction is invented, and those with all frames are complete.
 #[test]
 fn a_capture_may_begin_anywhere() {
     for name in ["tcp-v3", "tcp-v42"] {
@@ -152,8 +152,8 @@ fn a_capture_may_begin_anywhere() {
     }
 }
 
-/// Whichever frames of the beginning were not captured, the stream is found again by what follows: as many Transactions as there
-/// are, but for the few that the lost frames and the search for a beginning cost.
+/// Whichever frames of the beginning were lost, the stream is resynchronized: all Transactions are found, except for
+/// the few lost with the frames and the search for a record boundary.
 #[test]
 fn no_loss_in_the_beginning_costs_the_whole_connection() {
     for name in ["tcp-v3", "tcp-v42", "siw-v3", "siw-v42-crc"] {

@@ -1,5 +1,5 @@
-//! What decoders tell of real captures: no byte of a complete message is left out, and every field that is told is in the
-//! registry, under its name and with its type.
+//! Fields that decoders report for real captures: they cover every byte of a complete message, and every reported field
+//! is in the registry, under its name and with its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
@@ -19,7 +19,7 @@ use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 
-/// Remembers which fields it heard of, each with the kinds of the values that were told of it.
+/// Observer that records the reported fields, each with the kinds of its values.
 #[derive(Default)]
 pub(crate) struct Heard {
     by_place: BTreeMap<usize, (&'static Field, BTreeSet<&'static str>)>,
@@ -31,7 +31,7 @@ impl Heard {
         heard.or_insert_with(|| (field, BTreeSet::new())).1.insert(what);
     }
 
-    /// The names of the fields.
+    /// Returns the names of the fields.
     pub(crate) fn names(&self) -> BTreeSet<&'static str> {
         self.by_place.values().map(|(field, _)| field.name).collect()
     }
@@ -69,10 +69,10 @@ impl<'a> Observer<'a> for Heard {
     }
 }
 
-/// What may be told of a field of this kind.
+/// Returns the kinds of values that a field of this kind may have.
 fn may_be_told(kind: FieldKind) -> &'static [&'static str] {
     match kind {
-        // A structure that fills an item stays bytes where the item holds something else.
+        // A structure that fills an item is reported as bytes if the item contains something else.
         FieldKind::Group => &["group", "bytes"],
         FieldKind::Time | FieldKind::Duration => &["group", "time"],
         FieldKind::Unsigned | FieldKind::Hex(_) => &["unsigned"],
@@ -88,7 +88,7 @@ fn may_be_told(kind: FieldKind) -> &'static [&'static str] {
     }
 }
 
-/// Runs a capture, its frames watched, and gives each Transaction to `read`.
+/// Runs a capture with observed frames, and passes each Transaction to `read`.
 fn run(
     capture: &str,
     heard: &mut Heard,
@@ -120,12 +120,12 @@ fn run(
     give(&mut flow, heard);
 }
 
-/// The fields that are told of a capture.
+/// Returns the fields reported for a capture.
 pub(crate) fn heard(capture: &str) -> Heard {
     let mut heard = Heard::default();
     run(capture, &mut heard, |_, reading, heard| {
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            // What was told before an error stands: some captures are cut.
+            // Values decoded before an error remain: some captures are truncated.
             let _ = reading.observe_rpcrdma(which, heard);
             let _ = reading.observe_rpc(which, heard);
         }
@@ -133,7 +133,7 @@ pub(crate) fn heard(capture: &str) -> Heard {
     heard
 }
 
-/// Notes which bytes are told.
+/// Observer that records the covered bytes.
 struct Covered {
     base: usize,
     is_told: Vec<bool>,
@@ -150,7 +150,7 @@ impl Covered {
         self.is_told.get_mut(range).expect("what is told lies in the message").fill(true);
     }
 
-    /// The bytes that no field tells, as ranges.
+    /// Returns the ranges of bytes that no field covers.
     fn untold(&self) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for at in (0..self.is_told.len()).filter(|at| !self.is_told[*at]).map(|at| at + self.base) {
@@ -173,7 +173,7 @@ impl<'a> Observer<'a> for Covered {
     }
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
-        // Fields that stand for what was not read.
+        // Fields that represent undecoded data.
         let unread = ["nfs.undecoded", <Attribute<'_> as BitmapItem<'_>>::VALUES.name];
         if unread.contains(&field.name) {
             self.unread.insert(field.name);
@@ -183,7 +183,7 @@ impl<'a> Observer<'a> for Covered {
     }
 }
 
-/// Holds a capture to it, and gives how many messages it held.
+/// Checks a capture, and returns its number of messages.
 fn every_byte_is_told(capture: &str) -> u64 {
     let mut messages = 0;
     run(capture, &mut Heard::default(), |transaction, reading, _| {
@@ -216,7 +216,7 @@ fn no_byte_of_a_complete_message_is_left_out() {
         assert!(of_capture > 0, "{capture} has no complete message");
         messages += of_capture;
     }
-    // The messages of `encode`, but for those of Transactions of which something is not there.
+    // The messages of `encode`, except those of incomplete Transactions.
     assert!(messages > 7_000, "{messages} messages");
 }
 
@@ -229,7 +229,7 @@ fn every_field_that_is_told_is_in_the_registry_with_its_type() {
         .collect();
     for capture in captures::ALL {
         for (field, told) in heard(capture).by_place.values() {
-            // A group without a name is there for the notation alone.
+            // A group without a name exists only in the notation.
             if field.name.is_empty() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! How much memory a trace takes to be made and planned: what is bounded, and what each new file adds until then.
+//! Memory of compiling and planning a trace: the bounded part, and the growth per file before the limit.
 
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 
@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 const UDP: usize = 14 + 20;
 const PAYLOAD: usize = UDP + 8;
 
-/// A file that keeps nothing.
+/// File that discards its content.
 #[derive(Default)]
 struct Nowhere {
     at: u64,
@@ -42,7 +42,7 @@ impl Seek for Nowhere {
     }
 }
 
-/// A datagram from the client to the server, or back.
+/// Returns a datagram from the client to the server, or back.
 fn datagram(is_call: bool, message: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; PAYLOAD];
     frame[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -64,13 +64,13 @@ fn handle(number: u32) -> [u8; 32] {
     handle
 }
 
-/// Call and Reply of NFSv3: LOOKUP of a file by name (RFC 1813 section 3.3.3), or ACCESS of it (section 3.3.4).
+/// Returns Call and Reply of NFSv3: LOOKUP of a file by name (RFC 1813 section 3.3.3), or ACCESS of it (section 3.3.4).
 fn messages(xid: u32, is_lookup: bool, file: u32) -> [Vec<u8>; 2] {
     let (mut call, mut reply) = (Encoder::new(), Encoder::new());
     for word in [xid, 0, 2, 100_003, 3, if is_lookup { 3 } else { 4 }, 0] {
         call.word(word);
     }
-    // As long as a credential can be (RFC 5531 section 8.2).
+    // The maximum length of a credential (RFC 5531 section 8.2).
     call.append_opaque(&[0; 400]);
     call.word(0);
     call.word(0);
@@ -92,7 +92,7 @@ fn messages(xid: u32, is_lookup: bool, file: u32) -> [Vec<u8>; 2] {
     [call.finish().0, reply.finish().0]
 }
 
-/// Gives the compiler operations, each on the file of its number.
+/// Passes operations to the compiler, each on the file of its number.
 fn compile<W: Write + Seek>(
     flow: &mut Flow,
     compiler: &mut TraceCompiler<W>,
@@ -128,7 +128,7 @@ fn operations_on_known_files_add_nothing_once_the_window_is_full() {
     let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT).unwrap();
     compile(&mut flow, &mut compiler, 1..500, true, |number| number);
     let filling = measure(|| compile(&mut flow, &mut compiler, 500..45_000, false, |n| 1 + n % 400));
-    // The window of steps that are put in order.
+    // The window of steps that are sorted.
     assert!(filling.bytes_max < 40 * MIB, "{filling:?}");
     let then = measure(|| compile(&mut flow, &mut compiler, 45_000..60_000, false, |n| 1 + n % 400));
     assert!(then.bytes_max < 2 * MIB, "{then:?}");
@@ -143,7 +143,7 @@ fn a_new_file_adds_some_hundred_bytes_to_what_is_remembered() {
     let files = 15_000;
     let grown = measure(|| compile(&mut flow, &mut compiler, 45_000..45_000 + files, true, |number| number));
     let each = grown.bytes_current as u64 / u64::from(files);
-    // The tree is bounded to 128 MiB, and 1,048,576 filehandles are remembered, by their hash.
+    // The tree is limited to 128 MiB, and 1,048,576 filehandles are stored by their hash.
     assert!(each < 900, "{each} bytes a file: {grown:?}");
 }
 
@@ -166,6 +166,6 @@ fn a_long_trace_is_planned_in_little_memory() {
     let plan = plan.unwrap();
     assert_eq!(plan.total(), 29_999);
     assert_eq!(plan.tree.objects.values().sum::<u64>(), 12_000, "the directory and the files in it");
-    // A block of steps, and the 10,000 objects that are shown.
+    // A block of steps, and the 10,000 objects shown.
     assert!(planning.bytes_max < 8 * MIB, "{planning:?}");
 }

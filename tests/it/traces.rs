@@ -1,4 +1,4 @@
-//! Traces: every capture compiles, and what was compiled is what was captured.
+//! Traces: every capture compiles, and the trace agrees with the capture.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -27,11 +27,11 @@ use nfsrdma_inspect::source::CaptureSource;
 
 use super::captures;
 
-/// What a message of a capture is to be, and where it is from.
+/// Expected message, and its origin.
 pub(crate) struct Sent {
     which: RpcMessageKind,
     transaction: u64,
-    /// The message, where nothing of it travelled beside it.
+    /// Message, if no part of it went in chunks.
     bytes: Option<Vec<u8>>,
     length: u64,
 }
@@ -71,7 +71,7 @@ fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
     }
 }
 
-/// A message that was captured whole.
+/// Returns a completely captured message.
 fn said(transaction: &Transaction, which: RpcMessageKind) -> Option<Sent> {
     let message = transaction.message(which)?;
     let is_whole = transaction.missing_parts().is_empty() && message.bytes.len() >= message.length;
@@ -82,7 +82,7 @@ fn said(transaction: &Transaction, which: RpcMessageKind) -> Option<Sent> {
     Some(Sent { which, transaction: transaction.index, bytes, length })
 }
 
-/// The values that variables had when they were met first.
+/// Values of variables at their first occurrence.
 #[derive(Default)]
 struct First {
     values: HashMap<u32, Vec<u8>>,
@@ -97,7 +97,7 @@ impl SlotValueSource for First {
     }
 }
 
-/// Values that are longer than those of the capture, where that may be.
+/// Values longer than those of the capture, if allowed.
 struct Longer(Vec<u8>);
 
 impl SlotValueSource for Longer {
@@ -105,12 +105,12 @@ impl SlotValueSource for Longer {
         self.0 = captured.to_vec();
         // Filehandles of NFSv3 have 64 bytes at most.
         self.0.extend_from_slice(&[7; 9]);
-        // What the text of an address says is told, too.
+        // The text of an address is recorded, too.
         (slot.is_counted && slot.holds != MessageSlotKind::HOST).then_some(&self.0)
     }
 }
 
-/// Puts payloads into a message, at their positions.
+/// Inserts payloads into a message at their positions.
 fn put_together(
     head: &[u8],
     placed: &[PlacedPayload],
@@ -277,7 +277,7 @@ fn file_data_that_is_not_kept_has_its_hash() {
     assert!(hashed.iter().all(|hash| kept.contains(hash)));
 }
 
-/// All values of a message but those of identities, as text.
+/// All values of a message except identities, as text.
 #[derive(Default)]
 struct Others(Vec<String>);
 
@@ -293,7 +293,7 @@ impl<'a> Observer<'a> for Others {
     }
 }
 
-/// Everything in the arguments of a Call but identities.
+/// Returns everything in the arguments of a Call except identities.
 fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[PlacedPayload]) -> Vec<String> {
     let items = PlacedPayload::items(placed);
     let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
@@ -360,7 +360,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
     }
 }
 
-/// Writes the checksums of all blocks anew, as far as blocks follow each other.
+/// Recomputes the checksums of all contiguous blocks.
 fn mend(trace: &mut [u8]) {
     let checksum = crc32fast::hash(&trace[..24]);
     trace[24..28].copy_from_slice(&checksum.to_be_bytes());
@@ -374,7 +374,7 @@ fn mend(trace: &mut [u8]) {
     }
 }
 
-/// Reads everything of a trace, and does with it what a run does.
+/// Reads a complete trace, and uses it like a replay.
 fn use_all(trace: &[u8]) -> Result<(), TraceError> {
     let mut trace = TraceReader::open(Cursor::new(trace))?;
     let (mut out, mut placed) = (Vec::new(), Vec::new());

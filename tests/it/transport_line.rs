@@ -1,4 +1,4 @@
-//! What the Linux client's transport line (`xprt: rdma` in mountstats) counts, and its one way of counting wrong.
+//! Counters of the Linux client's transport line (`xprt: rdma` in mountstats), and its one known error.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,24 +9,24 @@ pub(crate) enum Kind {
     Reply,
 }
 
-/// One segment of a chunk: the length offered, or the length returned.
+/// Segment of a chunk: the length offered, or the length returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Segment {
     pub(crate) kind: Kind,
     pub(crate) length: u64,
 }
 
-/// A count of the messages of a capture, with what the chunk lists of forward Calls and Replies say.
+/// Counts of the messages of a capture, with the chunk lists of forward Calls and Replies.
 #[derive(Default, Debug, PartialEq)]
 pub(crate) struct Totals {
-    /// By sender, kind, and RPC-over-RDMA procedure.
+    /// Messages by sender, kind, and RPC-over-RDMA procedure.
     pub(crate) messages: BTreeMap<(&'static str, &'static str, String), u64>,
     pub(crate) counts: Counts,
-    /// The segments of each forward Call.
+    /// Segments of each forward Call.
     pub(crate) calls: Vec<Vec<Segment>>,
 }
 
-/// The numbers of the line: segments marshalled, bytes offered in Write and Reply segments, bytes returned.
+/// Numbers of the line: segments marshalled, bytes offered in Write and Reply segments, bytes returned.
 #[derive(Default, Debug, PartialEq, Eq, Clone, Copy, Hash)]
 pub(crate) struct Counts {
     pub(crate) read_segments: u64,
@@ -76,18 +76,18 @@ impl Totals {
         self.messages.iter().filter(|((s, k, _), _)| *s == sender && *k == kind).map(|(_, n)| n).sum()
     }
 
-    /// Forward Calls, and the Replies to callbacks.
+    /// Returns the number of forward Calls, and of Replies to callbacks.
     pub(crate) fn sends(&self) -> u64 {
         self.count("client", "Call") + self.count("client", "Reply")
     }
 
-    /// Replies to forward Calls.
+    /// Returns the number of Replies to forward Calls.
     pub(crate) fn receives(&self) -> u64 {
         self.count("server", "Reply")
     }
 }
 
-/// The transport line of one mount; with `nconnect` the sum of its lines.
+/// Transport line of one mount; with `nconnect` the sum of its lines.
 #[derive(Default, Debug)]
 pub(crate) struct TransportLine {
     pub(crate) sends: u64,
@@ -97,8 +97,8 @@ pub(crate) struct TransportLine {
 }
 
 impl TransportLine {
-    /// Adds the numbers that stand after `xprt: rdma` (Linux, `xprt_rdma_print_stats`) or `xprt: tcp`, which has no more
-    /// than the messages.
+    /// Adds the numbers after `xprt: rdma` (Linux, `xprt_rdma_print_stats`) or `xprt: tcp`, which has only the
+    /// messages.
     pub(crate) fn add(&mut self, numbers: &[u64]) {
         self.sends += numbers[5];
         self.receives += numbers[6];
@@ -115,9 +115,9 @@ impl TransportLine {
         self.failed_marshals += numbers[18];
     }
 
-    /// The counts equal the kernel's, but for failed marshals: the kernel counts each segment as it registers it,
-    /// and when it runs out of memory regions in the middle of a request, it counts these segments again when
-    /// it marshals the request anew. So it may be above the wire by the first segments of one Call for each
+    /// Compares the counts with the kernel's, except for failed marshals: the kernel counts each segment as it
+    /// registers it, and when it runs out of memory regions in the middle of a request, it counts these segments again
+    /// when it marshals the request again. So it may exceed the capture by the first segments of one Call for each
     /// failed marshal, and by nothing else.
     pub(crate) fn assert_counts(&self, name: &str, totals: &Totals) {
         let mut explained = HashSet::from([totals.counts]);
@@ -135,7 +135,7 @@ impl TransportLine {
     }
 }
 
-/// What the first segments of a Call count, for every Call and every number of segments.
+/// Returns the counts of the first segments of a Call, for every Call and every number of segments.
 fn beginnings(calls: &[Vec<Segment>]) -> impl Iterator<Item = Counts> {
     let distinct: HashSet<&Vec<Segment>> = calls.iter().collect();
     distinct.into_iter().flat_map(|segments| {

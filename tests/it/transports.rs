@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use crate::mutations::frames;
 
-/// The file data that a message moves.
+/// File data that a message moves.
 #[derive(Default)]
 struct FileData(Vec<u8>);
 
@@ -25,10 +25,10 @@ impl<'a> Observer<'a> for FileData {
     }
 }
 
-/// What an NFS Call asked for and got, and the data that it moved.
+/// Procedure, result and data of an NFS Call.
 type Step = (String, String, Vec<u8>);
 
-/// The NFS Calls of a capture in the order of their Calls, NULL apart.
+/// Returns the NFS Calls of a capture in order, except NULL.
 fn workload(name: &str) -> Vec<Step> {
     let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     let mut steps = Vec::new();
@@ -62,7 +62,7 @@ fn step(transaction: &Transaction) -> Option<(u64, Step)> {
     })
 }
 
-/// Holds two captures of one workload to the same procedures, statuses and file data.
+/// Compares procedures, statuses and file data of two captures of one workload.
 #[track_caller]
 fn same_work(one: &[Step], other: &[Step]) {
     for (at, (one, other)) in one.iter().zip(other).enumerate() {
@@ -85,7 +85,7 @@ fn nfsv3_over_roce_and_iwarp_is_the_same_work() {
     same_work(&workload("rxe-v3"), &workload("siw-v3"));
 }
 
-/// A workload in which READ_PLUS is READ: over TCP the Linux client reads with READ_PLUS.
+/// Returns a workload in which READ_PLUS is READ: over TCP the Linux client reads with READ_PLUS.
 fn workload_of_reads(name: &str) -> Vec<Step> {
     let mut steps = workload(name);
     for step in &mut steps {

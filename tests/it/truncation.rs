@@ -1,5 +1,5 @@
-//! Frames of which the capture holds less than was sent. What a cut took is missing or counted by the headers, never another
-//! thing; what the frame did not carry is untouched.
+//! Truncated frames. The truncated part is missing or counted by the headers, never misinterpreted; everything outside
+//! of the frame is unchanged.
 
 use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
@@ -7,12 +7,12 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
 use crate::witness::What;
 
-/// What stands behind the payload of a frame: the pad and the ICRC, or the pad and the CRC of MPA.
+/// Returns the length of the trailer after the payload: the pad and the ICRC, or the pad and the CRC of MPA.
 fn trailer(transport: ConnectionTransport) -> usize {
     if transport == ConnectionTransport::Tcp { 0 } else { 3 + 4 }
 }
 
-/// Cuts one frame of a part of the capture, and looks at every Transaction in it.
+/// Truncates one frame of a part of the capture, and checks every Transaction in it.
 fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usize) {
     let said = format!("{}: {length} bytes of frame {}", exhibit.name, at + 1);
     let mut short = exhibit.frames[at].clone();
@@ -46,7 +46,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
         let codes = now.missing_parts();
         for code in &codes {
             let is_right = match code {
-                // A cut takes bytes away, and leaves none that cannot be decoded.
+                // Truncation removes bytes, and leaves none that cannot be decoded.
                 MissingPart::Undecoded(..) | MissingPart::ReplyRead(..) => false,
                 MissingPart::Message(which) | MissingPart::Header(which) => is_head(*which),
                 MissingPart::Bytes(which, range) => parts.iter().any(|part| {
@@ -66,7 +66,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
             if let What::Message(which) = part.what
                 && taken > trailer(before.connection.transport)
                 && !part.bytes.is_empty()
-                // Where several are in one frame, the cut takes from the last.
+                // If several are in one frame, the last one is truncated.
                 && exhibit.parts[at].len() == 1
             {
                 let is_missed = codes.iter().any(|code| match code {
@@ -86,7 +86,7 @@ fn each_in_turn(exhibits: [usize; 2]) {
         for range in [exhibit.quiet(0, 150), exhibit.quiet(exhibit.frames.len() / 2, 100)] {
             for at in range.clone() {
                 let whole = exhibit.frames[at].bytes.len();
-                // In headers, at their ends, and at the snap lengths that people use.
+                // Within headers, at their ends, and at common snap lengths.
                 let lengths =
                     [0, 13, 33, 41, 53, 60, 69, 77, 95, 128, 200, 256, whole / 2, whole - 5, whole - 1];
                 for length in lengths.into_iter().filter(|length| *length < whole).skip(at % 3).step_by(3) {

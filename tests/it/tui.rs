@@ -1,6 +1,6 @@
 //! The terminal interface in a terminal: tmux types keys and reads the screen.
 //!
-//! Where there is no tmux (`.ci/setup test` installs it) these tests say so and pass.
+//! Without tmux (`.ci/setup test` installs it) these tests report that and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,18 +16,18 @@ use crate::skipped::skip_without;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A terminal of its own, which goes away with this.
+/// Terminal of a test, closed when it is dropped.
 pub(crate) struct Terminal {
     socket: String,
 }
 
 impl Terminal {
-    /// Runs a command in a terminal; `None` where there is no tmux.
+    /// Runs a command in a terminal; returns `None` without tmux.
     fn run(name: &str, command: &str) -> Option<Self> {
         Self::run_in(name, command, 120, 40)
     }
 
-    /// The same with so many columns and lines.
+    /// Runs a command in a terminal of this size.
     pub(crate) fn run_in(name: &str, command: &str, columns: u16, lines: u16) -> Option<Self> {
         let socket = format!("nfsrdma-inspect-{name}-{}", std::process::id());
         if Command::new("tmux").arg("-V").output().is_err() {
@@ -35,7 +35,7 @@ impl Terminal {
             return None;
         }
         let terminal = Self { socket };
-        // What is shown after the end says how it ended.
+        // The output after the end shows how it ended.
         let shell = format!(
             "env -u NO_COLOR LC_ALL=C.UTF-8 RUST_BACKTRACE=0 {command}; echo ended with $?; sleep 100"
         );
@@ -54,17 +54,17 @@ impl Terminal {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
-    /// Whether the screen is that of the program, and not the one before it.
+    /// Returns `true` if the alternate screen of the program is shown.
     fn is_alternate(&self) -> bool {
         self.tmux(&["display-message", "-p", "#{alternate_on}"]).stdout.starts_with(b"1")
     }
 
-    /// Waits until the screen shows something.
+    /// Waits until the screen shows a text.
     pub(crate) fn wait(&self, text: &str) -> String {
         self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
-    /// Waits until the screen is as it shall be.
+    /// Waits until the screen satisfies a condition.
     pub(crate) fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
@@ -131,7 +131,7 @@ fn a_capture_is_opened_filtered_followed_saved_and_left() {
     terminal.wait("Transaction 49: READ");
     terminal.key("F").key("f");
     terminal.wait("nfs.fhandle == ");
-    // The rows of the filter come by and by, and a key is for the row that is chosen then.
+    // The rows of the filter arrive gradually, and a key applies to the row selected at that moment.
     terminal.wait("8 of 237");
     terminal.key("g").line("0xb38df27d");
     terminal.wait("Transaction 49: READ");
@@ -140,7 +140,7 @@ fn a_capture_is_opened_filtered_followed_saved_and_left() {
     let file = saved("file");
     terminal.key("W").line(&file.display().to_string());
     terminal.wait("saved 1 Transaction to");
-    // Those of the READ, and the five that set the connection up and take it down.
+    // Those of the READ, and the five of connection setup and teardown.
     assert_eq!(frames(&file), 9);
     std::fs::remove_file(&file).unwrap();
     terminal.key("?");
@@ -157,7 +157,7 @@ fn a_capture_is_opened_filtered_followed_saved_and_left() {
 #[test]
 fn a_pipe_is_shown_as_its_frames_come() {
     let capture = captures::path("rxe-v42");
-    // The last frames come when somebody has looked at the first.
+    // The last frames arrive after the first ones were shown.
     let go = saved("go");
     let command = format!(
         "sh -c 'head -c 600000 {0}; while ! [ -e {1} ]; do sleep 0.05; done; tail -c +600001 {0}' | {2} tui -",
@@ -171,7 +171,7 @@ fn a_pipe_is_shown_as_its_frames_come() {
     terminal.wait("0x908df27d");
     terminal.key("g").line("0x908df27d");
     terminal.wait("Transaction 14: LOOKUP");
-    // This one is still to come.
+    // This one is still missing.
     terminal.key("g").line("0x318ef27d");
     terminal.wait("looking on");
     std::fs::write(&go, "").unwrap();
@@ -207,7 +207,7 @@ fn an_interface_is_looked_at_filtered_followed_and_left() {
     let file = saved("live");
     terminal.key("W").line(&file.display().to_string());
     terminal.wait("saved 1 Transaction to");
-    // Those of the READ, and the five that set the connection up and take it down.
+    // Those of the READ, and the five of connection setup and teardown.
     assert_eq!(frames(&file), 9);
     std::fs::remove_file(&file).unwrap();
     terminal.key("F").key("x");
@@ -218,7 +218,7 @@ fn an_interface_is_looked_at_filtered_followed_and_left() {
     assert!(!terminal.is_alternate());
 }
 
-/// System calls of a process that wrote something, as the kernel counts them.
+/// Returns the number of write system calls of a process, as counted by the kernel.
 fn writes(pid: &str) -> u64 {
     let counters = std::fs::read_to_string(format!("/proc/{}/io", pid.trim())).unwrap();
     let line = counters.lines().find_map(|line| line.strip_prefix("syscw: ")).unwrap();
@@ -236,7 +236,7 @@ fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
     let command = format!("ip {} tui -i {RECEIVER}", arguments.join(" "));
     let Some(terminal) = Terminal::run("hung", &command) else { return };
     terminal.wait("none yet");
-    // All before the Reply of a READ, which is frame 595; then nothing comes any more.
+    // All frames before the Reply of a READ, which is frame 595; then nothing follows.
     wire.send("rxe-v42", |player| player.send(0..593));
     let sent = Instant::now();
     let screen = terminal.wait("No reply for");
@@ -244,10 +244,10 @@ fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
     let line = screen.lines().find(|line| line.contains("data out")).unwrap_or_else(|| panic!("{screen}"));
     assert!(line.contains("READ /data/w/s2k 0+4096") && line.contains("slot 0"), "{line}");
     assert!(line.contains("conn 1") && line.contains("0xb38df27d"), "{line}");
-    // The Reply ends it.
+    // The Reply completes it.
     wire.send("rxe-v42", |player| player.send(593..600));
     terminal.wait("/s2k 0+4096 got 2000 eof");
-    // What is in flight is looked at four times per second.
+    // Pending Calls are updated four times per second.
     let answered = Instant::now();
     while terminal.screen().contains("No reply for") {
         assert!(answered.elapsed() < Duration::from_secs(2), "{}", terminal.screen());
@@ -271,7 +271,7 @@ fn when_traffic_stops_the_rate_is_zero_one_second_later() {
     terminal.key("2");
     wire.send("rxe-v42", |player| player.play(1, None));
     let sent = Instant::now();
-    // The last second has passed, and the last ten have not.
+    // The last second is over, and the last ten are not.
     let screen = terminal.wait("stalled");
     assert!(sent.elapsed() < Duration::from_secs(3), "{:?}", sent.elapsed());
     assert!(screen.contains("1 s: 0/s 0 B/s"), "{screen}");
@@ -307,7 +307,7 @@ fn an_idle_screen_is_not_drawn_again() {
     terminal.wait("1 of 237");
     let process = std::fs::read_to_string(&pid).unwrap();
     std::fs::remove_file(&pid).unwrap();
-    // The tree of the first Transaction comes a little later than the list.
+    // The tree of the first Transaction appears a little later than the list.
     thread::sleep(Duration::from_millis(500));
     let before = writes(&process);
     thread::sleep(Duration::from_secs(1));
@@ -388,17 +388,17 @@ fn an_interface_that_goes_down_is_reported() {
     let screen = terminal.wait("nfs1: the interface is down; nothing is captured until it is up again");
     assert!(down.elapsed() < Duration::from_secs(2), "{:?}", down.elapsed());
     assert!(screen.lines().next().unwrap().contains("DOWN"), "{screen}");
-    // The keys are still there.
+    // The keys are still shown.
     assert!(screen.trim_end().lines().last().unwrap().starts_with(" ? help"), "{screen}");
     wire.set(RECEIVER, "up");
     terminal.wait_for("the end of the report", |screen| !screen.contains("the interface is"));
-    // It goes on with what comes then. The other end of the wire is cut, which is told too.
+    // It continues with the next frames. The other end of the link is cut, which is reported, too.
     wire.send("rxe-v42", |player| player.send(600..710));
     terminal.wait("w/s64k 0+65536");
     wire.set(SENDER, "down");
     let screen = terminal.wait("the interface has no link");
     assert!(screen.lines().next().unwrap().contains("NO LINK"), "{screen}");
-    // What came before can be looked at, with a filter too.
+    // Earlier frames can be viewed, with a filter, too.
     terminal.key("f").line("nfs.opcode == READ");
     let screen = terminal.wait("filter nfs.opcode == READ");
     assert!(screen.contains("the interface has no link"), "{screen}");
@@ -419,7 +419,7 @@ fn a_signal_gives_the_terminal_back() {
     let kill = |signal: &str| {
         assert!(Command::new("kill").args([signal, pid.trim()]).status().unwrap().success());
     };
-    // It stops as a program does that has no terminal interface, and goes on as it was.
+    // It is suspended like a program without a terminal interface, and continues unchanged.
     terminal.key("C-z");
     let start = Instant::now();
     while !std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap().contains(") T ") {
@@ -436,7 +436,7 @@ fn a_signal_gives_the_terminal_back() {
     assert!(!terminal.is_alternate());
 }
 
-/// A reader that fails as no reader should.
+/// Reader that panics.
 struct Panics;
 
 impl std::io::Read for Panics {

@@ -1,5 +1,5 @@
-//! A capture from a mirror port or an overlay tells the same Transactions as one without tunnel: every frame of a real
-//! capture is put into each kind of tunnel, and the lines are to be the same, ICRC, frames and times included.
+//! A capture from a mirror port or an overlay has the same Transactions as one without a tunnel: every frame of a real
+//! capture is encapsulated in each kind of tunnel, and the lines must be the same, including ICRC, frames and times.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
     [&ETHERNET[..], &ether_type.to_be_bytes(), payload].concat()
 }
 
-/// An IPv4 datagram; `fragment` is the word of flags and offset. `length` bytes of payload were on the wire.
+/// Encodes an IPv4 datagram; `fragment` is the word of flags and offset. `length` bytes of payload were on the wire.
 fn ipv4(protocol: u8, fragment: u16, payload: &[u8], length: usize) -> Vec<u8> {
     let mut header = vec![0x45, 0];
     header.extend((20 + length as u16).to_be_bytes());
@@ -29,12 +29,12 @@ fn ipv4(protocol: u8, fragment: u16, payload: &[u8], length: usize) -> Vec<u8> {
     ethernet(0x0800, &[&header, payload].concat())
 }
 
-/// The header of UDP for so many bytes.
+/// Encodes a UDP header for `length` bytes.
 fn udp(port: u16, length: usize) -> Vec<u8> {
     [0xc001, port, 8 + length as u16, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Puts a frame into a tunnel: its bytes, and how many there were on the wire.
+/// Function that encapsulates a frame: from its bytes, and its length on the wire.
 pub(crate) type Wrap = fn(&[u8], usize) -> Vec<u8>;
 
 fn gre(header: &[u8], inside: &[u8], length: usize) -> Vec<u8> {
@@ -77,7 +77,7 @@ pub(crate) fn vxlan(inside: &[u8], length: usize) -> Vec<u8> {
     ipv4(17, 0x4000, &[&udp(4789, length), &VXLAN[..], inside].concat(), 8 + length)
 }
 
-/// A capture of Ethernet frames, with nanoseconds.
+/// Returns a capture of Ethernet frames, with nanoseconds.
 pub(crate) fn pcap(frames: &[Kept]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1u32] {
@@ -99,7 +99,7 @@ pub(crate) fn wrapped(frames: &[Kept], wrap: Wrap) -> Vec<Kept> {
         let added = (bytes.len() - kept.bytes.len()) as u32;
         Kept { length: kept.length + added, bytes, ..kept.clone() }
     };
-    // A tunnel for IP holds nothing else.
+    // A tunnel for IP carries nothing else.
     frames.iter().filter(|kept| kept.bytes[12..14] == [0x08, 0x00]).map(wrap).collect()
 }
 
@@ -107,7 +107,7 @@ fn lines(name: &str, frames: &[Kept]) -> program::Lines {
     program::json(Temporary::new(&format!("{}.pcap", name.replace(' ', "-")), &pcap(frames)).path())
 }
 
-/// The Transactions, without the virtual network that they name.
+/// Returns the Transactions, without their virtual network.
 fn transactions(name: &str, frames: &[Kept]) -> Vec<program::Transaction> {
     let mut transactions = lines(name, frames).transactions;
     for members in transactions.iter_mut().filter_map(|transaction| transaction.0.as_object_mut()) {
@@ -131,11 +131,11 @@ fn in_every_tunnel_the_transactions_are_those_without() {
     }
 }
 
-/// VLAN tags from outside to inside (IEEE 802.1Q section 9.6), VNI (RFC 7348 section 5) and VSID (RFC 7637 section 3.2) are in the lines
-/// of Transactions, of connections, of the summary, and are fields.
+/// VLAN tags from outside to inside (IEEE 802.1Q section 9.6), VNI (RFC 7348 section 5) and VSID (RFC 7637 section 3.2)
+/// are in the lines of Transactions, of connections, of the summary, and are fields.
 #[test]
 fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_told() {
-    // The first three bits behind the type are the priority.
+    // The first three bits after the type are the priority.
     const TAGS: [u8; 8] = [0x88, 0xa8, 0xe0, 7, 0x81, 0x00, 0xe0, 5];
     let cases: [(&str, Wrap, Value, Value, &str); 5] = [
         ("plain", |f, _| f.to_vec(), Value::Null, Value::Null, "\t"),
@@ -191,7 +191,7 @@ fn a_snap_length_cuts_inside_of_a_tunnel_what_it_cuts_without() {
     }
 }
 
-/// The numbers of frames, which are others where one packet takes two frames.
+/// Removes the frame numbers, which differ if one packet takes two frames.
 fn without_frames(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
@@ -224,7 +224,7 @@ fn a_tunnel_whose_datagrams_are_in_fragments() {
     assert_eq!(comparable(lines("fragments", &fragments)), comparable(lines("whole", &plain)));
 }
 
-/// The ICRC covers addresses that stand inside of the tunnel.
+/// The ICRC covers addresses inside of the tunnel.
 #[test]
 fn the_icrc_is_checked_inside_of_a_tunnel() {
     let frames = only_ip(NAME);
@@ -241,7 +241,7 @@ fn the_icrc_is_checked_inside_of_a_tunnel() {
     }
 }
 
-/// tshark finds the same XIDs in the same frames. It reads RoCEv2 in ERSPAN and VXLAN.
+/// tshark finds the same XIDs in the same frames. It decodes RoCEv2 in ERSPAN and VXLAN.
 #[test]
 fn tshark_finds_the_same_packets_in_a_tunnel() {
     let frames = only_ip(NAME);

@@ -1,5 +1,5 @@
-//! Characters that control a terminal, turn the direction of writing or are not seen reach no output as they are, whether they
-//! come from the wire or from the names of our own files.
+//! Characters that control a terminal, change the direction of writing or are invisible are escaped in every output,
+//! whether they come from the wire or from the names of our own files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use nfsrdma_inspect::escape::is_unsafe;
 
 use super::captures;
 
-/// A folder that is gone when the test is done with it.
+/// Temporary folder, removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Drop for Folder {
     }
 }
 
-/// Names of a capture, and what is put in their place: as many bytes, and in all of them one of each kind of character.
+/// Names in a capture, and their replacements of the same length, which together contain one of each kind of character.
 const NAMES: [(&str, &str); 4] = [
     ("data", "\u{9b}\u{7f}a"),
     ("del1", "\u{202e}1"),
@@ -58,7 +58,7 @@ fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// Characters of a text that must not be in it.
+/// Returns the unsafe characters of a text.
 fn unsafe_letters(text: &[u8]) -> Vec<char> {
     let mut found: Vec<char> = String::from_utf8_lossy(text)
         .chars()
@@ -69,7 +69,7 @@ fn unsafe_letters(text: &[u8]) -> Vec<char> {
     found
 }
 
-/// Holds everything that was said to be clean.
+/// Verifies that all output is clean.
 fn is_clean(what: &str, output: &Output) -> Option<String> {
     let found = [unsafe_letters(&output.stdout), unsafe_letters(&output.stderr)].concat();
     (!found.is_empty()).then(|| format!("{what}: {found:?}"))
@@ -184,7 +184,7 @@ fn names_of_files_reach_no_output_as_they_are() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Spreadsheets run what begins like a formula.
+/// Spreadsheets evaluate cells that begin like a formula.
 #[test]
 fn a_name_is_no_formula_in_csv() {
     let folder = Folder::new("formula");

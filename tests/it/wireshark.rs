@@ -1,6 +1,6 @@
-//! Field by field agreement with tshark, for what tshark decodes rightly: XID, direction, RPC program, version and
-//! procedure, NFS operations and statuses of every message that it shows, on RoCEv2, TCP and UDP. What it gets wrong is
-//! written down in `WRONG`, with the reason. The test skips, and says so, where tshark is not installed.
+//! Field by field agreement with tshark, for what tshark decodes correctly: XID, direction, RPC program, version and
+//! procedure, NFS operations and statuses of every message that it shows, on RoCEv2, TCP and UDP. Its errors are listed
+//! in `WRONG`, with the reason. The test is skipped, with a message, if tshark is not installed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::Command;
@@ -25,7 +25,7 @@ const FIELDS: [&str; 12] = [
     "_ws.malformed",
 ];
 
-/// One RPC message as tshark shows it.
+/// RPC message as shown by tshark.
 #[derive(Debug)]
 struct Shown {
     frame: u64,
@@ -40,20 +40,20 @@ struct Shown {
     is_malformed: bool,
 }
 
-/// How far a message can still be compared.
+/// Comparable part of a message.
 #[derive(Clone, Copy, PartialEq)]
 enum Compare {
-    /// All but the number of the frame.
+    /// Everything except the frame number.
     AllButFrame,
     /// XID, direction, program, version and procedure.
     Header,
-    /// The operations up to where tshark stops, and the statuses that it shows of them.
+    /// The operations up to the one at which tshark stops, and the statuses that it shows of them.
     Shorter,
-    /// All, but of the statuses as many as there are operations.
+    /// Everything, but only as many statuses as there are operations.
     FirstStatuses,
 }
 
-/// Something that tshark gets wrong: when, what can still be compared, and why.
+/// Error of tshark: its condition, the part that can still be compared, and the reason.
 struct Wrong {
     reason: &'static str,
     is_this: fn(&Shown, &Transaction) -> bool,
@@ -112,7 +112,7 @@ const WRONG: [Wrong; 7] = [
     },
 ];
 
-/// tshark shows the operations up to this one and then no more, but for these.
+/// Returns `true` if tshark shows the operations up to this one and then no more, except `more`.
 fn stops_at(shown: &Shown, transaction: &Transaction, operation: &str, more: &[&str]) -> bool {
     let mut operations = transaction.operations();
     operations.retain(|(_, entry)| shown.side == "call" || entry["status"].is_string());
@@ -122,11 +122,11 @@ fn stops_at(shown: &Shown, transaction: &Transaction, operation: &str, more: &[&
     shown.operations == shows && at + 1 < operations.len()
 }
 
-/// Every RPC message that tshark shows, or None where tshark is not installed.
+/// Returns every RPC message that tshark shows; `None` if it is not installed.
 fn tshark(name: &str) -> Option<Vec<Shown>> {
     let mut command = Command::new("tshark");
     command.arg("-2").arg("-r").arg(captures::path(name)).args(["-T", "fields"]);
-    // The client of `tcp-v42` has the port of DNS over TLS, and its records would be taken for that.
+    // The client of `tcp-v42` uses the port of DNS over TLS, and its records would be dissected as that.
     command.args(["--disable-protocol", "tls"]);
     FIELDS.iter().for_each(|field| {
         command.args(["-e", field]);
@@ -162,7 +162,7 @@ fn shown(line: &str) -> Option<Shown> {
     })
 }
 
-/// The program's Transaction of a message: the one whose message has the frame, or else (`WRONG`) its XID alone.
+/// Returns the program's Transaction of a message: by the frame, or else (`WRONG`) by the XID alone.
 fn transaction_of<'a>(shown: &Shown, transactions: &'a [Transaction]) -> Option<&'a Transaction> {
     let with_xid = || transactions.iter().filter(|t| t.is_rdma() == shown.is_rdma && t.xid() == shown.xid);
     let has_frame =

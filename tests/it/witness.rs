@@ -1,5 +1,5 @@
-//! What each frame of a capture carries, found out a second time, from nothing but headers and the order of a capture that
-//! lost nothing: which bytes of which Call, Reply or chunk are gone when the frame is gone.
+//! Independent decoder of the content of each frame of a capture, from nothing but headers and the order of a capture
+//! without loss: the bytes of each Call, Reply or chunk that are lost with the frame.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use nfsrdma_dissectors::net::{self, DatagramPayload};
 
 use crate::mutations::Kept;
 
-/// What a Transaction is known by, whatever happened to its capture: who calls, and the XID.
+/// Identity of a Transaction, whatever happened to its capture: the caller, and the XID.
 pub(crate) type Name = (Address, u32);
 
 pub(crate) fn name(transaction: &Transaction) -> Name {
@@ -23,27 +23,27 @@ pub(crate) fn name(transaction: &Transaction) -> Name {
     (caller.address, transaction.xid.0)
 }
 
-/// What a frame carries a part of.
+/// Object that a frame carries a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Message(RpcMessageKind),
     Chunk(ChunkKind, usize),
 }
 
-/// A part of a Transaction.
+/// Part of a Transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// Which of the capture's Transactions.
+    /// Index of the Transaction in the capture.
     pub(crate) transaction: usize,
     pub(crate) what: What,
-    /// The bytes that nobody can know without the frame: of a message those of the RPC message in the frame; of a chunk those
-    /// in the frame, and those whose place only this frame tells.
+    /// Bytes that are unknown without the frame: of a message those of the RPC message in the frame; of a chunk those
+    /// in the frame, and those whose position only this frame has.
     pub(crate) bytes: Range<u64>,
-    /// Whether the frame has what tells what the rest of the message is.
+    /// `true` if the frame identifies the rest of the message.
     pub(crate) is_head: bool,
 }
 
-/// The parts in each frame of a capture that lost nothing, and whose Transactions these are.
+/// Returns the parts in each frame of a capture without loss, by the index of their Transaction.
 pub(crate) fn parts(frames: &[Kept], transactions: &[Transaction]) -> Vec<Vec<Part>> {
     let mut witness = Witness {
         transactions,
@@ -107,7 +107,7 @@ struct Witness<'a> {
 }
 
 impl Witness<'_> {
-    /// A message that stands in these ranges of itself in these frames; without the bytes in `head` nothing tells what it is.
+    /// Adds a message in these ranges of these frames; without the bytes in `head` it cannot be identified.
     fn message(&mut self, bytes: &[u8], frames: &[(usize, Range<usize>)], head: Range<usize>) {
         let Some(xid) = bytes.first_chunk() else { return };
         for index in self.by_xid.get(&u32::from_be_bytes(*xid)).into_iter().flatten() {
@@ -132,7 +132,7 @@ impl Witness<'_> {
         }
     }
 
-    /// Bytes that go into or come out of memory of `owner`: in the frame, or placed by it.
+    /// Adds bytes written to or read from memory of `owner`: in the frame, or placed by it.
     fn data(&mut self, frame: usize, owner: Address, memory: &Memory, moved: u64) {
         for (index, transaction) in self.transactions.iter().enumerate() {
             let [Some(call), Some(reply)] = [&transaction.call, &transaction.reply] else { continue };
@@ -162,7 +162,7 @@ impl Witness<'_> {
                         });
                         return;
                     }
-                    // Where it was returned, a segment ends there in what the codes count.
+                    // A returned length ends the segment in the numbering of the codes.
                     base += u64::from(match kind {
                         ChunkKind::Read => segment.length,
                         _ => segment.returned_length.unwrap_or(0),
@@ -173,7 +173,7 @@ impl Witness<'_> {
     }
 }
 
-/// A range of memory.
+/// Range of memory.
 #[derive(Clone, Debug)]
 struct Memory {
     handle: u32,
@@ -182,13 +182,13 @@ struct Memory {
 }
 
 impl Memory {
-    /// Where in it another range begins that it holds.
+    /// Returns the offset of another range within it.
     fn place(&self, other: &Self) -> Option<u64> {
         let into = other.offset.checked_sub(self.offset)?;
         (self.handle == other.handle && into + other.length <= self.length).then_some(into)
     }
 
-    /// Its first bytes; they are taken off.
+    /// Removes and returns its first bytes.
     fn take(&mut self, length: u64) -> Self {
         let taken = Self { length, ..self.clone() };
         self.offset += length;
@@ -197,15 +197,15 @@ impl Memory {
     }
 }
 
-/// The bytes of a message that is not whole yet, and which frame carried which of them.
+/// Bytes of an incomplete message, and the frame of each part.
 type Unfinished = (Vec<u8>, Vec<(usize, Range<usize>)>);
 
-/// The packets of RoCE: one connection between two addresses, in which they come as they were sent.
+/// Packets of RoCE: one connection between two addresses, in the order of sending.
 #[derive(Default)]
 struct Packets {
     sends: HashMap<Address, Unfinished>,
     writes: HashMap<Address, Memory>,
-    /// By whose memory is read.
+    /// Pending Reads by the owner of the memory.
     reads: HashMap<Address, VecDeque<Memory>>,
 }
 
@@ -262,14 +262,14 @@ impl Packets {
     }
 }
 
-/// One direction of a stream of TCP that came in order: its bytes, and which frame each piece was in.
+/// One direction of a TCP stream in order: its bytes, and the frame of each part.
 #[derive(Default)]
 struct Stream {
     bytes: Vec<u8>,
     frames: Vec<(usize, Range<usize>)>,
 }
 
-/// A segment of DDP.
+/// DDP segment.
 struct Fpdu {
     start: usize,
     payload: Range<usize>,
@@ -286,7 +286,7 @@ impl Stream {
         }
     }
 
-    /// The frames that hold some of a range, with what they hold of it.
+    /// Returns the frames that contain a part of a range, with that part.
     fn within(&self, range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let from = self.frames.partition_point(|(_, held)| held.end <= range.start);
         let until = range.end;
@@ -304,7 +304,7 @@ impl Stream {
         u64::from_be_bytes(self.bytes[at..at + 8].try_into().unwrap())
     }
 
-    /// Records of one fragment each. RFC 5531 section 11.
+    /// Decodes records of one fragment each. RFC 5531 section 11.
     fn records(&self, witness: &mut Witness<'_>) {
         let mut at = 0;
         while at + 4 <= self.bytes.len() && self.bytes[at] & 0x80 != 0 {
@@ -323,9 +323,9 @@ impl Stream {
         }
     }
 
-    /// The segments of DDP in FPDUs without markers. RFC 5044 section 4, RFC 5041 section 4.
+    /// Returns the DDP segments in FPDUs without markers. RFC 5044 section 4, RFC 5041 section 4.
     fn segments(&self) -> Vec<Fpdu> {
-        // Behind the frame that starts MPA, with its private data.
+        // After the MPA startup frame, with its private data.
         let mut at = 20 + usize::from(u16::from_be_bytes([self.bytes[18], self.bytes[19]]));
         let mut segments = Vec::new();
         while at < self.bytes.len() {
@@ -352,7 +352,7 @@ impl Stream {
         peer.operations(&peer_segments, peer_owner, owner, &reads_of_own, witness);
     }
 
-    /// The RDMA Reads that this side asks for, of memory of `owner`: in which frame, where the bytes go, where they come from.
+    /// Returns the RDMA Reads requested by this side, of memory of `owner`: frame, sink and source.
     fn requests(
         &self,
         segments: &[Fpdu],
@@ -384,7 +384,7 @@ impl Stream {
         witness: &mut Witness<'_>,
     ) {
         let (mut message, mut pieces) = (Vec::new(), Vec::<(usize, Range<usize>)>::new());
-        // A Read of the same sink, later.
+        // A later Read of the same sink.
         let mut next_read = 0;
         for segment in segments {
             let headers = segment.payload.start - segment.start;

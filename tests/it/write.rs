@@ -1,4 +1,4 @@
-//! `-w`: the frames of Transactions as a capture file, with comments that say what they are.
+//! `-w`: the frames of Transactions as a capture file, with comments that describe them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ fn run(arguments: &[&str], capture: &Path, input: Stdio) -> Output {
         .unwrap_or_else(|e| panic!("the program does not start: {e}"))
 }
 
-/// What `-w` makes of a capture.
+/// Returns the output of `-w` for a capture.
 fn written(name: &str, capture: &Path, more: &[&str]) -> Temporary {
     let file = Temporary::new(name, b"");
     let to = file.path().to_string_lossy().into_owned();
@@ -32,7 +32,7 @@ fn written(name: &str, capture: &Path, more: &[&str]) -> Temporary {
     file
 }
 
-/// The time and the comments of every frame of a file.
+/// Returns the time and the comments of every frame of a file.
 fn frames(file: &Path) -> Vec<(i64, Vec<String>)> {
     let mut source = CaptureSource::open([file]).unwrap();
     let mut frames = Vec::new();
@@ -43,7 +43,7 @@ fn frames(file: &Path) -> Vec<(i64, Vec<String>)> {
     frames
 }
 
-/// A Transaction without the members `keys` of all its objects.
+/// Returns a Transaction without the members `keys` of all its objects.
 fn without(keys: &[&str], transaction: &Transaction) -> Value {
     fn wipe(keys: &[&str], value: &mut Value) {
         match value {
@@ -60,7 +60,7 @@ fn without(keys: &[&str], transaction: &Transaction) -> Value {
     value
 }
 
-/// The Transactions of a capture without the numbers of their frames, which differ in another file, and without `keys`.
+/// Returns the Transactions of a capture without their frame numbers, which differ in another file, and without `keys`.
 fn unnumbered(capture: &Path, keys: &[&str]) -> Vec<Value> {
     let keys = [&["frames"], keys].concat();
     program::json(capture).transactions.iter().map(|one| without(&keys, one)).collect()
@@ -71,13 +71,13 @@ fn a_written_file_holds_the_same_transactions() {
     for name in ["rxe-v3", "rxe-v42-loss", "rxe-v42-snap128", "tcp-v42", "rxe-v42-krb5"] {
         let capture = captures::path(name);
         let file = written(&format!("same-{name}.pcapng"), &capture, &["-q"]);
-        // Without acknowledgements nothing tells how a delivery is known.
+        // Without acknowledgements, the evidence of a delivery is unknown.
         let keys = ["delivered"];
         assert_eq!(unnumbered(file.path(), &keys), unnumbered(&capture, &keys), "{name}");
     }
 }
 
-/// ACKs, NAKs and empty TCP segments tell which copy of a message was delivered.
+/// ACKs, NAKs and empty TCP segments show which copy of a message was delivered.
 #[test]
 fn with_control_frames_the_same_deliveries_are_known() {
     for name in ["rxe-v3", "rxe-v42", "rxe-v42-loss", "siw-v42-crc", "siw-v3", "tcp-v42", "tcp-v3"] {
@@ -91,7 +91,7 @@ fn with_control_frames_the_same_deliveries_are_known() {
     }
 }
 
-/// Of a connection that nothing was selected of, no control frame is written.
+/// Control frames of a connection without selected Transactions are not written.
 #[test]
 fn control_frames_are_those_of_the_selected_connections() {
     let capture = captures::path("tcp-v3");
@@ -105,7 +105,7 @@ fn control_frames_are_those_of_the_selected_connections() {
     assert_eq!(control, BTreeSet::from([&comment]), "{comments:#?}");
 }
 
-/// Soft-iWARP often writes the CRC of an FPDU as a segment of its own, and now and then the beginning of its headers.
+/// Soft-iWARP often sends the CRC of an FPDU as a separate segment, and now and then the beginning of its headers.
 #[test]
 fn transactions_over_iwarp_that_are_selected_are_written_whole() {
     for name in ["siw-v3", "siw-v41", "siw-v42", "siw-v42-crc"] {
@@ -130,7 +130,7 @@ fn transactions_over_iwarp_that_are_selected_are_written_whole() {
     }
 }
 
-/// RFC 5044 section 4.1: a trailer that TCP sends again belongs to the message that it ends.
+/// RFC 5044 section 4.1: a trailer that TCP retransmits belongs to the message that it ends.
 #[test]
 fn rfc5044_section_4_1_a_trailer_that_is_sent_again_is_written() {
     let payload_length = |bytes: &[u8]| {
@@ -142,7 +142,7 @@ fn rfc5044_section_4_1_a_trailer_that_is_sent_again_is_written() {
     let whole = written("trailer-once.pcapng", &captures::path("siw-v42-crc"), &["-q"]);
     let comments: Vec<_> = frames(whole.path());
     let of = |time: i64| comments.iter().find(|(at, _)| *at == time).map(|(_, comments)| comments.concat());
-    // Behind data of a chunk a segment of four bytes: the CRC.
+    // After chunk data a segment of four bytes: the CRC.
     let trailer = { kept.iter() }
         .position(|one| {
             one.bytes[12..14] == [0x08, 0x00]
@@ -153,7 +153,7 @@ fn rfc5044_section_4_1_a_trailer_that_is_sent_again_is_written() {
         .expect("a CRC that came alone");
     let mut frames_sent = kept.clone();
     let mut again = kept[trailer].clone();
-    // A frame of its own: another identification, and so late that it is no copy of the capture.
+    // A distinct frame: another identification, and so late that it is no duplicate of the capture.
     again.bytes[18] ^= 0x55;
     let at = kept.iter().position(|later| later.time.0 > again.time.0 + 300_000_000).unwrap();
     again.time.0 = kept[at].time.0 - 1;
@@ -226,7 +226,7 @@ fn what_belongs_to_no_transaction_is_written_in_the_view_of_frames_alone() {
     assert!(others.iter().all(|(_, comments)| comments == &[set_up]) && others.len() == 5, "{others:?}");
 }
 
-/// Without what sets a connection up Wireshark knows neither what its queue pairs carry nor where FPDUs begin.
+/// Without connection setup Wireshark knows neither the protocol of the queue pairs nor the beginning of FPDUs.
 #[test]
 fn wireshark_decodes_what_was_selected() {
     for (name, protocol) in [("rxe-v42", "infiniband"), ("siw-v42", "iwarp_ddp_rdmap")] {
@@ -260,7 +260,7 @@ fn the_frames_of_as_many_lines_are_written_as_are_shown() {
     assert_eq!(of, ["Transaction 1,", "Transaction 2,"].into());
     let ten = frames(written("count-frames.pcapng", &capture, &["--view", "frames", "-c", "9"]).path());
     assert_eq!(ten.len(), 9);
-    // The Transaction is not done within these frames, and yet it is known.
+    // The Transaction is not complete within these frames, and yet it is known.
     assert!(ten[5].1[0].starts_with("Transaction 1, connection 1: Call of NULL"), "{ten:?}");
 }
 

@@ -1,4 +1,4 @@
-//! `check --server`: captures compiled, seeded, replayed and held to what was recorded, in one command.
+//! `check --server`: compiles, seeds and replays captures, and compares the Replies with the recorded ones.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::output_file::InputFiles;
 use crate::replay::seed::SeedMode;
 use crate::replay::url::ServerUrl;
 
-/// What else may differ, what is reported, and where to.
+/// Options of `check --server`: tolerance, reports and output.
 pub(in crate::cli) struct ReplayCheckOptions<'a> {
     pub(in crate::cli) junit: Option<&'a PathBuf>,
     pub(in crate::cli) format: ReportFormat,
@@ -107,7 +107,7 @@ fn one(
     ran(trace.path(), inputs, server, how, SeedMode::Make)
 }
 
-/// What a script must hear first: that nothing could be checked, then faults of our own, then differences.
+/// Returns the more severe exit status: failures first, then faults of this program, then differences.
 fn worse(one: ExitStatus, other: ExitStatus) -> ExitStatus {
     let weight = |exit: ExitStatus| match exit {
         ExitStatus::Done => 0,

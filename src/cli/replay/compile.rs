@@ -1,4 +1,4 @@
-//! `replay compile`: from captures to a trace.
+//! `replay compile`: compiles captures into a trace.
 
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::replay::compile::{TraceCompileCounts, TraceCompiler};
 use crate::replay::trace::layout::ContentRetention;
 use crate::source::{CaptureSource, SourceError};
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay compile capture.pcap -o work.trace              all of it, with its data
   nfsrdma-inspect replay compile --data hash capture.pcap -o work.trace  hashes of the data alone
@@ -29,11 +29,11 @@ pub(super) const EXAMPLES: &str =
                                                                          what one client did
 ";
 
-/// Transactions that are done, and wait for late copies of their messages. They keep their file data until it is written,
-/// so they are fewer than where nothing looks into it.
+/// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is written,
+/// so the limit is lower than the default.
 const LINGERING: usize = 256;
 
-/// What becomes of file data.
+/// Storage of file data in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum CompileDataMode {
     /// It is kept, equal data once
@@ -117,7 +117,7 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
     let captures: Vec<_> = args.files.iter().map(name).collect();
     let (to, counts) = compiler.finish(&captures).map_err(failed)?;
     if counts.end.steps == 0 && !errors.is_empty() {
-        // There was no capture, so there is no trace, and an older one stays.
+        // The input was no capture, so there is no trace, and an older one stays.
         return Ok(ExitStatus::Failed);
     }
     to.commit()?;
@@ -128,11 +128,11 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
     Ok(if errors.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-/// Compiles one capture, all of it, into a file of the program's own.
+/// Compiles a complete capture into a scratch file.
 pub(super) fn passing(capture: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<ScratchFile> {
     let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
     let mut source = CaptureSource::open_within([capture], memory.windows())?;
-    // File data of the capture is for whoever may read that.
+    // A scratch file is private, because file data must not become readable for others.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::unwritten(file.path(), error);
     let mut compiler = TraceCompiler::new(to, ContentRetention::KEPT).map_err(failed)?;
@@ -179,7 +179,7 @@ fn read<W: Write + Seek>(
                 flow.finish();
                 is_over = true;
             }
-            // The other files go on.
+            // The other files are still read.
             Err(error) => errors.push(error),
         }
         while let Some((key, transaction)) = flow.next_with_key() {

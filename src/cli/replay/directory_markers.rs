@@ -1,4 +1,4 @@
-//! What the directory of a run says of itself: that seeding it came to its end, and for which trace.
+//! Markers in the directory of a replay: seeding is complete, for which trace, and a replay has begun.
 
 use super::server::TraceFile;
 use crate::analysis::comparison::record::hash;
@@ -6,17 +6,17 @@ use crate::replay::seed::files::{FileServerClient, FileServerError, NewObjectKin
 use crate::replay::seed::removal::SEED_MARKER_DIRECTORY;
 use crate::replay::seed::{RunDirectory, TREE_DIRECTORY};
 
-/// The directory beside the name of the trace that says that a run has begun.
+/// Marker next to the name of the trace that a replay has begun.
 const RUN: &str = "run";
 
-/// Names a trace among others: the same captures, compiled to the same steps.
+/// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.
 pub(super) fn name_of(trace: &TraceFile) -> String {
     let summary = trace.summary();
     let text = format!("{:?} {:?} {:?}", summary.captures, summary.hosts, summary.end);
     format!("trace-{:016x}", hash(text.as_bytes()) as u64)
 }
 
-/// Notes in the run's directory that it was seeded, and for which trace.
+/// Marks the directory of a replay as seeded for a trace.
 pub(super) fn mark(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
@@ -33,14 +33,14 @@ pub(super) fn mark(
     Ok(())
 }
 
-/// Notes in the run's directory that a run begins in it. Gives whether one did before.
+/// Marks the begin of a replay in its directory. Returns `true` if one began there before.
 pub(super) fn begin(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
 ) -> Result<bool, FileServerError> {
     let export = files.export(place.export)?;
     let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(false) };
-    // What was seeded by hand says nothing of itself.
+    // A directory seeded by hand has no markers.
     let Some(marks) = files.lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())? else { return Ok(false) };
     let was_run = files.lookup(&marks, RUN.as_bytes())?.is_some();
     if !was_run {
@@ -49,7 +49,7 @@ pub(super) fn begin(
     Ok(was_run)
 }
 
-/// What a directory holds that is not empty, and what can be done.
+/// Describes a directory that is not empty, and the remedies.
 pub(super) fn found(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,

@@ -1,4 +1,4 @@
-//! `replay learn`: what a server that is known to be good answers otherwise than was recorded, as a file of rules.
+//! `replay learn`: writes rules for the differences of a known good server from the recording.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,15 +19,15 @@ use crate::output_file::InputFiles;
 use crate::replay::run::rules::inference::infer_rules;
 use crate::replay::seed::SeedMode;
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay learn work.trace --server tcp://good/scratch -o noise.rules
                                                                          look at the rules, then run with --rules
 ";
 
-/// Runs, so that what is another each time shows.
+/// Number of replays, so that values that change between them are detected.
 const RUNS: usize = 2;
-/// Mismatches of a run that are learnt from.
+/// Maximum number of mismatches evaluated per replay.
 const MOST: usize = 1 << 16;
 
 /// Learn what differs on a server that is known to be good
@@ -52,7 +52,7 @@ pub(super) struct LearnArgs {
     output: Option<PathBuf>,
 }
 
-/// Runs the trace, and writes what differed.
+/// Replays the trace and writes rules for the differences.
 pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
         bail!("--directory: each of the runs has a directory of its own; leave it out");
@@ -79,7 +79,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     let mut runs = Vec::new();
     for _ in 0..RUNS {
         match ran(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
-            // Half of a run shows no rule, and the next one would wait for the server again.
+            // An interrupted replay yields no rules, and the next one would wait for the server again.
             Ok(ran) if ran.report.is_interrupted => bail!("the run was ended, so nothing was learnt"),
             Ok(ran) => runs.push(ran),
             Err(refused) => return refused.tell(),

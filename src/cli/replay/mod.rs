@@ -1,4 +1,4 @@
-//! `replay`: the work of a capture, driven again. One file a step of the way.
+//! `replay`: replays captures. One file per subcommand.
 
 pub(super) mod check;
 mod compile;
@@ -33,7 +33,7 @@ use super::ExitStatus;
 #[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}\n{}\n{}",
     whole_replay::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
 pub(super) struct ReplayArgs {
-    // Before the subcommand, which is taken away when it is read.
+    // Before the subcommand, which is removed from the matches when it is read.
     #[command(flatten)]
     all: whole_replay::AllSteps,
 
@@ -50,7 +50,7 @@ enum ReplayCommand {
     Learn(learn::LearnArgs),
 }
 
-/// Does one step.
+/// Runs a subcommand, or a complete replay.
 pub(super) fn run(args: &ReplayArgs) -> Result<ExitStatus> {
     match (&args.step, &args.all.0) {
         (Some(ReplayCommand::Compile(args)), _) => compile::run(args),

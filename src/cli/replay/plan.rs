@@ -1,4 +1,4 @@
-//! `replay plan`: what a run will do.
+//! `replay plan`: shows the plan of a replay.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::output::plan::PlanReportView;
 use crate::replay::plan::ReplayPlan;
 use crate::replay::trace::TraceReader;
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay plan work.trace              what a run will do, what it will not, and why
   nfsrdma-inspect replay plan -c 1000 work.trace      the same, with a thousand files of the tree
@@ -24,7 +24,7 @@ pub(super) const EXAMPLES: &str =
   nfsrdma-inspect replay plan -T json work.trace | jq '.reasons[] | select(.state == \"unreplayable\")'
 ";
 
-/// Objects of the tree that are shown as text.
+/// Default number of objects of the tree shown as text.
 const COUNT: usize = 20;
 
 /// Say what a run of a trace will do, and what not, and why
@@ -57,7 +57,7 @@ pub(super) struct PlanArgs {
     color: Color,
 }
 
-/// Plans a run, and shows the plan.
+/// Plans a replay and shows the plan.
 pub(super) fn run(args: &PlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
     let part = args.part.of(&args.trace)?;

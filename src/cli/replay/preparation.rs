@@ -1,5 +1,4 @@
-//! A run is made ready: its server is reached and is not the captured one by accident, and its directory has the tree that
-//! the trace expects.
+//! Preparation of a replay: connects to the server, verifies that it is not the captured one, and seeds its directory.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,12 +26,12 @@ use crate::replay::transport::{
 };
 use crate::replay::url::NfsVersion;
 
-/// Why a run cannot begin, and who is to blame.
+/// Reason why a replay cannot begin.
 #[derive(Debug)]
 pub(super) enum RunRefusal {
-    /// The server or the transport.
+    /// Failure of the server or the transport.
     Unreachable(String, TransportBlame),
-    /// The arguments or the trace.
+    /// Invalid arguments or trace.
     Usage(anyhow::Error),
 }
 
@@ -70,7 +69,7 @@ impl fmt::Display for RunRefusal {
 }
 
 impl RunRefusal {
-    /// Tells it, and gives the exit code.
+    /// Reports the failure and returns the exit status.
     pub(super) fn tell(self) -> Result<ExitStatus> {
         match self {
             Self::Unreachable(what, blame) => {
@@ -82,7 +81,7 @@ impl RunRefusal {
     }
 }
 
-/// Letters that no other run has.
+/// Returns a random tag that is unique per replay.
 pub(super) fn tag() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let seed = format!("{} {}", now.as_nanos(), std::process::id());
@@ -91,43 +90,43 @@ pub(super) fn tag() -> String {
 
 /// One of several copies of the captured clients.
 pub(super) struct ClientCopySpec {
-    /// Letters that no other run has.
+    /// Tag of the replay.
     pub(super) tag: String,
-    /// Which, from 1.
+    /// Number of the copy, from 1.
     pub(super) number: u32,
-    /// It is to run, and not to be seeded alone.
+    /// `true` for a replay; `false` for seeding only.
     pub(super) is_run: bool,
 }
 
 impl ClientCopySpec {
-    /// The only one.
+    /// Returns the only copy.
     pub(super) fn only() -> Self {
         Self { tag: tag(), number: 1, is_run: false }
     }
 }
 
-/// Where files are reached.
+/// Access to the files of a replay.
 struct RunFileAccess<'a> {
     connection: ConnectionId,
     address: SocketAddr,
     is_v3: bool,
-    /// The name of the run's directory.
+    /// Name of the replay's directory.
     directory: &'a str,
 }
 
-/// The place of a run, ready to be used.
+/// Prepared replay.
 pub(super) struct PreparedRun {
     pub(super) transport: Box<dyn RpcTransport>,
     pub(super) target: ConnectTarget,
     pub(super) directory: String,
     pub(super) tag: String,
     pub(super) seeded: SeededTree,
-    /// A run has begun in the directory before.
+    /// `true` if a replay has begun in the directory before.
     pub(super) was_run: bool,
 }
 
 impl ServerArgs {
-    /// Connects, and makes the tree of a trace or finds it.
+    /// Connects, and creates or finds the tree of a trace.
     pub(super) fn ready(
         &self,
         path: &Path,
@@ -155,7 +154,7 @@ impl ServerArgs {
         Ok(PreparedRun { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
     }
 
-    /// Does something with the files of the server.
+    /// Calls `act` with a file client of the server.
     fn on_files<T>(
         &self,
         transport: &mut dyn RpcTransport,
@@ -186,7 +185,7 @@ impl ServerArgs {
         Ok(done)
     }
 
-    /// Removes the directory of a run that is over, if nothing is in it that no run has made.
+    /// Removes the directory of a finished replay, if it contains nothing created by others.
     pub(super) fn remove(
         &self,
         path: &Path,
@@ -199,7 +198,7 @@ impl ServerArgs {
         let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
         let at = RunFileAccess { connection, address, is_v3, directory: &directory };
-        // Another client than the one that has made it, whose lease may not be over.
+        // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ClientCopySpec { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = directory_markers::name_of(trace);
         let removed = self.on_files(&mut *transport, &at, containment, &copy, |files, place| {
@@ -208,7 +207,7 @@ impl ServerArgs {
         removed.map_err(|error| RunRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)))
     }
 
-    /// The name of the run's directory.
+    /// Returns the name of the replay's directory.
     fn directory(&self, trace: &Path, copy: &ClientCopySpec) -> String {
         let ClientCopySpec { tag, number, .. } = copy;
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
@@ -221,7 +220,7 @@ impl ServerArgs {
         let directory = self.directory.clone().unwrap_or_else(|| format!("{plain}-{tag}"));
         if *number > 1 { format!("{directory}-{number}") } else { directory }
     }
-    /// Whether the directory is made through NFSv3: as the URL says, or else as the trace does its work.
+    /// Returns `true` if the directory is created through NFSv3: by the URL, or else by the version of the trace.
     fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, RunRefusal> {
         let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         let wanted = self.server.version.map(|version| if version == NfsVersion::V3 { 3 } else { 4 });
@@ -236,7 +235,7 @@ impl ServerArgs {
         }
     }
 
-    /// What MOUNT gives for the export.
+    /// Mounts the export with MOUNT.
     fn mounted(&self, address: SocketAddr) -> Result<MountedExport, RunRefusal> {
         let (_, mounted) = mount(&self.server, address, &self.wish());
         mounted.map_err(|error| match error {
@@ -247,7 +246,7 @@ impl ServerArgs {
         })
     }
 
-    /// The files of a server of NFSv4, to which this run is a client of its own.
+    /// Returns a client of an NFSv4 server under its own client owner.
     fn opened<'l>(
         &self,
         line: ContainedRpcClient<'l>,
@@ -262,7 +261,7 @@ impl ServerArgs {
         Nfs4Client::new(line, &name, minors).map_err(|problem| self.refused(&problem))
     }
 
-    /// Makes the tree or finds it, and notes down that it is there.
+    /// Creates or finds the tree, and marks the directory as seeded.
     fn seeded(
         &self,
         path: &Path,
@@ -282,7 +281,7 @@ impl ServerArgs {
             Err(error) => error,
         };
         Err(match &error {
-            // Only what it holds can tell how a directory came to be.
+            // The content of the directory shows its history.
             SeedError::NotEmpty(_) => {
                 let told =
                     directory_markers::found(files, place, &name).unwrap_or_else(|_| error.to_string());
@@ -296,7 +295,7 @@ impl ServerArgs {
         })
     }
 
-    /// What a problem with the server is to a run that has not begun.
+    /// Converts a problem with the server before the replay.
     fn refused(&self, problem: &FileServerError) -> RunRefusal {
         match problem {
             FileServerError::Busy(..) => RunRefusal::Unreachable(
@@ -311,7 +310,7 @@ impl ServerArgs {
     }
 }
 
-/// Refuses the server that the capture is of: what was captured might be somebody's work.
+/// Refuses the captured server, whose files might be in use.
 fn not_captured(trace: &TraceFile, address: SocketAddr) -> Result<(), RunRefusal> {
     let address = address.ip().to_string();
     let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
@@ -322,7 +321,7 @@ fn not_captured(trace: &TraceFile, address: SocketAddr) -> Result<(), RunRefusal
     Ok(())
 }
 
-/// The version of NFS that the first step of it has.
+/// Returns the NFS version of the first NFS step.
 fn first_version(trace: &mut TraceFile) -> Result<Option<u32>, TraceError> {
     trace.rewind();
     let mut version = None;

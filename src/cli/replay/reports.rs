@@ -1,4 +1,4 @@
-//! Files that a run writes beside what it shows: a page of HTML, and what it sent and received as a trace.
+//! Reports of a replay: HTML, JUnit XML, and a trace of the Calls and Replies.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -12,7 +12,7 @@ use crate::output_file::{InputFiles, OutputError, OutputFile};
 use crate::replay::run::recording::TraceRecorder;
 use crate::replay::trace::layout::ContentRetention;
 
-/// What becomes of file data in a recording.
+/// Storage of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum RecordDataMode {
     /// It is kept, equal data once
@@ -39,12 +39,12 @@ pub(in crate::cli) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Whether anything was asked for.
+    /// Returns `true` if any report is selected.
     pub(in crate::cli) fn is_asked(&self) -> bool {
         self.html.is_some() || self.record.is_some()
     }
 
-    /// Says what cannot be done with so many traces.
+    /// Returns an error if the reports do not support this number of traces.
     pub(in crate::cli) fn check(&self, traces: usize) -> Result<()> {
         if self.record.is_some() && traces > 1 {
             bail!("--record writes one trace, and {traces} captures are replayed; replay each by itself");
@@ -52,7 +52,7 @@ impl ReportArgs {
         Ok(())
     }
 
-    /// Begins a recording of a run of `trace`.
+    /// Begins a recording of a replay of `trace`.
     pub(super) fn tape(
         &self,
         trace: &Path,
@@ -69,7 +69,7 @@ impl ReportArgs {
         Ok(Some(recording.with_finish(|to| Ok(to.commit()?))))
     }
 
-    /// Begins the reports, before anything is sent. `junit` is the other one that was asked for.
+    /// Creates the reports, before anything is sent. `junit` is the path of the other report.
     pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &InputFiles) -> Result<ReportFiles> {
         outputs::are_different(&[
             ("--junit", junit),
@@ -83,14 +83,14 @@ impl ReportArgs {
     }
 }
 
-/// Reports that are written when all is done.
+/// Reports that are written at the end.
 pub(super) struct ReportFiles {
     junit: Option<OutputFile>,
     html: Option<OutputFile>,
 }
 
 impl ReportFiles {
-    /// Writes them.
+    /// Writes the reports.
     pub(super) fn write(self, views: &[ReplayReportView<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
             outputs::write(to, |to| ReplayReportView::junit(views, to, started))?;

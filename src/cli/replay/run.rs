@@ -1,4 +1,4 @@
-//! `replay run`: a trace driven against a server, and what came of it.
+//! `replay run`: replays a trace against a server and shows the report.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::replay::run::{
 };
 use crate::replay::seed::{SeedCounts, SeedMode};
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
@@ -68,10 +68,10 @@ pub(in crate::cli) struct RunArgs {
     seeded: bool,
 }
 
-/// Percent that must be covered if nothing is said.
+/// Default minimum coverage in percent.
 const COVERAGE: f64 = 50.0;
 
-/// What chunks a Call offers.
+/// Chunks that a Call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ChunkModeArg {
     /// Those that the connection needs
@@ -80,7 +80,7 @@ enum ChunkModeArg {
     Captured,
 }
 
-/// Which delegations an OPEN wants.
+/// Delegations that an OPEN requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DelegationWantArg {
     /// What it was granted in the capture
@@ -178,7 +178,7 @@ pub(in crate::cli) struct RunOptionArgs {
 }
 
 impl RunOptionArgs {
-    /// As a check does it: one at a time of each client, so that two runs are the same.
+    /// Returns the options of a check: one step at a time per client, so that replays are reproducible.
     pub(in crate::cli) fn checking(reported: &ReplayCheckOptions<'_>) -> Self {
         let ReplayCheckOptions { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
         Self {
@@ -252,7 +252,7 @@ fn read_rules(path: &Path) -> Result<Vec<rules::file::ToleranceFileRule>> {
     rules::file::parse_rules(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
 }
 
-/// Looks on, and shows how it goes.
+/// Monitor of a replay that shows its progress.
 struct RunProgressReporter {
     progress: ProgressLine,
     interrupted: GracefulShutdown,
@@ -275,7 +275,7 @@ impl ReplayMonitor for RunProgressReporter {
     }
 }
 
-/// Runs the trace.
+/// Replays the trace.
 pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let how = match (args.seeded, args.server.into_existing) {
         (true, _) => SeedMode::Find,
@@ -285,16 +285,16 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
     replay(&args.trace, &args.trace, &args.server, &args.how, how)
 }
 
-/// A run that was done.
+/// Finished replay.
 pub(super) struct FinishedRun {
     pub(super) report: ReplayReport,
     pub(super) directory: String,
     pub(super) made: SeedCounts,
-    /// Why directories were not removed, though they were to be.
+    /// Errors of directories that could not be removed.
     pub(super) not_removed: Vec<String>,
 }
 
-/// Seeds and runs a trace.
+/// Seeds and replays a trace.
 pub(super) fn ran(
     path: &Path,
     inputs: &InputFiles,
@@ -302,7 +302,7 @@ pub(super) fn ran(
     how: &RunOptionArgs,
     seeding: SeedMode,
 ) -> Result<FinishedRun, RunRefusal> {
-    // Usage before anything is made.
+    // Invalid options are reported before anything is created.
     let mut options = how.options(server, how.part.of(path)?)?;
     if options.gss == GssPolicy::Reestablish {
         gss::probe(&server.server.host)?;
@@ -322,12 +322,12 @@ pub(super) fn ran(
             ));
         }
         copies.push((steps, contents, std::mem::take(&mut of_this.seeded)));
-        // The connections of the first carry all.
+        // The connections of the first copy carry all.
         ready.get_or_insert(of_this);
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
     options.tag.clone_from(&ready.tag);
-    // Ctrl-C ends the run in order; pressed again it ends the program.
+    // Ctrl-C ends the replay gracefully; a second one ends the program.
     let interrupted = GracefulShutdown::new().map_err(anyhow::Error::from)?;
     let mut looker = RunProgressReporter { progress: ProgressLine::new(), interrupted, tape };
     let parties =
@@ -360,7 +360,8 @@ pub(super) fn ran(
     }
 }
 
-/// Runs a trace, reports, and tells how it went. `file` is what the user has named: the trace, or the capture that it is of.
+/// Replays a trace, writes the reports, and returns the exit status. `file` is the path given by the user: the trace,
+/// or its capture.
 pub(super) fn replay(
     file: &Path,
     path: &Path,
@@ -409,7 +410,7 @@ impl FinishedRun {
         }
     }
 
-    /// Whether the recording that was asked for was written.
+    /// Returns an error if the requested recording was not finished.
     pub(super) fn recorded(&self, reports: &ReportArgs) -> Result<()> {
         match (&self.report.recording, &reports.record) {
             (Some(Err(error)), Some(path)) => {
@@ -422,7 +423,7 @@ impl FinishedRun {
         }
     }
 
-    /// What this program did wrong itself, and what keeps the run from saying that the server is as it was.
+    /// Reports faults of this program, and reasons why the result is incomplete.
     pub(super) fn complain(&self, min_coverage: f64) {
         if let Some(shortfall) = self.report.shortfall(min_coverage)
             && exit(&self.report, min_coverage) == ExitStatus::Uncovered
@@ -449,7 +450,7 @@ impl FinishedRun {
     }
 }
 
-/// How the program ends after a run.
+/// Returns the exit status after a replay.
 pub(super) fn exit(report: &ReplayReport, min_coverage: f64) -> ExitStatus {
     match report {
         _ if !report.own_faults.is_empty() => ExitStatus::OwnFault,
@@ -466,7 +467,7 @@ mod tests {
     use super::*;
     use crate::replay::run::tree_check::TreeCheckReport;
 
-    /// So many matched, and so many that cannot be done.
+    /// Returns a report with `matched` matched and `unreplayable` unreplayable steps.
     fn report(matched: u64, unreplayable: u64, walked: Option<TreeCheckReport>) -> ReplayReport {
         let states = [matched, 0, 0, 0, 0, unreplayable];
         ReplayReport { steps: matched + unreplayable, states, tree_check: walked, ..ReplayReport::default() }
@@ -496,7 +497,7 @@ mod tests {
         assert_eq!(of(whole.clone(), 100.0), ExitStatus::Done);
         let failed = TreeCheckReport { failed: Some("the connection went away".into()), ..whole.clone() };
         assert_eq!(of(failed.clone(), 0.0), ExitStatus::Uncovered);
-        // What it found until then counts more.
+        // Differences found before the failure take precedence.
         assert_eq!(of(TreeCheckReport { differing: 1, ..failed }, 0.0), ExitStatus::Differs);
         let unread = TreeCheckReport { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
         assert_eq!(of(unread.clone(), COVERAGE), ExitStatus::Uncovered);

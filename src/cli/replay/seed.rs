@@ -1,4 +1,4 @@
-//! `replay seed`: the tree that a trace expects, made on a server.
+//! `replay seed`: creates the tree that a trace expects on a server.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::cli::{ExitStatus, unwritten};
 use crate::output::units::{HumanSize, PluralCount};
 use crate::replay::seed::SeedMode;
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay seed work.trace --server rdma://nas/scratch --directory one
                                                                          the tree, in /scratch/one
@@ -38,7 +38,7 @@ pub(super) struct SeedArgs {
     quiet: bool,
 }
 
-/// Makes the tree.
+/// Creates the tree.
 pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
     let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };

@@ -1,4 +1,4 @@
-//! The server of a run, as the command line names it; and the traces that run there.
+//! Server options of a replay, and access to trace files.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -58,7 +58,7 @@ pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A part in percent.
+/// Parses a percentage.
 pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
@@ -66,13 +66,13 @@ pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A trace file that is read.
+/// Reader of a trace file.
 pub(super) type TraceFile = TraceReader<BufReader<File>>;
 
 /// Opens the file of a trace.
 ///
 /// # Errors
-/// Why it cannot be opened, and how a trace is made where there is none.
+/// Returns an error with the reason and the remedy if the file cannot be opened.
 pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
         let (name, why) = (path.display(), os_error_text(&error));
@@ -95,7 +95,7 @@ pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
 }
 
 impl ServerArgs {
-    /// A server with everything else as it is by itself.
+    /// Returns the options for a server with defaults for everything else.
     pub(super) fn at(server: ServerUrl) -> Self {
         let timeout = 30.0;
         Self {
@@ -109,7 +109,7 @@ impl ServerArgs {
         }
     }
 
-    /// What is asked of a connection.
+    /// Returns the requested connection parameters.
     pub(super) fn wish(&self) -> ConnectOptions {
         ConnectOptions {
             send_size: self.inline,

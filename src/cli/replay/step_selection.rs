@@ -1,4 +1,4 @@
-//! Which steps of a trace run: what a filter selects, and what becomes of Calls that were signed.
+//! Selection of the steps of a trace: by a filter, and by the treatment of RPCSEC_GSS Calls.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::filter::Filter;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::plan::selected_steps::SelectedSteps;
 
-/// What becomes of Calls that RPCSEC_GSS signed.
+/// Treatment of Calls with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum GssModeArg {
     /// They are sent with AUTH_SYS, as root
@@ -35,7 +35,7 @@ pub(in crate::cli) struct StepSelectionArgs {
     gss: GssModeArg,
 }
 
-/// What a run does of its trace.
+/// Selected steps of a replay.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StepSelection {
     pub(super) chosen: Option<Rc<SelectedSteps>>,
@@ -43,12 +43,12 @@ pub(super) struct StepSelection {
 }
 
 impl StepSelectionArgs {
-    /// Whether anything was asked for.
+    /// Returns `true` if any option differs from its default.
     pub(in crate::cli) fn is_asked(&self) -> bool {
         self.filter.is_some() || self.gss != GssModeArg::AsSys
     }
 
-    /// Holds what was asked for to what can be done.
+    /// Parses the filter and converts the options.
     fn checked(&self) -> Result<(Option<Filter>, GssPolicy)> {
         let gss = match self.gss {
             GssModeArg::AsSys => GssPolicy::AsSys,
@@ -61,12 +61,12 @@ impl StepSelectionArgs {
         }
     }
 
-    /// Says what is wrong with it before anything is done.
+    /// Returns an error if the options are invalid.
     pub(in crate::cli) fn check(&self) -> Result<()> {
         self.checked().map(|_| ())
     }
 
-    /// Goes through a trace for the steps that run.
+    /// Reads a trace and returns its selected steps.
     pub(super) fn of(&self, path: &Path) -> Result<StepSelection> {
         let (filter, gss) = self.checked()?;
         let Some(filter) = filter else { return Ok(StepSelection { chosen: None, gss }) };

@@ -1,4 +1,4 @@
-//! `replay FILE --server URL`: all steps of a replay, one after the other.
+//! `replay FILE --server URL`: runs all steps of a replay.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::cli::memory::MemoryArgs;
 use crate::cli::record_reader::is_trace;
 use crate::replay::seed::SeedMode;
 
-/// What people may want to do, for the help.
+/// Examples for the help.
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch
                                                                          compile, seed, run, and check
 ";
@@ -39,7 +39,7 @@ pub(super) struct AllArgs {
     dialect: DialectArgs,
 }
 
-/// The arguments of all steps, where no subcommand names one.
+/// Arguments of a complete replay, if there is no subcommand.
 #[derive(Debug)]
 pub(super) struct AllSteps(pub(super) Option<AllArgs>);
 
@@ -67,7 +67,7 @@ impl Args for AllSteps {
     }
 }
 
-/// Does all steps.
+/// Runs all steps.
 pub(super) fn run(args: &AllArgs) -> Result<ExitStatus> {
     let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
     let memory = args.memory.plan([&args.file], 1)?;

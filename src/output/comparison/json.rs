@@ -1,4 +1,4 @@
-//! A comparison as JSON Lines; `docs/comparison.schema.json` is the contract.
+//! Comparison as JSON Lines. The schema is `docs/comparison.schema.json`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ impl<'a> From<&'a DifferenceSide> for Option<DifferenceSideObject<'a>> {
     }
 }
 
-/// A difference as an object.
+/// JSON object of a difference.
 #[derive(Serialize)]
 struct DifferenceObject<'a> {
     schema: u32,
@@ -69,7 +69,7 @@ impl<'a> DifferenceObject<'a> {
     }
 }
 
-/// One of the captures.
+/// JSON object of one of the captures.
 #[derive(Serialize)]
 struct TraceObject<'a> {
     file: &'a str,

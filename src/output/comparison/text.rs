@@ -1,4 +1,4 @@
-//! A comparison for people: what comes first is what they look for first.
+//! Comparison as text, the most important parts first.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};
 
-/// Columns where nothing limits a line.
+/// Width in columns if lines have no limit.
 const WIDTH: usize = 100;
 
 fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
@@ -83,7 +83,7 @@ fn first_difference(
     Ok(())
 }
 
-/// `frame 590` and where the Transaction is if that is another: `frame 595 (Call in 590)`.
+/// Formats the frame of a side, with that of its Call if it differs: `frame 590`, `frame 595 (Call in 590)`.
 fn place(half: &DifferenceSide) -> String {
     match (half.frame, half.location.and_then(|place| place.call)) {
         (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
@@ -110,7 +110,7 @@ fn counts(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) ->
     Ok(())
 }
 
-/// Operations that one side has more often, or that differ.
+/// Writes the operations whose counts differ.
 fn mix(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let differing: Vec<_> =
         view.comparison.operation_counts().iter().filter(|(_, mix)| mix.counts[0] != mix.counts[1]).collect();
@@ -179,7 +179,7 @@ fn list(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> i
     Ok(())
 }
 
-/// What was compared, and what could not be.
+/// Writes the totals, and the number of items that were not compared.
 fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();

@@ -1,17 +1,17 @@
-//! A line of the packet list: its columns, its pieces of one style each, and the part of it that a screen shows.
+//! Line of the packet list: its columns, its styled pieces, and the part of it that fits on the screen.
 
 use std::io::{self, Write};
 
 use crate::output::style::{Style, StyledText, TerminalStyle, fit_words};
 use crate::output::units::TimeFormat;
 
-/// How wide the columns are; what is longer pushes the rest to the right, addresses in a pipe those of the
-/// lines behind it, too.
+/// Widths of the columns. A longer cell moves the rest to the right; in a pipe, a longer address widens its column for
+/// the following lines, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameColumnWidths {
     pub(super) number: usize,
     pub(super) time: usize,
-    /// 0 where a narrow screen leaves the addresses out.
+    /// 0 if a narrow screen omits the addresses.
     pub(super) address: usize,
     pub(super) protocol: usize,
     pub(super) length: usize,
@@ -26,13 +26,13 @@ impl FrameColumnWidths {
         }
     }
 
-    /// Widens the columns of addresses, if one of these has no room.
+    /// Widens the columns of addresses to fit these two.
     pub(super) fn make_room(&mut self, source: &str, destination: &str) {
         self.address = self.address.max(source.len()).max(destination.len());
     }
 }
 
-/// A line in pieces of one style each.
+/// Line in pieces of one style each.
 #[derive(Debug, Default)]
 pub(super) struct FrameListLine {
     pub(super) text: String,
@@ -45,12 +45,12 @@ impl FrameListLine {
         self.pieces.clear();
     }
 
-    /// What was appended since the last piece has this style.
+    /// Sets the style of the text appended since the last piece.
     pub(super) fn piece(&mut self, style: Style) {
         self.pieces.push((self.text.len(), style));
     }
 
-    /// Writes the line from column `left` on, cut where the screen ends.
+    /// Writes the line from column `left` on, truncated at the end of the screen.
     pub(super) fn end(
         &mut self,
         out: &mut impl Write,
@@ -67,7 +67,7 @@ impl FrameListLine {
         let mut from = 0;
         let pieces = self.pieces.iter().map(|(end, style)| (end.saturating_sub(past), style));
         for (end, style) in pieces {
-            // The sign of a cut takes the style of the piece that was cut.
+            // The truncation mark takes the style of the truncated piece.
             let is_cut = end >= text.len() || !text.is_char_boundary(end);
             let piece = if is_cut { text.get(from..) } else { text.get(from..end) };
             if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
@@ -82,7 +82,7 @@ impl FrameListLine {
     }
 }
 
-/// The bytes that so many columns of a text take.
+/// Returns the length in bytes of the first `columns` columns of a text.
 fn bytes_of_columns(text: &str, columns: usize) -> usize {
     let mut taken = 0;
     let is_past = |(_, character): &(usize, char)| {

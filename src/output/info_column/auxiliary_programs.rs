@@ -1,14 +1,15 @@
-//! What a line says about the procedures of the programs beside NFS.
+//! Info column of the auxiliary programs: MOUNT, NLM, NSM, PORTMAP, RQUOTA, NFSACL.
 
 use std::fmt::Write as _;
 
 use super::{LabelFieldValue, LabelWriter};
 
-/// Mounts and exports that are counted where a line has no room for their names.
+/// Lists of mounts and exports, of which the line shows only the length.
 const COUNTED: [(&str, &str, &str); 2] = [("DUMP", "ml_directory", "mount"), ("EXPORT", "ex_dir", "export")];
 
 impl LabelWriter<'_> {
-    /// `LOCK /data/db 0+10 exclusive client.example`: XNFS section 10, where a length of 0 goes to the end of the file.
+    /// Appends `LOCK /data/db 0+10 exclusive client.example`. A length of 0 reaches to the end of the file (XNFS
+    /// section 10).
     pub(super) fn lock(&mut self, name: &str) {
         if let Some(offset) = self.call.number("l_offset") {
             let _ = write!(self.text, " {offset}");
@@ -40,7 +41,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// `MON client.example`, `NOTIFY client.example state 5`.
+    /// Appends `MON client.example`, `NOTIFY client.example state 5`.
     pub(super) fn monitored(&mut self) {
         self.bare("mon_name");
         if let Some(state) = self.call.number("state") {
@@ -59,7 +60,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// `GETPORT NFS 3 tcp → 2049`, `GETADDR NFS 4 rdma → 192.0.2.1.78.81`.
+    /// Appends `GETPORT NFS 3 tcp → 2049`, `GETADDR NFS 4 rdma → 192.0.2.1.78.81`.
     pub(super) fn registered(&mut self, name: &str) {
         let call = self.call;
         let program = call.find("prog").or_else(|| call.find("r_prog"));
@@ -102,7 +103,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// `GETQUOTA "/export" user 1000`.
+    /// Appends `GETQUOTA "/export" id 1000`.
     pub(super) fn quota(&mut self) {
         for path in ["gqa_pathp", "sqa_pathp"] {
             self.quoted(path);
@@ -112,7 +113,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// Which lists are asked for: `GETACL /data acl dfacl`.
+    /// Appends the requested lists: `GETACL /data acl dfacl`.
     pub(super) fn acl(&mut self) {
         if let Some(LabelFieldValue::Flags(mask, names)) = self.call.find("mask") {
             for (_, name) in names.iter().filter(|(bit, _)| mask & bit == *bit) {
@@ -121,7 +122,7 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// A name that needs no quotes.
+    /// Appends a name without quotes.
     fn bare(&mut self, label: &str) {
         let call = self.call;
         if let Some(name) = call.texts(label).next() {

@@ -1,15 +1,15 @@
-//! The fields of one operation, heard from the decoders and remembered until they are put into words.
+//! Collector of the fields of one operation for the info column.
 
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, Observer};
 
-/// Fields of one message that are remembered; the arguments of every operation have fewer.
+/// Maximum number of fields collected per message; the arguments of every operation have fewer.
 const FIELDS: usize = 96;
-/// Bytes of one text that are remembered: a name that is longer is cut on every screen.
+/// Maximum number of bytes collected per text: every screen truncates longer names.
 const TEXT: usize = 256;
 
-/// A value that was heard; text stands in a buffer beside it.
+/// Value of a field; text is stored in a separate buffer.
 #[derive(Clone, Debug)]
 pub(super) enum LabelFieldValue {
     Number(u64),
@@ -19,18 +19,18 @@ pub(super) enum LabelFieldValue {
     Length(usize),
 }
 
-/// Remembers the fields of one operation.
+/// Observer that collects the fields of one operation.
 #[derive(Debug, Default)]
 pub(super) struct LabelFieldCollector {
     operation: &'static str,
     depth: usize,
-    /// The depth at which the operation that is being heard began.
+    /// Depth at which the current operation began.
     inside: Option<usize>,
-    /// The depth of the directory entry that is being passed over.
+    /// Depth of the directory entry being skipped.
     entry: Option<usize>,
-    /// How many operations of this name were heard.
+    /// Number of operations of this name seen.
     pub(super) seen: usize,
-    /// Entries of a directory that were passed over.
+    /// Number of directory entries skipped.
     pub(super) entries: u64,
     pub(super) fields: Vec<(&'static Field, LabelFieldValue)>,
     pub(super) text: Vec<u8>,
@@ -80,7 +80,7 @@ impl<'a> Observer<'a> for LabelFieldCollector {
     }
 
     fn enter(&mut self, field: &'static Field, _: usize) {
-        // A path is several operations; of any other the first is the one that is meant.
+        // A path is several LOOKUPs; of any other operation, only the first is collected.
         let again = self.seen == 0 || self.operation == "LOOKUP";
         if self.inside.is_none() && again && field.label == self.operation {
             self.inside = Some(self.depth);
@@ -108,7 +108,7 @@ impl<'a> Observer<'a> for LabelFieldCollector {
             return;
         }
         let value = match value {
-            // Opaque by its specification, and text by what every client puts there.
+            // Opaque in the specification, but every client stores text there.
             FieldValue::Bytes(bytes) if matches!(field.label, "co_ownerid" | "id") => FieldValue::Text(bytes),
             value => value,
         };

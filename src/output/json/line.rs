@@ -1,4 +1,4 @@
-//! The keys of a line, in the order of the contract.
+//! Keys of a line, in the order of the schema.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::analysis::sequence::SessionId;
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
 
-/// The path of a file; what is not UTF-8 is replaced.
+/// Path of a file; bytes that are not UTF-8 are replaced.
 struct FilePathText<'t>(&'t [u8]);
 
 impl Serialize for FilePathText<'_> {
@@ -37,7 +37,7 @@ impl Serialize for FilePathText<'_> {
     }
 }
 
-/// Anything that is written as text.
+/// Value written as a JSON string.
 pub(crate) struct JsonText<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for JsonText<T> {
@@ -52,7 +52,7 @@ impl<T: fmt::Display> Serialize for JsonText<T> {
     }
 }
 
-/// A number in hexadecimal, with leading zeros.
+/// Number in hexadecimal with leading zeros, and its number of digits.
 struct JsonHexNumber(u64, usize);
 
 impl fmt::Display for JsonHexNumber {
@@ -61,7 +61,7 @@ impl fmt::Display for JsonHexNumber {
     }
 }
 
-/// A name, or the number where there is none.
+/// Name, or the number if it has no name.
 pub(crate) enum NameOrNumber {
     Known(&'static str),
     Number(u32),
@@ -103,7 +103,7 @@ impl Serialize for NameOrNumber {
     }
 }
 
-/// One line.
+/// JSON object of a line.
 #[derive(Serialize)]
 pub(super) struct TransactionJsonLine<'t, 'a> {
     schema: u32,
@@ -168,8 +168,8 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
 }
 
 impl<'t, 'a> TransactionJsonLine<'t, 'a> {
-    /// The tape holds what the Call says up to item `results` and part `call_parts`, and then what the Reply says. `has_iso` adds
-    /// the times of messages as ISO 8601.
+    /// Creates a line. The tape has the Call up to item `results` and part `call_parts`, and then the Reply. `has_iso`
+    /// adds the times of messages in ISO 8601.
     pub(super) fn new(
         transaction: &'t Transaction,
         facts: &RpcSummary,
@@ -241,7 +241,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
     }
 }
 
-/// A session as hexadecimal digits.
+/// Session id in hexadecimal.
 #[derive(Clone, Copy, Debug)]
 struct SessionHex(SessionId);
 
@@ -252,7 +252,7 @@ impl fmt::Display for SessionHex {
 }
 
 impl TransactionJsonLine<'_, '_> {
-    /// The same line as that of a Call in flight, which has no index yet.
+    /// Converts the line to that of a pending Call, which has no index yet.
     pub(super) fn pending(self, PendingCallState { age_ns, phase, slot }: PendingCallState) -> Self {
         let (phase, moved_bytes) = match phase {
             PendingPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
@@ -279,19 +279,19 @@ pub(crate) fn address(address: Address) -> Option<JsonText<Address>> {
     }
 }
 
-/// The procedure.
+/// Returns the procedure.
 pub(crate) fn procedure(facts: &RpcSummary) -> Option<NameOrNumber> {
     let number = facts.procedure?;
     Some(facts.procedure_name.map_or(NameOrNumber::Number(number), NameOrNumber::Known))
 }
 
-/// How the procedure went.
+/// Returns the status of the procedure.
 pub(crate) fn status(facts: &RpcSummary) -> Option<NameOrNumber> {
     let status = facts.status?;
     Some(status.name.map_or(NameOrNumber::Number(status.number), NameOrNumber::Known))
 }
 
-/// How RPC went.
+/// Returns the status of RPC.
 pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
     match status {
         RpcStatus::Rpc(status) => status.name(),
@@ -299,15 +299,15 @@ pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
     }
 }
 
-/// The operations of a COMPOUND.
+/// Operations of a COMPOUND.
 struct OperationArray<'t, 'a> {
     tape: &'t FieldTape<'a>,
-    /// What the operations are about, where that is wanted.
+    /// Paths of the operations, if selected.
     names: Option<&'t FileNames>,
     call_parts: usize,
 }
 
-/// What the messages of a Transaction say, as values of JSON.
+/// Decoded messages of a Transaction as JSON values.
 #[cfg(feature = "parquet")]
 pub(crate) struct DecodedValuesJson<'t, 'a> {
     pub(super) tape: &'t FieldTape<'a>,
@@ -317,7 +317,7 @@ pub(crate) struct DecodedValuesJson<'t, 'a> {
 
 #[cfg(feature = "parquet")]
 impl DecodedValuesJson<'_, '_> {
-    /// The operations, if it is a COMPOUND.
+    /// Returns the operations, if it is a COMPOUND.
     pub(crate) fn entries(&self) -> Option<Vec<Value>> {
         let Self { tape, call_parts, .. } = *self;
         let list = || serde_json::to_value(OperationArray { tape, names: None, call_parts });
@@ -327,7 +327,7 @@ impl DecodedValuesJson<'_, '_> {
         }
     }
 
-    /// Arguments and results, where they are not made of operations.
+    /// Returns the arguments and results of a procedure without operations.
     pub(crate) fn bodies(&self) -> (Value, Value) {
         let items = &self.tape.items;
         let value = |at, end| {
@@ -337,8 +337,8 @@ impl DecodedValuesJson<'_, '_> {
     }
 }
 
-/// The results of an operation stand beside its arguments if they are in the same place of their COMPOUND. One whose
-/// number is not known is answered as ILLEGAL (RFC 8881 section 18.52).
+/// Returns `true` if a result belongs to the operation at the same index of the Call. The result of an operation with
+/// an unknown number is ILLEGAL (RFC 8881 section 18.52).
 fn belongs(call: &TapeOperation, reply: &TapeOperation) -> bool {
     const ILLEGAL: u64 = 10_044;
     call.number == reply.number || reply.number == ILLEGAL
@@ -364,7 +364,7 @@ impl Serialize for OperationArray<'_, '_> {
     }
 }
 
-/// An operation: arguments, then results. A result that has the name of an argument stands in an object `result`.
+/// Operation: arguments, then results. Results with the name of an argument are in an object `result`.
 struct CompoundOperationObject<'t, 'a> {
     tape: &'t FieldTape<'a>,
     about: OperationPaths<'t>,
@@ -414,7 +414,7 @@ impl Serialize for CompoundOperationObject<'_, '_> {
     }
 }
 
-/// The results that have the name of an argument.
+/// Results with the name of an argument.
 struct RepeatedResults<'t, 'a> {
     arguments: JsonMembers<'t, 'a>,
     results: JsonMembers<'t, 'a>,
@@ -430,7 +430,7 @@ impl Serialize for RepeatedResults<'_, '_> {
     }
 }
 
-/// The arguments or the results of a procedure that is not made of operations.
+/// Arguments or results of a procedure without operations.
 struct ProcedureBodyObject<'t, 'a>(JsonMembers<'t, 'a>);
 
 impl ProcedureBodyObject<'_, '_> {
@@ -445,7 +445,7 @@ impl Serialize for ProcedureBodyObject<'_, '_> {
     }
 }
 
-/// A Call or a Reply.
+/// Call or Reply.
 #[derive(Serialize)]
 struct MessageObject<'t> {
     frames: FrameNumberArray<'t>,
@@ -527,7 +527,7 @@ impl<'t> MessageObject<'t> {
     }
 }
 
-/// Where a message could not be decoded further although it was captured, and why.
+/// Offset at which decoding of a captured message failed, and the reason.
 #[derive(Serialize)]
 struct UndecodedObject {
     offset: usize,
@@ -540,7 +540,7 @@ impl From<XdrError> for UndecodedObject {
     }
 }
 
-/// Bytes of the RPC message that went inline.
+/// Returns the bytes of the RPC message that went inline.
 pub(crate) fn inline_length(record: &MessageRecord) -> Option<usize> {
     if record.is_rdma_error() {
         None
@@ -551,7 +551,7 @@ pub(crate) fn inline_length(record: &MessageRecord) -> Option<usize> {
     }
 }
 
-/// What a chunk says of itself: Read chunks have a Position, the others what the Reply returned.
+/// Kind of chunk by its keys: Read chunks have a Position, the others the lengths that the Reply returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChunkObjectKind {
     Read,
@@ -639,7 +639,7 @@ impl From<Phases> for PhasesObject {
     }
 }
 
-/// What is missing, by code.
+/// Missing parts by code.
 struct MissingCodeArray(Vec<MissingPart>);
 
 impl Serialize for MissingCodeArray {

@@ -1,4 +1,4 @@
-//! Arguments and results as JSON: what each kind of field looks like.
+//! Arguments and results as JSON, by kind of field.
 
 use std::str;
 
@@ -7,10 +7,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::tape::{TapeItem, TapeItemContent};
 
-/// Opaque data up to this length is shown, in hexadecimal: filehandles, owners, tokens.
+/// Maximum length in bytes of opaque data shown in hexadecimal: filehandles, owners, tokens.
 const MAX_SHOWN: usize = 1_024;
 
-/// Data items and remainders: of these only the length is shown.
+/// Labels of data items and remainders of which only the length is shown.
 const MEASURED: [&str; 9] = [
     "data",
     "d_data",
@@ -23,7 +23,7 @@ const MEASURED: [&str; 9] = [
     "undecoded",
 ];
 
-/// The fields of a structure, or of one part of a COMPOUND: the items of a tape between two positions.
+/// Fields of a structure, or of one operation of a COMPOUND: the items of a tape between two indexes.
 #[derive(Clone, Copy)]
 pub(super) struct JsonMembers<'t, 'a> {
     items: &'t [TapeItem<'a>],
@@ -31,7 +31,7 @@ pub(super) struct JsonMembers<'t, 'a> {
     end: usize,
 }
 
-/// A field, with all its values if it is a list or a bitmap.
+/// Field, with all its values if it is a list or a bitmap.
 #[derive(Clone, Copy)]
 pub(super) struct JsonMember<'t, 'a> {
     pub(super) key: &'static str,
@@ -56,7 +56,7 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
         if self.at < self.end { self.items.get(self.at) } else { None }
     }
 
-    /// Takes the next item, with all that is in it.
+    /// Returns the next item and skips its content.
     fn step(&mut self) -> Option<&'t TapeItem<'a>> {
         let item = self.item()?;
         self.at = match item.content {
@@ -66,7 +66,7 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
         Some(item)
     }
 
-    /// The fields of a structure that [`JsonMembers::step`] took from position `at`.
+    /// Returns the fields of the structure that [`JsonMembers::step`] returned from index `at`.
     fn inside(self, at: usize, end: usize) -> Self {
         Self { items: self.items, at: at + 1, end: end.min(self.items.len()) }
     }
@@ -118,7 +118,7 @@ impl Serialize for JsonMember<'_, '_> {
     }
 }
 
-/// One value: an item, with what is in it.
+/// Single value: an item with its content.
 #[derive(Clone, Copy)]
 struct JsonSingleValue<'t, 'a>(JsonMembers<'t, 'a>);
 
@@ -133,7 +133,7 @@ impl Serialize for JsonSingleValue<'_, '_> {
     }
 }
 
-/// A structure is an object, but for those that people know as one value.
+/// Writes a structure as an object, or as one value if it is a stateid or a time.
 fn structure<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
     let values = |at: usize| match fields.items.get(at).filter(|_| at < fields.end)?.content {
         TapeItemContent::Value(value) => Some(value),
@@ -168,20 +168,20 @@ pub(super) fn object<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) 
     map.end()
 }
 
-/// `seconds.nanoseconds`, as every time in a line.
+/// Writes a time as `seconds.nanoseconds`, like every time in a line.
 fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S::Ok, S::Error> {
     let total = seconds * 1_000_000_000 + i128::from(nseconds);
     let (sign, total) = (if total < 0 { "-" } else { "" }, total.unsigned_abs());
     serializer.collect_str(&format_args!("{sign}{}.{:09}", total / 1_000_000_000, total % 1_000_000_000))
 }
 
-/// Whether the numbers of a field are 64-bit names and not amounts: client ids, change ids and cookies. They are as large
-/// as can be, and readers of JSON that know only floating point would round them to others.
+/// Returns `true` if the numbers of a field are 64-bit identifiers: client ids, change ids and cookies. They use all
+/// bits, and JSON readers with floating point numbers would round them.
 fn is_name(field: &Field) -> bool {
     ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
 }
 
-/// The largest integer that readers of JSON that know only floating point, such as jq, keep: RFC 8259 section 6.
+/// Largest integer that JSON readers with floating point numbers, such as jq, represent exactly: RFC 8259 section 6.
 const EXACT: u64 = (1 << 53) - 1;
 
 fn scalar<S: Serializer>(
@@ -225,14 +225,14 @@ fn opaque<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error>
     }
 }
 
-/// Stands for what is too long for a line, or was not kept.
+/// Writes the length of data that is too long for a line or was not captured.
 fn unseen<S: Serializer>(length: u64, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(1))?;
     map.serialize_entry("length", &length)?;
     map.end()
 }
 
-/// Hexadecimal digits; `None` if there is no room for them.
+/// Returns hexadecimal digits, or `None` if the buffer is too short.
 fn hex<'b>(bytes: &[u8], buffer: &'b mut [u8]) -> Option<&'b str> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let text = buffer.get_mut(..bytes.len() * 2)?;
@@ -242,18 +242,19 @@ fn hex<'b>(bytes: &[u8], buffer: &'b mut [u8]) -> Option<&'b str> {
     str::from_utf8(text).ok()
 }
 
-/// A link's text has the label of file data in NFSv3.
+/// Returns `true` if only the length is shown. In NFSv3, the text of a link has the label of file data, but is no
+/// opaque data.
 fn is_measured(item: &TapeItem<'_>) -> bool {
     item.field.kind == FieldKind::Bytes && MEASURED.contains(&item.field.label)
 }
 
-/// A mode is known by its octal digits, not by the names of its bits.
+/// Returns `true` for modes, which are written in octal digits instead of bit names.
 fn is_mode(item: &TapeItem<'_>) -> bool {
     matches!(item.field.name, "nfs.mode" | "nfs.mode3" | "nfs.fattr4.umask")
         || matches!(item.field.label, "mm_value_to_set" | "mm_mask_bits")
 }
 
-/// The names of a mask, or of all words of a bitmap.
+/// Returns the names of a mask, or of all words of a bitmap.
 fn mask_names<'t>(words: JsonMembers<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
     let items: &'t [TapeItem<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
     let words = items.iter().map(|item| match item.content {
@@ -263,11 +264,11 @@ fn mask_names<'t>(words: JsonMembers<'t, '_>) -> impl Iterator<Item = FlagText> 
     (0_u32..).zip(words).flat_map(|(word, (mask, names))| flag_names(mask, names, word * 32))
 }
 
-/// A bit of a mask.
+/// Bit of a mask.
 #[derive(Clone, Copy)]
 enum FlagText {
     Named(&'static str),
-    /// Counted from the lowest bit of the first word.
+    /// Unnamed bit, counted from the lowest bit of the first word.
     Bit(u32),
 }
 
@@ -280,8 +281,8 @@ impl Serialize for FlagText {
     }
 }
 
-/// The names of the bits that are set. Where several bits have one name together (`OPEN4_SHARE_ACCESS_BOTH`), it stands
-/// for the names that they have alone.
+/// Returns the names of the set bits. A name of several bits (`OPEN4_SHARE_ACCESS_BOTH`) replaces the names of its
+/// single bits.
 fn flag_names(mask: u64, names: &'static [FlagName], first: u32) -> impl Iterator<Item = FlagText> {
     let is_set = move |flag: u64| flag != 0 && mask & flag == flag;
     let has_groups = mask != 0 && names.iter().any(|(flag, _)| flag.count_ones() > 1);

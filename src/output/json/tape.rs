@@ -1,24 +1,24 @@
-//! What the messages of a Transaction say, in the order in which they were read, for as long as one line takes.
+//! Tape of the decoded fields of a Transaction, in the order of decoding, for one line.
 //!
-//! A decoder tells its fields one after the other, and a line needs the arguments and the results of an operation side
-//! by side, so they wait here. Some of the shape that lines have is made here, too: structures that only hold others
-//! together in XDR are opened, attributes become names and values, and the entries of a directory a count and names.
+//! Decoders report fields one by one, and a line needs the arguments and the results of an operation together, so they
+//! are buffered here. The tape also applies part of the schema: XDR structures without a meaning of their own are
+//! flattened, attributes become names and values, and the entries of a directory a count and names.
 
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
 
-/// The names of a directory's entries that a line holds at most.
+/// Maximum number of entry names of a directory in a line.
 const MAX_NAMES: u64 = 1_000;
 
-/// Structures whose fields stand directly among those of the operation.
+/// Structures whose fields are flattened into those of the operation.
 const OPENED: [&str; 10] =
     ["objtype", "openhow", "how", "claim", "reply", "what", "where", "symlink", "object", "link"];
 
-/// Stands for the values of a `fattr4`, whose own name goes to the names of the attributes.
+/// Field of the values of a `fattr4`, whose own name is used for the names of the attributes.
 static ATTRIBUTES: Field =
     Field::group("nfs.fattr4", "attributes", "Attributes and their values. RFC 8881 section 5.");
-/// Stands for the names of a directory's entries, whose own name goes to their count.
+/// Field of the entry names of a directory, whose own name is used for their count.
 static NAMES: Field = Field {
     name: "nfs.entry_name",
     label: "names",
@@ -26,7 +26,7 @@ static NAMES: Field = Field {
     doc: "Names of entries of a directory. RFC 8881 section 18.23.2.",
 };
 
-/// A field and what is in it.
+/// Field with its content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TapeItem<'a> {
     pub(super) field: &'static Field,
@@ -36,9 +36,9 @@ pub(super) struct TapeItem<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TapeItemContent<'a> {
     Value(FieldValue<'a>),
-    /// Its fields are the items that follow, up to this one.
+    /// Group; its fields are the following items, up to this index.
     Group(usize),
-    /// Its items follow, each under the same field.
+    /// List; its items follow, each under the same field.
     List,
 }
 
@@ -47,57 +47,57 @@ pub(super) enum TapeItemContent<'a> {
 pub(super) struct TapeOperation {
     pub(super) number: u64,
     pub(super) name: Option<&'static str>,
-    /// The number of a status, and its name.
+    /// Number and name of the status.
     pub(super) status: Option<(u64, Option<&'static str>)>,
     pub(super) items: Range<usize>,
 }
 
-/// A structure that was entered.
+/// Structure that the decoder has entered.
 #[derive(Clone, Copy, Debug)]
 enum TapeLevel {
-    /// Nothing of it is kept.
+    /// Ignored structure.
     Skipped,
-    /// It is an operation of a COMPOUND.
+    /// Operation of a COMPOUND.
     Operation,
-    /// Its fields stand in for it.
+    /// Flattened structure.
     Opened(&'static Field),
-    /// It is this item.
+    /// Structure recorded as the item of this index.
     Kept(usize),
-    /// It is an entry of a directory.
+    /// Entry of a directory.
     Entry,
 }
 
-/// Listens to a walk over a message.
+/// Observer that records the fields of a message.
 #[derive(Debug, Default)]
 pub(super) struct FieldTape<'a> {
     pub(super) items: Vec<TapeItem<'a>>,
     pub(super) parts: Vec<TapeOperation>,
     levels: Vec<TapeLevel>,
-    /// The name of the procedure; `None` in a COMPOUND.
+    /// Name of the procedure; `None` in a COMPOUND.
     procedure: Option<&'static str>,
-    /// The item that counts the entries of a directory.
+    /// Index of the item that counts the entries of a directory.
     entries: usize,
 }
 
 impl FieldTape<'_> {
-    /// An empty tape that has the memory of this one, for messages that live elsewhere.
+    /// Returns an empty tape with the buffers of this one, for messages of another lifetime.
     #[expect(clippy::unnecessary_filter_map, reason = "a filter would keep the lifetime")]
     pub(super) fn wiped<'to>(self) -> FieldTape<'to> {
         let Self { mut items, mut parts, mut levels, .. } = self;
         items.clear();
         parts.clear();
         levels.clear();
-        // There is nothing to map: this only says that the memory may hold items of another lifetime.
+        // Maps nothing: it only changes the lifetime of the items, and keeps the allocation.
         let items = items.into_iter().filter_map(|_| None).collect();
         FieldTape { items, parts, levels, procedure: None, entries: 0 }
     }
 
-    /// Says what procedure the message belongs to that is listened to next; `None` for a COMPOUND.
+    /// Sets the procedure of the next message; `None` for a COMPOUND.
     pub(super) fn listen_to(&mut self, procedure: Option<&'static str>) {
         self.procedure = procedure;
     }
 
-    /// Ends a message that may have ended within its structures. Returns where the next one begins.
+    /// Ends a message, even one truncated within its structures. Returns the index of the next item.
     pub(super) fn end(&mut self) -> usize {
         while !self.levels.is_empty() {
             self.leave(0);
@@ -105,7 +105,7 @@ impl FieldTape<'_> {
         self.items.len()
     }
 
-    /// Whether nothing is kept of an operation that was begun.
+    /// Returns `true` if the last operation has no items yet.
     fn is_at_its_begin(&self) -> bool {
         self.parts.last().is_some_and(|part| part.items.start == self.items.len())
     }
@@ -116,7 +116,7 @@ impl<'a> FieldTape<'a> {
         self.items.push(TapeItem { field, content });
     }
 
-    /// The words of an attribute mask come before the values, and take the name of both.
+    /// Inserts a word of an attribute mask before the values; it takes the name of the group.
     fn push_attribute_mask(&mut self, group: usize, value: FieldValue<'a>) {
         let Some(item) = self.items.get_mut(group) else { return };
         let field = std::mem::replace(&mut item.field, &ATTRIBUTES);
@@ -219,7 +219,7 @@ impl<'a> Observer<'a> for FieldTape<'a> {
                     self.push(&NAMES, TapeItemContent::Value(value));
                 }
             }
-            // The head of a COMPOUND, and the status of a procedure, are in the line itself.
+            // The line itself has the header of a COMPOUND and the status of a procedure.
             None if self.procedure.is_none() || field.label == "status" => {}
             None if field.name.starts_with("rpc") => {}
             Some(TapeLevel::Operation) if self.is_at_its_begin() && is_head(field) => {
@@ -231,7 +231,7 @@ impl<'a> Observer<'a> for FieldTape<'a> {
                     }
                 }
             }
-            // The type of an object that CREATE makes is what the union is for.
+            // The type of the object that CREATE makes is named after the union.
             Some(TapeLevel::Opened(union)) if union.label == "objtype" && field.label == "type" => {
                 self.push(union, TapeItemContent::Value(value));
             }
@@ -243,7 +243,7 @@ impl<'a> Observer<'a> for FieldTape<'a> {
     }
 }
 
-/// Whether a field is the number of an operation or its status.
+/// Returns `true` if a field is the number of an operation or its status.
 fn is_head(field: &Field) -> bool {
     matches!(field.name, "nfs.opcode" | "nfs.cb.operation" | "nfs.nfsstat4")
         && matches!(field.label, "op" | "status")

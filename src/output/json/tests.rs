@@ -1,4 +1,4 @@
-//! The lines of real Transactions, as the contract shows them, and of messages that no capture here holds.
+//! Lines of real Transactions, compared with the schema, and of messages that no capture here contains.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,7 +22,7 @@ fn line(transaction: &Transaction) -> String {
     String::from_utf8(lines).unwrap()
 }
 
-/// The line of the Transaction whose Call, or else whose Reply, has this frame.
+/// Returns the line of the Transaction whose Call, or else whose Reply, has this frame.
 fn line_of_frame(capture: &str, frame: u64) -> String {
     let transactions = testing::transactions(capture);
     let has = |transaction: &&Transaction| {
@@ -88,7 +88,7 @@ fn a_write_with_a_read_chunk() {
 
 #[test]
 fn a_reply_whose_call_was_not_seen() {
-    // Frame 590 is the Call of the READ that frame 595 answers.
+    // Frame 590 is the Call of the READ whose Reply is frame 595.
     let transactions = testing::drained(testing::read_but("rxe-v42.pcap", 590));
     let reply = transactions.iter().find(|transaction| transaction.call.is_none()).unwrap();
     let line = json(&line(reply));
@@ -103,7 +103,7 @@ fn a_reply_whose_call_was_not_seen() {
     assert_eq!((&line["complete"], &line["missing"]), (&Json::from(false), &serde_json::json!(["call"])));
 }
 
-/// The entry of the first operation of this name.
+/// Returns the entry of the first operation of this name.
 fn entry(transactions: &[Transaction], operation: &str) -> Json {
     let lines = transactions.iter().map(|transaction| json(&line(transaction)));
     let mut entries = lines.flat_map(|line| line["operations"].as_array().unwrap().clone());
@@ -114,13 +114,13 @@ fn entry(transactions: &[Transaction], operation: &str) -> Json {
 fn arguments_and_results_look_as_people_know_them() {
     let transactions = testing::transactions("rxe-v42.pcap");
     let expected = [
-        // A result that has the name of an argument stands in an object of its own.
+        // A result with the name of an argument is in an object of its own.
         (
             "CLOSE",
             r#"{"op":"CLOSE","status":"NFS4_OK","seqid":0,"open_stateid":"e20a016b3bdba00001000000:1",
                 "result":{"open_stateid":"000000000000000000000000:4294967295"}}"#,
         ),
-        // Masks are names, modes are octal, and unions stand open.
+        // Masks are names, modes are octal, and unions are flattened.
         (
             "CREATE",
             r#"{"op":"CREATE","status":"NFS4_OK","objtype":"NF4DIR","objname":"w","createattrs":["mode_umask"],
@@ -134,7 +134,7 @@ fn arguments_and_results_look_as_people_know_them() {
                 "obj_attributes":["type","change","size","fsid"],
                 "attributes":{"type":"NF4DIR","change":"0x6b010ae030c14951","size":42,"fsid":{"major":0,"minor":0}}}"#,
         ),
-        // A list is an array, of one item and of none.
+        // A list is an array, even with one item or none.
         (
             "SECINFO_NO_NAME",
             r#"{"op":"SECINFO_NO_NAME","status":"NFS4_OK","style":"SECINFO_STYLE4_CURRENT_FH",
@@ -145,7 +145,7 @@ fn arguments_and_results_look_as_people_know_them() {
             r#"{"op":"LISTXATTRS","status":"NFS4_OK","lxa_cookie":"0x0000000000000000","lxa_maxcount":292,"lxr_cookie":"0x0000000000000002",
                 "lxr_names":["a","big"],"lxr_eof":true}"#,
         ),
-        // Of data items there is the length, of link texts the text.
+        // Data items are shown by their length, link texts by their text.
         ("GETXATTR", r#"{"op":"GETXATTR","status":"NFS4_OK","gxa_name":"a","gxr_value":20}"#),
         ("READLINK", r#"{"op":"READLINK","status":"NFS4_OK","link":"s100"}"#),
     ];
@@ -175,7 +175,7 @@ fn a_procedure_that_is_no_compound_has_arguments_and_results() {
     assert_eq!(read["status"], "NFS3_OK");
 }
 
-/// A JSON value whose objects have no key twice.
+/// JSON value without duplicate keys in its objects.
 struct Unique;
 
 impl<'de> Deserialize<'de> for Unique {
@@ -246,7 +246,7 @@ static NAME: Field = Field { name: "nfs.name", label: "name", kind: FieldKind::T
 static BYTES: Field = Field { name: "nfs.owner", label: "owner", kind: FieldKind::Bytes, doc: "" };
 static ENTRIES: Field = Field::group("nfs.entries", "entries", "");
 
-/// The operations of a COMPOUND that an observer is told.
+/// Returns the operations of a COMPOUND as recorded on a tape.
 fn operations(call: impl FnOnce(&mut FieldTape<'_>), reply: impl FnOnce(&mut FieldTape<'_>)) -> Json {
     let transaction = &testing::transactions("rxe-v42.pcap")[0];
     let mut tape = FieldTape::default();

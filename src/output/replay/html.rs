@@ -1,5 +1,5 @@
-//! What came of runs as one page of HTML: nothing of it is fetched from elsewhere, nothing runs, and what servers and
-//! captures call things is text. It is read in the light and in the dark, and on a telephone.
+//! Replay reports as one page of HTML, without external resources and scripts. Names from servers and captures are
+//! escaped. The style supports light and dark schemes and small screens.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,16 +13,16 @@ use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, Plur
 use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport, ReplayStepState};
 use crate::replay::run::tree_check::TreeCheckReport;
 
-/// Differences of one step that are shown.
+/// Maximum number of differences shown per step.
 const DIFFERENCES: usize = 20;
-/// Points of a curve.
+/// Number of points of a curve.
 const POINTS: u32 = 60;
 /// Width and height of a curve.
 const SIZE: (f64, f64) = (168.0, 44.0);
 
 const STYLE: &str = include_str!("page.css");
 
-/// Text of others: escaped, and of its own direction, so that a name cannot turn what stands beside it.
+/// Untrusted text: escaped, and isolated in its direction, so that a name cannot reorder the text next to it.
 struct HtmlText<'a>(&'a str);
 
 impl fmt::Display for HtmlText<'_> {
@@ -38,7 +38,7 @@ fn time(nanoseconds: u64) -> HumanDuration {
 /// Writes the page.
 ///
 /// # Errors
-/// What writing gives.
+/// Returns an error if writing fails.
 pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::Result<()> {
     let title = match views {
         [one] => format!("{} on {}", one.trace, one.server),
@@ -76,7 +76,7 @@ pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::
     writeln!(to, "<footer>nfsrdma-inspect {}</footer>\n</body>\n</html>", env!("CARGO_PKG_VERSION"))
 }
 
-/// A class of the style, and the words.
+/// Returns the CSS class of the outcome and its description.
 fn outcome(report: &ReplayReport) -> (&'static str, String) {
     let files = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
@@ -90,7 +90,7 @@ fn outcome(report: &ReplayReport) -> (&'static str, String) {
         }
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
         0 => match report.states.get(1) {
-            // What a rule let differ did differ.
+            // Some differences were tolerated by rules.
             Some(tolerated) if *tolerated > 0 => {
                 let steps = PluralCount(report.replayed(), "step");
                 (
@@ -124,7 +124,7 @@ fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Resul
     writeln!(to, "</main>")
 }
 
-/// The states as a bar, and their counts.
+/// Writes the states as a bar, and their counts.
 fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     let named = || ReplayStepState::NAMES.iter().zip(report.states).filter(|(_, steps)| *steps > 0);
     writeln!(
@@ -133,7 +133,7 @@ fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         HumanCount(report.steps)
     )?;
     for (name, steps) in named() {
-        // A few of many are to be seen, too.
+        // A minimum width keeps small counts visible.
         let part = (steps as f64 * 1000.0 / report.steps.max(1) as f64).max(6.0);
         writeln!(to, r#"<i class="{name}" style="flex-grow:{part:.1}"></i>"#)?;
     }
@@ -252,7 +252,7 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, "</section>")
 }
 
-/// What the walk has found.
+/// Writes the differences that the final check found.
 fn files(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     let Some(walked) = report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
         return Ok(());
@@ -269,7 +269,7 @@ fn files(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, "</section>")
 }
 
-/// A difference as three cells.
+/// Difference as three table cells.
 struct HtmlDifferenceCells<'a>(&'a Difference);
 
 impl fmt::Display for HtmlDifferenceCells<'_> {
@@ -336,14 +336,14 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, "</tbody></table></div></section>")
 }
 
-/// The shortest and the longest latency of all, in nanoseconds.
+/// Shortest and longest latency of all operations, in nanoseconds.
 struct HtmlLatencyAxis {
     from: u64,
     to: u64,
 }
 
 impl HtmlLatencyAxis {
-    /// Where a latency is, from 0 to the width of a curve.
+    /// Returns the position of a latency on the logarithmic axis, from 0 to the width of a curve.
     fn x(&self, latency: u64) -> f64 {
         let log = |latency: u64| (latency.max(1) as f64).ln();
         let span = log(self.to) - log(self.from);
@@ -351,7 +351,7 @@ impl HtmlLatencyAxis {
     }
 }
 
-/// What part of the latencies is not above each, of both.
+/// Writes the cumulative distributions of the recorded and live latencies.
 fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxis) -> io::Result<()> {
     if latencies.iter().all(|of| of.count() == 0) {
         return Ok(());
@@ -370,7 +370,7 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
         height + 4.0,
         label.join(", ")
     )?;
-    // Powers of ten.
+    // Ticks at powers of ten.
     let mut decade: u64 = 1_000;
     while decade < axis.to {
         if decade > axis.from {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing;
 
-/// The summary of a capture, as `form` writes it.
+/// Returns the summary of a capture in the format of `form`.
 fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> String {
     let mut statistics = Statistics::default();
     let mut flow = testing::read_with(capture, |frame| statistics.frame(frame));
@@ -163,7 +163,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
     ip[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
     ip[16..18].copy_from_slice(&40_u16.to_be_bytes());
     (ip[23], ip[46]) = (6, 0x50);
-    // With an Identification of its own it is another packet.
+    // With its own Identification it is another packet.
     let mut next = ip;
     next[19] = 1;
     let mut version = ip;

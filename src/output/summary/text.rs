@@ -1,4 +1,4 @@
-//! The summary for people.
+//! Summary as text.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use super::{CaptureSummary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, RecoveryTally, Statistics};
 use crate::source::Counters;
 
-/// Connections that are shown; a capture of one server has few, and of many only the largest matter.
+/// Maximum number of connections shown; of many, only the largest matter.
 const SHOWN_CONNECTIONS: usize = 10;
 
 pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
@@ -34,7 +34,7 @@ pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: us
     counts(to, "Given up, because a bound was reached", summary.given_up())
 }
 
-/// Counts by what a key says, which is words with underscores between them.
+/// Writes counts by the words of their keys, which have underscores between words.
 fn counts(
     to: &mut impl Write,
     title: &str,
@@ -50,7 +50,7 @@ fn counts(
     rows.iter().try_for_each(|(count, what)| writeln!(to, "  {count:>widest$}  {what}"))
 }
 
-/// What there is in all, in sentences.
+/// Returns the totals in sentences.
 fn totals(summary: &CaptureSummary<'_>) -> String {
     let statistics = summary.statistics;
     let mut text = PluralCount(statistics.frames(), "frame").to_string();
@@ -91,7 +91,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     text
 }
 
-/// Copies of messages by who sent them, and the time that recovery took.
+/// Appends the number of retransmissions by sender, and the time spent in recovery.
 fn recovery(tally: RecoveryTally, text: &mut String) {
     let by_transport = tally.transport_copies();
     if by_transport > 0 {
@@ -127,7 +127,7 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
     }
 }
 
-/// What a live capture received and lost, and what would help.
+/// Appends the received and dropped packets of a live capture, and the options that reduce drops.
 fn captured(counters: &Counters, text: &mut String) {
     let Counters { received, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
     let _ = write!(text, " {} passed the capture filter, ", PluralCount(received, "packet"));
@@ -151,7 +151,7 @@ fn captured(counters: &Counters, text: &mut String) {
     }
 }
 
-/// What the frames of a capture are in which there is no Transaction.
+/// Describes the frames of a capture without Transactions.
 fn carried(summary: &CaptureSummary<'_>) -> String {
     let passed: Vec<_> = summary.flow.stats().ignored_counts().collect();
     let others: u64 = passed.iter().map(|(_, count)| count).sum();
@@ -171,13 +171,13 @@ fn carried(summary: &CaptureSummary<'_>) -> String {
     parts.join(", ")
 }
 
-/// Frames that were not decoded for this reason.
+/// Returns the number of frames that were not decoded for this reason.
 fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
     let counts = summary.flow.stats().undecoded_counts();
     counts.filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()
 }
 
-/// How many Transactions there are, and what is missing of them.
+/// Appends the number of Transactions and their missing parts.
 fn transactions(statistics: &Statistics, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
@@ -204,7 +204,7 @@ fn transactions(statistics: &Statistics, text: &mut String) {
     }
 }
 
-/// A table for each version of each program.
+/// Returns a table for each version of each program.
 fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<SummaryTable> {
     let mut tables: Vec<SummaryTable> = Vec::new();
     let mut before: Option<&OperationKey> = None;
@@ -217,7 +217,7 @@ fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<SummaryTable
             table.row(operation_cells(key, tally, glyphs));
         }
     }
-    // The columns of one table stand under those of the other.
+    // Aligns the columns of all tables.
     let widest = tables.iter().map(SummaryTable::first).fold(0, usize::max);
     tables.into_iter().map(|table| SummaryTable { widest, ..table }).collect()
 }
@@ -231,7 +231,7 @@ fn operation_table(key: &OperationKey, tally: &OperationTally) -> SummaryTable {
         (None, None) if tally.truncated_calls == tally.calls => "Cut by the snap length".to_owned(),
         (None, None) => "Unknown program, or cut by the snap length".to_owned(),
     };
-    // What stands furthest right in the second list goes first where there is no room.
+    // If there is no room, columns are dropped from the end of the second list.
     SummaryTable::new(
         title,
         &["calls", "errors", "p50", "p99", "max", "bytes in", "bytes out"],
@@ -310,14 +310,14 @@ fn chunk_table(statistics: &Statistics) -> SummaryTable {
     table
 }
 
-/// Rows of cells: the first to the left, the others to the right. A table without rows is not shown.
+/// Table with the first cell of each row aligned left and the others right. A table without rows is not shown.
 struct SummaryTable {
     title: String,
     columns: Vec<&'static str>,
-    /// Columns that may be left out, the last first.
+    /// Columns that may be dropped, the last first.
     less: &'static [&'static str],
     rows: Vec<Vec<String>>,
-    /// The least width of the first column.
+    /// Minimum width of the first column.
     widest: usize,
 }
 
@@ -330,7 +330,7 @@ impl SummaryTable {
         self.rows.push(cells);
     }
 
-    /// Width of the first column.
+    /// Returns the width of the first column.
     fn first(&self) -> usize {
         let names = self.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count() + 2);
         names.fold(self.title.chars().count(), usize::max)
@@ -371,7 +371,7 @@ impl SummaryTable {
     }
 }
 
-/// Words in lines of at most `width` columns, where a word is not longer than that.
+/// Wraps text into lines of at most `width` columns; longer words are not broken.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

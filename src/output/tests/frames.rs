@@ -8,7 +8,7 @@ use crate::output::units::TimeFormat;
 
 use super::capture;
 
-/// The lines of the first frames of a capture.
+/// Returns the lines of the first frames of a capture.
 fn frames(name: &str, screen: TerminalStyle, count: u64) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
     let (mut list, mut out) = (FrameList::new(screen, TimeFormat::Relative), Vec::new());
@@ -25,7 +25,7 @@ fn frames(name: &str, screen: TerminalStyle, count: u64) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The lines that hold some text, without number and time.
+/// Returns the lines that contain a text, without number and time.
 fn lines(list: &str, text: &str) -> Vec<String> {
     let lines = list.lines().filter(|line| line.contains(text));
     lines.map(|line| line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ")).collect()

@@ -35,12 +35,12 @@ fn list(name: &str, screen: TerminalStyle) -> String {
     list_as(name, screen, TimeFormat::Relative)
 }
 
-/// The line whose operation begins so.
+/// Returns the line that contains the operation.
 fn line(list: &str, operation: &str) -> String {
     list.lines().find(|line| line.contains(operation)).unwrap_or_default().trim().to_owned()
 }
 
-/// RFC 5666 section 3.5: a Reply may offer its data to be read.
+/// RFC 5666 section 3.5: a Reply may offer its data in Read chunks.
 #[test]
 fn the_read_list_of_a_reply_is_among_the_chunks() {
     use crate::output::transaction_list;
@@ -57,7 +57,7 @@ fn the_read_list_of_a_reply_is_among_the_chunks() {
     assert_eq!(transaction_list::wire_bytes(&transaction), bytes);
 }
 
-/// RFC 8166 section 4.3: where the capture cut the lists of a Call, more chunks may follow.
+/// RFC 8166 section 4.3: if the lists of a Call were truncated, more chunks may follow.
 #[test]
 fn lists_that_were_cut_are_not_shown_as_empty() {
     use crate::output::transaction_list;
@@ -73,7 +73,7 @@ fn lists_that_were_cut_are_not_shown_as_empty() {
     }
 }
 
-/// A number whose end is missing would be another number.
+/// A truncated number would read as another number.
 #[test]
 fn a_narrow_column_cuts_no_number_of_chunks() {
     use crate::output::transaction_list;
@@ -104,7 +104,7 @@ fn a_list_in_a_pipe() {
     insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalStyle::pipe()));
 }
 
-/// The list with some clients in place of those of the capture, as a pipe gets it.
+/// Returns the list in a pipe, with the clients replaced by `client`.
 fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
     let mut list = TransactionList::new(TerminalStyle::pipe(), TimeFormat::Relative);
     let mut out = Vec::new();
@@ -130,7 +130,7 @@ fn an_ipv6_client_leaves_the_columns_of_a_pipe_in_line() {
     let list = piped_list(|at| Some(if at % 2 == 0 { long } else { short }));
     let at: Vec<usize> = list.lines().map(xid_at).collect();
     assert!(at.len() > 20 && at.iter().all(|place| *place == at[0]), "{list}");
-    // The first long address moves them, and no other does.
+    // Only the first long address moves the columns.
     let list = piped_list(|at| (at >= 5).then_some(if at % 2 == 0 { long } else { short }));
     let at: Vec<usize> = list.lines().map(xid_at).collect();
     let (before, after) = at.split_at(at.iter().position(|place| *place > at[0]).unwrap());
@@ -184,7 +184,7 @@ fn what_matters_least_goes_first_on_a_narrow_terminal() {
     assert_eq!(names(200), "TIME FRAME CONN CLIENT XID VERS OPERATION CHUNKS BYTES LATENCY STATUS");
 }
 
-/// The list that --filehandles none gives.
+/// Returns the list with `--filehandles none`.
 fn nameless(name: &str) -> String {
     list_with(name, TerminalStyle::pipe(), TimeFormat::Relative, Filehandles::Off)
 }

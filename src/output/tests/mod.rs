@@ -1,4 +1,4 @@
-//! The views of real captures, as people see them.
+//! Tests of the views of real captures.
 
 mod frames;
 mod list;
@@ -14,7 +14,7 @@ fn capture(name: &str) -> CaptureSource {
     CaptureSource::open([path]).unwrap()
 }
 
-/// The Transactions of a capture, in the order in which they are given out.
+/// Returns the Transactions of a capture, in the order in which they are emitted.
 fn transactions(name: &str) -> Vec<Transaction> {
     let mut source = capture(name);
     let mut flow = Flow::new(FlowLimits::default());

@@ -21,7 +21,7 @@ fn tree_of(transaction: &Transaction, screen: TerminalStyle, frames: &impl Frame
     String::from_utf8(out).unwrap()
 }
 
-/// The Transaction whose Call began in this frame.
+/// Returns the Transaction whose Call begins in this frame.
 fn from_frame(name: &str, number: u64) -> Transaction {
     let begins = |transaction: &Transaction| {
         transaction.call.as_ref().is_some_and(|call| call.frames.first() == Some(&FrameNumber(number)))
@@ -83,7 +83,7 @@ fn a_procedure_of_nfsv3_that_fails() {
     insta::assert_snapshot!(tree_of(transaction, TerminalStyle::pipe(), &EmptyFrameStore));
 }
 
-/// The trees of some frames and of the messages that they complete.
+/// Returns the trees of some frames and of the messages that they complete.
 fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
     let (mut view, mut out) = (TreeView::new(TerminalStyle::pipe()), Vec::new());
@@ -103,8 +103,8 @@ fn frames_with_the_messages_that_they_complete() {
     insta::assert_snapshot!(frame_trees("rxe-v3.pcap", 25..=28));
 }
 
-/// The Reply 0x53c00cfc was sent five times. Its client took the copy in frame 1496 (tshark -Y 'frame.number == 1496' -T fields
-/// -e frame.time_utc).
+/// The Reply 0x53c00cfc was sent five times. Its client received the copy in frame 1496 (tshark -Y 'frame.number ==
+/// 1496' -T fields -e frame.time_utc).
 #[test]
 fn a_message_ends_with_the_copy_that_was_delivered() {
     let sent = "Reply: 5 frames from 1213 to 1496, 2026-11-21 03:13:39.580948620 UTC";
@@ -139,7 +139,7 @@ fn a_message_may_end_anywhere() {
             let mut cut = whole.clone();
             cut.call.as_mut().unwrap().bytes.truncate(end);
             let text = tree_of(&cut, TerminalStyle::pipe(), &EmptyFrameStore);
-            // Nothing reads the checksum that ends a protected message.
+            // The checksum at the end of a protected message is not decoded.
             let is_read = name.contains("krb5") && end >= 376;
             assert!(is_read || text.contains("not decoded further: byte "), "{end}: {text}");
             assert!(text.contains("missing: call:"), "{end}: {text}");

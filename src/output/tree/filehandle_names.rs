@@ -1,4 +1,4 @@
-//! Names of files beside their filehandles.
+//! Adds file names to filehandles in the tree.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::FieldTree;
 use crate::analysis::names::{FILEHANDLE, FileNames};
 use crate::output::units::path;
 
-/// Whose filehandles they are, and who knows their names.
+/// Transaction of the filehandles, and the known file names.
 #[derive(Clone, Copy)]
 pub(super) struct FilehandleContext<'k> {
     pub(super) names: &'k FileNames,
@@ -18,7 +18,7 @@ pub(super) struct FilehandleContext<'k> {
     pub(super) facts: &'k RpcSummary,
 }
 
-/// A tree that has names in it.
+/// Tree that adds names to filehandles.
 pub(super) struct NamedFieldTree<'t, 'k> {
     pub(super) tree: &'t mut FieldTree,
     pub(super) known: FilehandleContext<'k>,

@@ -1,8 +1,8 @@
-//! Names of protocol layers, as Wireshark has them, and what of a layer stands in its heading.
+//! Names of protocol layers as in Wireshark, and the fields in their headings.
 
 use nfsrdma_dissectors::field::Field;
 
-/// Filter name of the group, title, and the labels of the fields that tell the most.
+/// Filter name of the group, title, and labels of the most important fields.
 const LAYERS: &[(&str, &str, &[&str])] = &[
     ("eth", "Ethernet II", &["src", "dst"]),
     ("vlan", "802.1Q Virtual LAN", &["id"]),
@@ -70,17 +70,17 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("rpc", "Remote Procedure Call", &["mtype", "prog", "vers", "proc", "stat"]),
 ];
 
-/// The title of a layer; `None` for a group that is none.
+/// Returns the title of a layer, or `None` if the group is no layer.
 pub(super) fn title(field: &Field) -> Option<&'static str> {
     LAYERS.iter().find(|(name, ..)| *name == field.name).map(|(_, title, _)| *title)
 }
 
-/// The labels of the fields that its heading shows.
+/// Returns the labels of the fields that the heading shows.
 pub(super) fn summary(field: &Field) -> &'static [&'static str] {
     LAYERS.iter().find(|(name, ..)| *name == field.name).map_or(&[], |(.., fields)| fields)
 }
 
-/// Whether a group is there for the RFC's notation alone.
+/// Returns `true` for a group that exists only in the notation of the RFC.
 pub(super) fn is_wrapper(field: &Field) -> bool {
     matches!(field.name, "rpc.body" | "rpcordma.body" | "rpcordma.prototype_body" | "rpcordma.v2_body")
 }

@@ -1,5 +1,4 @@
-//! The lines of a tree before somebody writes them: a stream of text gets them as text, and the terminal interface shows
-//! them beside the bytes that they were read from.
+//! Lines of a tree, for text output and for the terminal interface, which shows them next to their bytes.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,64 +10,64 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::output::style::{Style, StyledText, Styles};
 
-/// What the positions of a line count in.
+/// Buffer that the byte range of a line refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ByteRangeOrigin {
-    /// The line is about no bytes.
+    /// The line has no bytes.
     #[default]
     Nothing,
-    /// A frame.
+    /// Frame of this number.
     Frame(FrameNumber),
-    /// A message as it went inline, from its RPC-over-RDMA header on.
+    /// Inline message, from its RPC-over-RDMA header on.
     Message(RpcMessageKind),
-    /// The chunk that holds the whole RPC message.
+    /// Chunk that contains the complete RPC message.
     Chunk(RpcMessageKind),
 }
 
-/// A line.
+/// Line of a tree.
 #[derive(Clone, Debug, Default)]
 pub struct TreeLine {
-    /// How many steps to the right it stands.
+    /// Indentation level.
     pub depth: usize,
-    /// Its text, in pieces of one style each.
+    /// Text in pieces of one style each.
     pub pieces: Vec<(Style, String)>,
-    /// The bytes that it was read from.
+    /// Byte range of the decoded value.
     pub bytes: Option<Range<usize>>,
-    /// What these positions count in.
+    /// Buffer that the byte range refers to.
     pub origin: ByteRangeOrigin,
-    /// The field that it shows.
+    /// Field shown.
     pub field: Option<&'static Field>,
-    /// Its value as a display filter has it; `None` where there is no such value.
+    /// Value in display filter syntax; `None` if it has no such form.
     pub literal: Option<String>,
 }
 
 impl TreeLine {
-    /// A line without text.
+    /// Creates a line without text.
     pub(super) fn new(depth: usize, origin: ByteRangeOrigin) -> Self {
         Self { depth, origin, ..Self::default() }
     }
 
-    /// The same with more text at its end.
+    /// Appends text.
     pub(super) fn with(mut self, style: Style, text: impl fmt::Display) -> Self {
         self.pieces.push((style, text.to_string()));
         self
     }
 
-    /// The same about these bytes.
+    /// Sets the byte range.
     pub(super) fn at(mut self, bytes: Range<usize>) -> Self {
         self.bytes = Some(bytes);
         self
     }
 
-    /// Its text, without its depth and its position.
+    /// Returns the text without indentation and position.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// Writes it with its position, and ends it.
+    /// Writes the line with its position and a line feed.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error if writing fails.
     pub(super) fn write(&self, out: &mut impl Write, styles: &Styles) -> io::Result<()> {
         write!(out, "{:1$}", "", self.depth * 2)?;
         for (style, text) in &self.pieces {

@@ -1,4 +1,4 @@
-//! The tree of a Transaction and of a frame.
+//! Trees of Transactions and frames.
 
 use std::io::{self, Write};
 
@@ -24,10 +24,10 @@ use crate::output::style::{Style, TerminalStyle};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
 
-/// Frames of a message whose headers are shown; the others look like them and are named only.
+/// Maximum number of frames of a message whose headers are shown; the others are only named.
 const HEADERS: usize = 4;
 
-/// Writes trees.
+/// Writer of trees.
 #[derive(Debug)]
 pub struct TreeView {
     screen: TerminalStyle,
@@ -37,13 +37,13 @@ pub struct TreeView {
 }
 
 impl TreeView {
-    /// A view for this screen; its lines are not cut, whatever the screen's width.
+    /// Creates a view for this screen; its lines are never truncated.
     pub fn new(screen: TerminalStyle) -> Self {
         let tree = FieldTree::new(screen.glyphs);
         Self { screen, tree, labels: OperationLabels::default(), lines: Vec::new() }
     }
 
-    /// The same, whose lines have their values as display filters have them.
+    /// Adds the values in display filter syntax to the lines.
     #[must_use]
     pub fn with_literals(mut self) -> Self {
         self.tree.has_literals = true;
@@ -55,10 +55,10 @@ impl TreeView {
         writeln!(out)
     }
 
-    /// Writes a Transaction: what is known of it, then its Call and its Reply from frame to field.
+    /// Writes a Transaction: its summary, then its Call and its Reply with headers and fields.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error if writing fails.
     pub fn transaction(
         &mut self,
         out: &mut impl Write,
@@ -72,7 +72,7 @@ impl TreeView {
         self.write(out)
     }
 
-    /// The lines of a Transaction, as [`TreeView::transaction`] writes them.
+    /// Returns the lines of a Transaction, as [`TreeView::transaction`] writes them.
     pub fn transaction_lines(
         &mut self,
         transaction: &Transaction,
@@ -102,17 +102,17 @@ impl TreeView {
         &self.lines
     }
 
-    /// The content of the chunk that holds the whole of a message, which lines with [`ByteRangeOrigin::Chunk`] count in; `None` where
-    /// the message went inline.
+    /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeOrigin::Chunk`]
+    /// refer to, or `None` for an inline message.
     pub fn whole(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
         whole_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
     }
 
-    /// Writes the headers of a frame that the flow just took, and the messages that it completed or repeated.
+    /// Writes the headers of the frame that the flow decoded last, and the messages that it completed or repeated.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error if writing fails.
     pub fn frame(
         &mut self,
         out: &mut impl Write,
@@ -124,7 +124,7 @@ impl TreeView {
         self.write(out)
     }
 
-    /// The lines of a frame, as [`TreeView::frame`] writes them.
+    /// Returns the lines of a frame, as [`TreeView::frame`] writes them.
     pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &FileNames) -> &[TreeLine] {
         self.lines.clear();
         self.frame_at(frame, 0, flow.is_iwarp(), flow.frame_mpa_counts());
@@ -145,7 +145,7 @@ impl TreeView {
         &self.lines
     }
 
-    /// A message that is a header alone.
+    /// Adds the lines of a message that consists of a header only.
     fn lone_header(&mut self, lone: &LoneHeader) {
         self.tree.clear();
         let result = lone.observe(&mut self.tree);
@@ -292,7 +292,7 @@ impl TreeView {
             copies => format!(", sent {copies} times"),
         };
         let time = DateTimeUtc(CalendarTime::of(message.time));
-        // A copy that was refused is over earlier than the message.
+        // A refused copy ends before the message.
         let end = match message.end_time == message.time {
             true => String::new(),
             false => {
@@ -315,7 +315,7 @@ impl TreeView {
         self.fields(reading, known, which, message, 2);
     }
 
-    /// A frame, with what the CRCs of the FPDUs are that it completes.
+    /// Adds the lines of a frame, with the CRC results of the FPDUs that it completes.
     fn frame_at(&mut self, frame: &Frame<'_>, depth: usize, is_iwarp: bool, crc: MpaCounts) {
         let (captured, length) = (frame.bytes.len(), frame.length);
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
@@ -392,7 +392,7 @@ impl TreeView {
         if let Err(error) = &result {
             let error = shifted(*error, base);
             let text = match error {
-                // A Transaction that is not done has no number yet, and a later frame may bring the rest.
+                // A pending Transaction has no number yet, and a later frame may complete it.
                 XdrError::Cut { at } if transaction.index == 0 => {
                     format!("not decoded further: byte {at}: the rest was not seen up to this frame")
                 }
@@ -410,7 +410,7 @@ impl TreeView {
     }
 }
 
-/// What stands before the end of a message.
+/// Returns the text before the end time of a message.
 fn ended(delivered: DeliveryEvidence) -> &'static str {
     match delivered {
         DeliveryEvidence::Acknowledged => ", delivered",
@@ -418,13 +418,13 @@ fn ended(delivered: DeliveryEvidence) -> &'static str {
     }
 }
 
-/// A line about the Transaction whose value has a style.
+/// Creates a line about the Transaction with a styled value.
 fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
     let line = TreeLine::new(1, ByteRangeOrigin::Nothing).with(label, name).with(Style::new(), ": ");
     line.with(style, value)
 }
 
-/// `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
+/// Endpoint of a connection: `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
 struct TreeEndpoint<'a>(&'a ConnectionName, &'a Endpoint);
 
 impl std::fmt::Display for TreeEndpoint<'_> {
@@ -439,7 +439,7 @@ impl std::fmt::Display for TreeEndpoint<'_> {
     }
 }
 
-/// `frame 590`, `frames 590, 591 and 593`; of many the first and the last.
+/// List of frame numbers: `frame 590`, `frames 590, 591 and 593`; a long list is shortened to the first and the last.
 struct FrameNumberList<'a>(&'a [FrameNumber]);
 
 impl std::fmt::Display for FrameNumberList<'_> {
@@ -469,7 +469,7 @@ fn chunk_name(kind: ChunkKind, index: usize, chunk: &Chunk) -> String {
     }
 }
 
-/// The chunks that hold data items of a message, in the order in which the message uses them.
+/// Returns the chunks of the data items of a message, in the order in which the message uses them.
 fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> {
     match which {
         RpcMessageKind::Call => {
@@ -486,7 +486,7 @@ fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> 
     }
 }
 
-/// The content of the chunk that holds the whole RPC message, where one does.
+/// Returns the content of the chunk that contains the complete RPC message, if there is one.
 fn whole_chunk<'t>(
     transaction: &'t Transaction,
     which: RpcMessageKind,
@@ -507,7 +507,7 @@ fn whole_chunk<'t>(
     }
 }
 
-/// The error with its position counted from where the tree counts.
+/// Moves the position of an error to the origin of the tree.
 fn shifted(error: XdrError, base: usize) -> XdrError {
     match error {
         XdrError::Short { at, needed } => XdrError::Short { at: at + base, needed },

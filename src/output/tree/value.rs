@@ -1,4 +1,4 @@
-//! A field's value in words.
+//! Formatting of field values.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::filter;
 use crate::output::style::Glyphs;
 use crate::output::units::{ExactSize, HexBytes, quote};
 
-/// Bytes of opaque data that are shown before it is shortened.
+/// Maximum number of bytes of opaque data shown.
 const BYTES: usize = 32;
-/// Bytes of text that are shown before it is shortened.
+/// Maximum number of bytes of text shown.
 const TEXT: usize = 256;
 
-/// Addresses and checksums, which people compare in hexadecimal whatever the kind of their field.
+/// Addresses and checksums shown in hexadecimal regardless of the kind of their field, with their number of digits.
 const IN_HEX: [(&str, usize); 8] = [
     ("rpcordma.rdma_offset", 16),
     ("infiniband.reth.va", 16),
@@ -25,7 +25,7 @@ const IN_HEX: [(&str, usize); 8] = [
     ("infiniband.mad.status", 4),
 ];
 
-/// Writes a value; `chunk` says where data travelled that is not in the message.
+/// Appends a value; `chunk` names the chunk of data that is not in the message.
 pub(super) fn write(field: &Field, value: &FieldValue<'_>, chunk: &str, glyphs: &Glyphs, text: &mut String) {
     // Writing to a String never fails.
     let _ = match *value {
@@ -68,10 +68,10 @@ pub(super) fn write(field: &Field, value: &FieldValue<'_>, chunk: &str, glyphs: 
     };
 }
 
-/// Bytes of a value that a display filter is made of at most.
+/// Maximum number of bytes of a value in a display filter.
 const LITERAL: usize = 128;
 
-/// The value as a display filter has it; `None` where it has none, or a long one.
+/// Returns the value in display filter syntax, or `None` if it has no such form or is too long.
 pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
     let octets = |bytes: &[u8]| {
         let bytes = bytes.iter().map(|byte| format!("{byte:02x}"));
@@ -91,7 +91,7 @@ pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
     })
 }
 
-/// Whether the numbers of an enumeration are known in hexadecimal: ether types.
+/// Returns `true` if numbers of an enumeration are usually written in hexadecimal: ether types.
 fn in_hex(field: &Field) -> bool {
     matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype" | "gre.proto")
 }
@@ -116,7 +116,7 @@ fn number_in(field: &Field, number: u64, text: &mut String) {
     }
 }
 
-/// The names of the bits; where one name stands for several bits together, that one alone.
+/// Appends the names of the set bits; a name of several bits replaces the names of its single bits.
 fn flags(mask: u64, names: &[FlagName], text: &mut String) {
     if names.first().is_some_and(|(_, name)| name.starts_with("S_I") || name.starts_with("MODE4_")) {
         let _ = write!(text, "{mask:04o} ({})", Permissions(mask));
@@ -144,7 +144,7 @@ fn flags(mask: u64, names: &[FlagName], text: &mut String) {
     };
 }
 
-/// `rwxr-xr-x`, as ls(1) has it.
+/// Permissions as shown by ls(1): `rwxr-xr-x`.
 struct Permissions(u64);
 
 impl std::fmt::Display for Permissions {
@@ -167,7 +167,7 @@ impl std::fmt::Display for Permissions {
     }
 }
 
-/// Bytes without meaning: as text where all of them are, else in hexadecimal.
+/// Appends opaque data: as text if all bytes are printable ASCII, else in hexadecimal.
 pub(super) fn opaque(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     if bytes.is_empty() {
         text.push_str("<empty>");

@@ -1,16 +1,17 @@
-//! Input that is made to take time and memory, each kind at ×1, ×2, ×4 and ×8: the work doubles with the input, and the memory
-//! stays below a bound.
+//! Input made to take time and memory, each kind at ×1, ×2, ×4 and ×8: the work must double with the input, and the
+//! memory must stay below a limit.
 //!
-//! Work is the CPU time that the kernel counts for the program: exactly in sum, and split into user and kernel mode by sampling, so
-//! both are taken. Counters of instructions would be better, but virtual machines and containers seldom have them. Other processes
-//! change the time through caches, for a while; so the four sizes are measured one after the other, again and again, and a
-//! doubling is judged by the median of its ratios and by the ratio of the least times. Without noise both are right, and noise
-//! seldom spoils both; a step that is quadratic gives 4 for twice the input in every run. Memory is the program's peak RSS, as
-//! the kernel has it. Both are of the whole program: input, decoders, names, tables and output.
+//! Work is the CPU time that the kernel counts for the program: exactly in sum, and split into user and kernel mode by
+//! sampling, so both are taken. Counters of instructions would be better, but virtual machines and containers seldom
+//! have them. Other processes change the time through caches, for a while; so the four sizes are measured one after the
+//! other, repeatedly, and a doubling is judged by the median of its ratios and by the ratio of the minimum times.
+//! Without noise both are right, and noise seldom spoils both; a quadratic step gives 4 for twice the input in every
+//! run. Memory is the program's peak RSS, as counted by the kernel. Both are of the whole program: input, decoders,
+//! names, tables and output.
 //!
-//! `ADVERSARIAL=full` takes a million Calls, connections and queue pairs, a chain of 200,000 directories, 400,000 clients and
-//! windows of 128 MiB at ×8, with the default limits; otherwise everything is a 32nd of that, the limits too. `PROGRAM` names
-//! another build of the program than the test's.
+//! `ADVERSARIAL=full` takes a million Calls, connections and queue pairs, a chain of 200,000 directories, 400,000
+//! clients and windows of 128 MiB at ×8, with the default limits; otherwise everything is a 32nd of that, including the
+//! limits. `PROGRAM` names another build of the program than the test's.
 
 mod wire;
 
@@ -26,23 +27,23 @@ use wire::{CLIENT, Pcap, Route, SERVER};
 
 const MIB: u64 = 1 << 20;
 
-/// Memory that the program may take with its default limits, in bytes.
+/// Memory limit of the program with its default limits, in bytes.
 const MOST_BYTES: u64 = 256 * MIB;
 
-/// The same of a 32nd of the sizes, with limits of 16 MiB: the program itself takes up to 30 MiB in a debug build.
+/// Memory limit at a 32nd of the sizes, with limits of 16 MiB: the program itself takes up to 30 MiB in a debug build.
 const MOST_SMALL_BYTES: u64 = 64 * MIB;
 
-/// How much more work twice the input may be.
+/// Maximum ratio of the work for twice the input.
 const MOST_WORK: f64 = 2.2;
 
-/// How often the work is measured until it is linear.
+/// Maximum number of measurements until the work is linear.
 const ATTEMPTS: usize = 10;
 
 fn is_full() -> bool {
     std::env::var("ADVERSARIAL").is_ok_and(|size| size == "full")
 }
 
-/// What is full at ×8, at ×1.
+/// Returns the size at ×1 for a full size at ×8.
 fn base(full: u64) -> u64 {
     if is_full() { full / 8 } else { full / 8 / 32 }
 }
@@ -65,7 +66,7 @@ fn limits(options: usize) -> &'static [&'static str] {
     if is_full() { &[] } else { &SMALL[..options] }
 }
 
-/// What a run of the program took.
+/// Time and memory of a run of the program.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     cpu: Duration,
@@ -87,7 +88,7 @@ fn program() -> Command {
 
 type Frames<'a> = &'a dyn Fn(&mut Pcap<&mut dyn Write>, u64) -> io::Result<()>;
 
-/// Runs the program with frames on its standard input; it must read them to their end.
+/// Runs the program with frames on its standard input, which it must read to the end.
 fn run(arguments: &[&str], frames: Frames<'_>, size: u64) -> Cost {
     let (before, _) = children();
     let mut process = program().args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -106,7 +107,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Holds the work and the memory of four runs, of sizes that double, to their bounds.
+/// Compares the work and the memory of four runs, of doubling sizes, with the limits.
 fn hold(name: &str, mut cost: impl FnMut(u32) -> Cost) {
     let most_bytes = if is_full() { MOST_BYTES } else { MOST_SMALL_BYTES };
     let mut least = [Duration::MAX; 4];
@@ -215,7 +216,7 @@ fn scattered_writes() {
         let call = wire::rdma_msg(1, &[(7, u32::MAX, 0)], &wire::call(1, 0, &[]));
         to.frame(&wire::send(to_server(0), &call))?;
         (0..count).try_for_each(|number| {
-            // Every place once, in no order: the multiplier is odd.
+            // Visits every index once, in no order: the multiplier is odd.
             let place = number.wrapping_mul(0x9e37_79b1) & 0x3f_ffff;
             to.frame(&wire::write(to_client(number), 7, place << 6, &[1, 2, 3, 4]))
         })
@@ -304,17 +305,18 @@ fn clients_in_comparisons() {
     });
 }
 
-/// Window of the files: 128 MiB, or half of the small limit.
+/// Returns the logarithm of the window of the files: 128 MiB, or half of the small limit.
 fn window_log() -> u8 {
     if is_full() { 27 } else { 23 }
 }
 
-/// Frames of 128 KiB in each file: so many that the window is full, and decoding takes longer than starting the program.
+/// Returns the number of 128 KiB frames in each file: enough to fill the window, and to take longer to decode than the
+/// program takes to start.
 fn zstd_frames() -> u64 {
     (1 << (window_log() - 17)) + if is_full() { 64 } else { 1024 }
 }
 
-/// Files that each fill a window, and begin so many microseconds after each other.
+/// Creates files that each fill a window, and begin `apart_us` microseconds apart.
 fn zstd_files(count: u32, apart_us: u64) -> Vec<Scratch> {
     (0..count)
         .map(|number| {

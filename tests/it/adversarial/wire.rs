@@ -1,4 +1,5 @@
-//! Frames made by hand, from the headers' definitions alone: RoCEv2, TCP, RPC-over-RDMA, RPC, NFSv3, pcap and zstd.
+//! Frames encoded by hand from the definitions of the headers only: RoCEv2, TCP, RPC-over-RDMA, RPC, NFSv3, pcap and
+//! zstd.
 
 use std::io::{self, Write};
 
@@ -16,7 +17,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Who sends to which queue pair of whom, under which sequence number.
+/// Sender, receiver and queue pair of a packet, and its PSN.
 #[derive(Clone, Copy)]
 pub(super) struct Route {
     pub(super) from: Ip,
@@ -52,12 +53,12 @@ fn roce(route: Route, opcode: u8, extension: &[u8], payload: &[u8]) -> Vec<u8> {
     ipv4(route.from, route.to, 17, &udp)
 }
 
-/// A message.
+/// Encodes a message in one Send packet.
 pub(super) fn send(route: Route, message: &[u8]) -> Vec<u8> {
     roce(route, SEND_ONLY, &[], message)
 }
 
-/// An RDMA Write of one packet.
+/// Encodes an RDMA Write of one packet.
 pub(super) fn write(route: Route, handle: u32, offset: u64, data: &[u8]) -> Vec<u8> {
     let reth = [&offset.to_be_bytes()[..], &words(&[handle, data.len() as u32])].concat();
     roce(route, WRITE_ONLY, &reth, data)
@@ -151,8 +152,8 @@ fn pcap_record(time_us: u64, length: u32) -> Vec<u8> {
 /// The longest block of zstd (RFC 8878 section 3.1.1.2.4).
 const BLOCK: u32 = 128 << 10;
 
-/// A pcap file as zstd with a window of 2^`window_log` bytes, as `zstd --long` writes them: `frames` frames of 128 KiB of
-/// zeros, a microsecond apart from `time_us` on, in some 25 bytes each.
+/// Returns a pcap file as zstd with a window of 2^`window_log` bytes, as `zstd --long` writes it: `frames` frames of
+/// 128 KiB of zeros, a microsecond apart from `time_us` on, in some 25 bytes each.
 pub(super) fn zstd_pcap(window_log: u8, time_us: u64, frames: u64) -> Vec<u8> {
     // RFC 8878 section 3.1.1: magic number, descriptor, window descriptor.
     let mut packed = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window_log - 10) << 3];

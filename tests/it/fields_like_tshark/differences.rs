@@ -1,4 +1,4 @@
-//! In what the two differ, and why.
+//! Rules that explain the differences from tshark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,16 +7,16 @@ use nfsrdma_inspect::filter::catalog::FilterType;
 
 use super::shown::{FIELDS, Pair, Row, Shown, Theirs, is_of_message};
 
-/// What is known of a capture, to explain what differs.
+/// Properties of a capture that explain differences.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Whether tshark found iWARP.
+    /// `true` if tshark found iWARP.
     has_iwarp: bool,
-    /// The XIDs of Calls with Read chunks.
+    /// XIDs of Calls with Read chunks.
     with_read_chunks: BTreeSet<String>,
-    /// The XIDs of more than two messages: one of them was sent again.
+    /// XIDs of more than two messages: one of them was retransmitted.
     again: BTreeSet<String>,
-    /// The messages, by XID and direction, that tshark shows anywhere.
+    /// Messages that tshark shows in any frame, by XID and direction.
     shown: BTreeSet<(String, String)>,
 }
 
@@ -24,7 +24,7 @@ fn first<'r>(row: &'r Row, field: &str) -> Option<&'r String> {
     row.get(field).and_then(|values| values.first())
 }
 
-/// XID and direction of the message of a frame.
+/// Returns XID and direction of the message of a frame.
 fn message(row: &Row) -> Option<(String, String)> {
     Some((first(row, "rpc.xid")?.clone(), first(row, "rpc.msgtyp")?.clone()))
 }
@@ -46,7 +46,7 @@ impl Known {
     }
 }
 
-/// A field whose values differ.
+/// Field whose values differ.
 pub(super) struct Difference<'s> {
     pub(super) shown: &'s Shown,
     pair: Pair,
@@ -65,7 +65,7 @@ impl fmt::Debug for Difference<'_> {
 }
 
 impl<'s> Difference<'s> {
-    /// What differs between two frames; `agreed` is told each field that does not.
+    /// Returns the differences between two frames; calls `agreed` for each equal field.
     pub(super) fn all(shown: &'s Shown, pair: Pair, mut agreed: impl FnMut(&'static str)) -> Vec<Self> {
         static EMPTY: Row = Row::new();
         let Some(about) = shown.theirs.get(&pair.theirs) else { return Vec::new() };
@@ -87,7 +87,7 @@ impl<'s> Difference<'s> {
         differences
     }
 
-    /// The frame in which tshark shows it, and that of this program.
+    /// Formats the frame in tshark, and the one in this program.
     pub(super) fn frames(&self) -> String {
         let Pair { theirs, ours, .. } = self.pair;
         if theirs == ours { theirs.to_string() } else { format!("{theirs} → {ours}") }
@@ -117,50 +117,51 @@ impl<'s> Difference<'s> {
         value.parse().unwrap_or(u64::MAX)
     }
 
-    /// Whether tshark's values are those of this program for which `is_shown` holds.
+    /// Returns `true` if tshark's values are those of this program for which `is_shown` holds.
     fn are_those(&self, is_shown: impl Fn(usize, &str) -> bool) -> bool {
         let ours = self.ours().iter().enumerate();
         let shown = ours.filter(|(at, value)| is_shown(*at, value)).map(|(_, value)| value);
         shown.eq(self.theirs())
     }
 
-    /// Whether tshark's values are some of those of this program, in their order.
+    /// Returns `true` if tshark's values are a subsequence of those of this program.
     fn are_some(&self) -> bool {
         let mut ours = self.ours().iter();
         self.theirs().iter().all(|theirs| ours.any(|ours| ours == theirs))
     }
 
-    /// Whether tshark shows each value of this program twice.
+    /// Returns `true` if tshark shows each value of this program twice.
     fn are_those_twice(&self) -> bool {
         self.ours().iter().flat_map(|value| [value, value]).eq(self.theirs())
     }
 
-    /// Whether this program's message is shown by tshark nowhere.
+    /// Returns `true` if tshark does not show this program's message in any frame.
     fn is_unseen(&self, known: &Known) -> bool {
         self.pair.is_message && message(self.our_row).is_some_and(|message| !known.shown.contains(&message))
     }
 
-    /// Where tshark stops in a COMPOUND: the operation that it shows last and does not read to its end.
+    /// Returns the operation of a COMPOUND at which tshark stops: the last one it shows, which it does not decode
+    /// completely.
     fn stopped_at(&self) -> Option<u64> {
         const CLAIM_DELEG_CUR_FH: &str = "5";
         let (ours, theirs) = (self.our_row.get("nfs.opcode")?, self.about.values.get("nfs.opcode")?);
         let same = ours.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count();
         let is_claim = first(self.our_row, "nfs.open.claim_type").is_some_and(|c| c == CLAIM_DELEG_CUR_FH);
-        // What follows the claim is shown as an operation.
+        // The data after the claim is shown as an operation.
         let is_stopped = theirs.len() == same || is_claim && theirs.len() == same + 1;
         let stopped = same < ours.len() && is_stopped;
         stopped.then(|| Self::number(ours.get(same.wrapping_sub(1)).map_or("", String::as_str)))
     }
 }
 
-/// What differs for one reason.
+/// Differences with one reason.
 pub(super) struct Rule {
     pub(super) title: &'static str,
     pub(super) why: &'static str,
-    /// Who is right.
+    /// Program that is right.
     pub(super) right: &'static str,
     pub(super) section: &'static str,
-    /// Where it was seen, if not in a capture of this repository.
+    /// Capture outside of this repository in which it occurred.
     pub(super) elsewhere: Option<&'static str>,
     pub(super) explains: fn(&Difference<'_>, &Known) -> bool,
 }

@@ -1,4 +1,4 @@
-//! What tshark and this program show of a capture, field by field, and which frames of both show the same.
+//! Fields that tshark and this program show of a capture, and the pairs of frames that show the same.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::process::Command;
@@ -8,12 +8,12 @@ use nfsrdma_inspect::filter::catalog::{Catalog, FieldOrigin, FilterType};
 
 use crate::{captures, told};
 
-/// Between several values of a field; it is in none.
+/// Separator of several values of a field; no value contains it.
 const BETWEEN: char = '^';
-/// What tshark tells of a frame besides the fields that are compared.
+/// Fields of a frame requested from tshark in addition to those compared.
 const ABOUT: [&str; 6] =
     ["frame.number", "frame.len", "frame.cap_len", "frame.protocols", "_ws.malformed", "iwarp_mpa.crc_check"];
-/// The protocols whose fields are compared, up to the first dot of their names.
+/// Protocols whose fields are compared, by the prefix of their names before the first dot.
 const PROTOCOLS: [&str; 14] = [
     "infiniband",
     "iwarp_ddp",
@@ -31,10 +31,10 @@ const PROTOCOLS: [&str; 14] = [
     "statnotify",
 ];
 
-/// The values of the fields of a frame, in the order in which they stand in it.
+/// Values of the fields of a frame, in their order in the frame.
 pub(super) type Row = BTreeMap<&'static str, Vec<String>>;
 
-/// What tshark shows of a frame.
+/// Frame as tshark shows it.
 #[derive(Debug, Default)]
 pub(super) struct Theirs {
     pub(super) values: Row,
@@ -44,7 +44,7 @@ pub(super) struct Theirs {
     pub(super) protocols: String,
 }
 
-/// A capture as both show it, by the numbers of frames.
+/// Frames of a capture as shown by both, by number.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) capture: &'static str,
@@ -52,7 +52,7 @@ pub(super) struct Shown {
     pub(super) ours: BTreeMap<u64, Row>,
 }
 
-/// A field of the registry of tshark: whether its values are bytes there.
+/// Fields in the registry of tshark; `true` if their values are bytes there.
 static OF_TSHARK: LazyLock<Option<HashMap<String, bool>>> = LazyLock::new(|| {
     let output = Command::new("tshark").args(["-G", "fields"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -60,14 +60,14 @@ static OF_TSHARK: LazyLock<Option<HashMap<String, bool>>> = LazyLock::new(|| {
     Some(lines.filter(|c| c.len() > 2).map(|c| (c[2].to_owned(), c.get(3) == Some(&"FT_BYTES"))).collect())
 });
 
-/// The first line of `tshark --version`, or None where it is not installed.
+/// Returns the first line of `tshark --version`; `None` if it is not installed.
 pub(super) fn version() -> Option<String> {
     let output = Command::new("tshark").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     Some(text.split_whitespace().nth(2)?.trim_end_matches('.').to_owned())
 }
 
-/// The fields that both have, with the type that they have here.
+/// Fields that both have, with their type in this program.
 pub(super) static FIELDS: LazyLock<BTreeMap<&'static str, FilterType>> = LazyLock::new(|| {
     let is_compared = |name: &str| PROTOCOLS.contains(&name.split('.').next().unwrap_or(name));
     let is_theirs = |name: &str| OF_TSHARK.as_ref().is_some_and(|fields| fields.contains_key(name));
@@ -75,7 +75,7 @@ pub(super) static FIELDS: LazyLock<BTreeMap<&'static str, FilterType>> = LazyLoc
     entries.filter(|e| is_compared(e.name) && is_theirs(e.name)).map(|e| (e.name, e.kind)).collect()
 });
 
-/// Whether a field belongs to an RPC message, and not to the frame that carries it.
+/// Returns `true` if a field belongs to an RPC message, and not to the frame that carries it.
 pub(super) fn is_of_message(field: &str) -> bool {
     let protocol = field.split('.').next().unwrap_or(field);
     !["infiniband", "iwarp_ddp", "iwarp_mpa", "iwarp_rdma", "rpcordma"].contains(&protocol)
@@ -91,7 +91,7 @@ fn theirs(capture: &str) -> BTreeMap<u64, Theirs> {
     let mut command = Command::new("tshark");
     command.arg("-2").arg("-r").arg(captures::path(capture)).args(["-T", "fields", "-E", "occurrence=a"]);
     command.arg("-E").arg(format!("aggregator={BETWEEN}"));
-    // The client of `tcp-v42` has the port of DNS over TLS, and its records would be taken for that.
+    // The client of `tcp-v42` uses the port of DNS over TLS, and its records would be dissected as that.
     command.args(["--disable-protocol", "tls"]);
     for field in ABOUT.iter().chain(FIELDS.keys()) {
         command.args(["-e", field]);
@@ -116,7 +116,7 @@ fn theirs(capture: &str) -> BTreeMap<u64, Theirs> {
 }
 
 fn ours(capture: &str) -> BTreeMap<u64, Row> {
-    // Of fields that no structure of the capture has, and that stand for no others, there is nothing to ask.
+    // Fields that no structure of the capture has, and that represent no others, are not requested.
     let heard = told::heard(capture).names();
     let may_be_there = |name: &str| {
         let origin = Catalog::shared().get(name).map(|entry| &entry.origin);
@@ -145,8 +145,8 @@ fn row<'t>(cells: impl Iterator<Item = (&'static str, &'t str)>) -> Row {
         .collect()
 }
 
-/// A value without what is presentation only: numbers are in decimal, bytes in digits of hexadecimal, and of a structure or
-/// a protocol, of which tshark shows its bytes, a sentence or nothing, it says that it is there.
+/// Normalizes a value: numbers in decimal, bytes in hexadecimal, and a placeholder for a structure or a protocol, of
+/// which tshark shows its bytes, a sentence or nothing.
 fn plain(field: &str, value: &str) -> String {
     let kind = FIELDS.get(field).copied().unwrap_or(FilterType::Text);
     let is_bytes = OF_TSHARK.as_ref().and_then(|fields| fields.get(field)).copied().unwrap_or(false);
@@ -166,7 +166,7 @@ fn plain(field: &str, value: &str) -> String {
         }
         FilterType::Bytes => match digits {
             Some(digits) => Some(digits.to_owned()),
-            // A verifier is a number there.
+            // tshark shows a verifier as a number.
             None if !is_bytes && value.len() < 16 => value.parse::<u64>().ok().map(|n| format!("{n:016x}")),
             None => None,
         },
@@ -180,29 +180,29 @@ fn plain(field: &str, value: &str) -> String {
     plain.unwrap_or_else(|| value.to_owned())
 }
 
-/// Frames of both that show the same: they are compared.
+/// Frames of both that show the same, for comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
-    /// The frame in which tshark shows it.
+    /// Frame in which tshark shows it.
     pub(super) theirs: u64,
-    /// The frame in which this program shows it; another one where tshark puts bytes together elsewhere.
+    /// Frame in which this program shows it; it differs if tshark reassembles elsewhere.
     pub(super) ours: u64,
-    /// Whether the fields of RPC messages are compared, or those of the frames that carry them.
+    /// `true` to compare the fields of RPC messages; `false` for those of the frames that carry them.
     pub(super) is_message: bool,
 }
 
 impl Shown {
-    /// Both, where tshark is installed.
+    /// Reads a capture with both programs, if tshark is installed.
     pub(super) fn of(capture: &'static str) -> Self {
         Self { capture, theirs: theirs(capture), ours: ours(capture) }
     }
 
-    /// The frames, the messages that are in the same frame in both, those that tshark shows in another frame, and those that
-    /// one of both does not show.
+    /// Returns the pairs: frames, messages in the same frame in both, those that tshark shows in another frame, and
+    /// those that one of them does not show.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let mut pairs = Vec::new();
         self.pair(&mut pairs, false, |row| {
-            // What tells an FPDU from its neighbours.
+            // Fields that identify an FPDU.
             let names =
                 ["iwarp_mpa.ulpdulength", "iwarp_ddp.stag", "iwarp_ddp.tagged_offset", "iwarp_ddp.msn"];
             row.contains_key("iwarp_mpa.fpdu").then(|| names.map(|name| row.get(name).cloned()).to_vec())

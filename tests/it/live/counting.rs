@@ -1,4 +1,4 @@
-//! What is lost is counted by whoever lost it, and the counts are true.
+//! Every component that drops packets counts them, and the counts are correct.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -10,11 +10,11 @@ use super::same;
 use super::wire::{RECEIVER, Wire};
 use crate::program::number;
 
-/// All frames of the wire, in little memory.
+/// Options for all frames in little memory.
 const NARROW: [&str; 11] =
     ["-i", RECEIVER, "-f", "", "-T", "json", "-B", "1", "--max-queue-bytes", "1", "-p"];
 
-/// Received by the filter minus dropped by the kernel is captured; decoded plus dropped by the program is captured.
+/// Received minus dropped by the kernel is captured; decoded plus dropped by the program is captured.
 fn agree(counts: &serde_json::Value, lines: &[String]) {
     let count = |key: &str| number(counts, key);
     assert_eq!(count("received") - count("dropped_by_kernel"), count("captured"), "{counts}");
@@ -44,11 +44,11 @@ fn what_the_kernel_drops_while_nobody_fetches_is_counted() {
 #[test]
 fn what_the_program_drops_while_nobody_looks_is_counted() {
     let Some(wire) = Wire::new() else { return };
-    // Nobody reads what it shows, so that it stands still when the pipe is full.
+    // Nobody reads the output, so that the program blocks when the pipe is full.
     let mut program = wire.capture(&NARROW);
     let until = Instant::now() + Duration::from_secs(60);
     wire.send("rxe-v42", |player| {
-        // At a rate that fetching holds, until more was sent than all memory takes.
+        // At a rate that capturing sustains, until more was sent than all buffers hold.
         for _ in 0..20 {
             player.play(1, Some(10_000.0));
             assert!(Instant::now() < until);
@@ -79,7 +79,7 @@ fn what_came_before_the_filter_stood_is_not_counted_as_what_passed_it() {
         while wire.carried() < 1_000 && !sending.is_finished() {
             sleep(Duration::from_millis(1));
         }
-        // A filter that nothing of it passes.
+        // A filter that no packet passes.
         let program = wire.capture(&["-i", RECEIVER, "-f", "udp port 9", "-T", "json"]);
         sleep(Duration::from_millis(100));
         let (lines, _) = program.interrupt();

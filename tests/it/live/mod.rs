@@ -1,5 +1,5 @@
-//! Live capture, between two network namespaces: a real capture is sent at one end of a wire, and the program looks at the
-//! other. This needs root, `ip` and interfaces of type veth; elsewhere the tests say that they are skipped.
+//! Live capture between two network namespaces: a real capture is sent at one end of a link, and the program captures
+//! at the other. This requires root, `ip` and veth interfaces; elsewhere the tests report that they are skipped.
 
 mod counting;
 mod recording;

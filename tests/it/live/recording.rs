@@ -1,4 +1,4 @@
-//! `capture -w`: what was on the wire is in the file, with what was counted.
+//! `capture -w`: the file contains the packets of the link, and the counters.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn sent(name: &'static str) -> Vec<Vec<u8>> {
     frames(CaptureSource::open([captures::path(name)]).unwrap())
 }
 
-/// Holds frames to those that were sent, without showing all their bytes.
+/// Compares frames with those sent, without printing all their bytes.
 #[track_caller]
 fn are_same(found: &[Vec<u8>], expected: &[Vec<u8>]) {
     let first = found.iter().zip(expected).position(|(one, other)| one != other);
@@ -96,7 +96,7 @@ fn a_file_has_every_frame_of_the_wire_and_what_was_counted() {
     assert_eq!(source.interfaces().next().unwrap().1.received, Some(expected.len() as u64));
 }
 
-/// capinfos reads it, too.
+/// Verifies that capinfos reads the file.
 fn well_formed(file: &Path, packets: usize) {
     let Ok(output) = Command::new("capinfos").args(["-c", "-M", "-r", "-T"]).arg(file).output() else {
         skip_without("capinfos");
@@ -114,12 +114,12 @@ fn the_filter_of_the_default_leaves_out_what_is_neither_rdma_nor_rpc() {
     let program = wire.capture(&["capture", "-i", RECEIVER, "-w", &file]);
     wire.send("rxe-v42", |player| player.play(1, None));
     program.interrupt();
-    // ARP stays out, and so does ICMPv6.
+    // ARP and ICMPv6 are excluded.
     let expected: Vec<_> = sent("rxe-v42").into_iter().filter(|frame| frame[12..14] == [8, 0]).collect();
     are_same(&frames(CaptureSource::open([&file]).unwrap()), &expected);
 }
 
-/// The kernel takes the tag off before a filter sees the frame, and libpcap puts it back.
+/// The kernel strips the tag before a filter sees the frame, and libpcap restores it.
 #[test]
 fn the_filter_of_the_default_looks_behind_vlan_tags() {
     let Some(wire) = Wire::new() else { return };
@@ -211,7 +211,7 @@ fn a_recording_goes_through_a_pipe() {
     assert!(recorder.wait().unwrap().success());
 }
 
-/// What `capture -w` and `-i -w` begin with.
+/// Arguments of `capture -w` and `-i -w`.
 const RECORDERS: [&[&str]; 2] = [&["capture", "-i", RECEIVER, "-f", ""], &["-i", RECEIVER, "-f", ""]];
 
 #[test]
@@ -221,7 +221,7 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time
         let folder = Folder::new("grows");
         let file = folder.path("grows.pcapng");
         fs::write(&file, "old").unwrap();
-        // What cannot begin replaces nothing.
+        // A capture that cannot begin replaces no file.
         for wrong in [["capture", "-i", "nosuch0"], ["capture", "-i", RECEIVER]] {
             let more: &[&str] = if wrong[2] == RECEIVER { &["-f", "no filter"] } else { &[] };
             let mut command = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
@@ -238,7 +238,7 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time
         wire.send("rxe-v42", |player| player.play(1, None));
         let begun = std::time::Instant::now();
         let mut seen = 0;
-        // Reading stops at an error, so each look at the file finds it whole.
+        // Reading stops at an error, so each look at the file verifies that it is valid.
         while seen < 1000 && recorder[0] == "capture" {
             assert!(begun.elapsed().as_secs() < 20, "{seen} frames");
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -251,7 +251,7 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time
     }
 }
 
-/// A limit of the size of files, which is as good as a full disk: what is written then is cut off behind the last whole block.
+/// A file size limit, equivalent to a full disk: a partial block at the end is truncated.
 #[test]
 fn a_file_that_can_grow_no_more_ends_with_a_whole_block() {
     let Some(wire) = Wire::new() else { return };

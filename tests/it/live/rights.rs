@@ -1,4 +1,4 @@
-//! Rights: what is said where they are missing, and that they are given up.
+//! Privileges: the error if they are missing, and dropping them.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! What is seen live is what is seen in the file, and it is seen at once.
+//! Live output equals that of the file, without delay.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::captures;
 use crate::program;
 use crate::schema;
 
-/// A Transaction without what differs each time: times, and numbers of frames, of which it keeps how many there are.
+/// Removes the values of a Transaction that differ each time: times, and frame numbers, whose count is kept.
 ///
-/// The default capture filter passes every segment of the well-known ports. At a port that only rpcbind knows it passes RPC
-/// messages and no acknowledgements, so nothing tells there that a Reply was delivered.
+/// The default capture filter accepts every segment of the well-known ports. At a port known only from rpcbind it
+/// accepts RPC messages and no acknowledgements, so that the delivery of a Reply is unknown there.
 fn timeless(mut value: Value) -> Value {
     fn strip(value: &mut Value, dropped: &[&str]) {
         match value {
@@ -29,7 +29,7 @@ fn timeless(mut value: Value) -> Value {
             _ => {}
         }
     }
-    // A copy is possibly lost where a pause is as long as an ACK timeout.
+    // A lost copy is possible after a pause as long as an ACK timeout.
     let times = ["time", "end_time", "latency_ns", "phases_ns", "lost_copy"];
     strip(&mut value, &times);
     let is_acknowledged = ["client_port", "server_port"].iter().any(|port| {
@@ -47,7 +47,7 @@ fn transactions(lines: &[String]) -> Vec<Value> {
     values.filter(|value| value["kind"] == "transaction").map(timeless).collect()
 }
 
-/// The counts of a capture of which nothing was lost.
+/// Returns the counters of a capture without loss.
 pub(super) fn capture(lines: &[String]) -> Value {
     let summary: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
     assert_eq!(summary["kind"], "summary");
@@ -60,7 +60,7 @@ fn seen_as_in_the_file(name: &'static str) {
     let mut program = wire.capture(&["-i", RECEIVER, "-T", "json"]);
     program.listen();
     wire.send(name, |player| player.play(1, None));
-    // All that was sent is there when it ends.
+    // All sent frames are received at the end.
     let (lines, _) = program.interrupt();
     let expected: Vec<Value> =
         program::json(&captures::path(name)).transactions.into_iter().map(|one| timeless(one.0)).collect();
@@ -101,7 +101,7 @@ fn nfs_over_tcp_is_seen_as_in_the_file() {
     seen_as_in_the_file("tcp-v42");
 }
 
-/// The client acknowledges a Reply within a millisecond; the two seconds that late copies may take are not waited for.
+/// The client acknowledges a Reply within a millisecond; the program does not wait two seconds for late duplicates.
 #[test]
 fn a_line_comes_when_the_reply_was_acknowledged_and_not_when_something_follows() {
     let Some(wire) = Wire::new() else { return };
@@ -117,7 +117,7 @@ fn a_line_comes_when_the_reply_was_acknowledged_and_not_when_something_follows()
     let last = reads[0];
     wire.send("rxe-v42", |player| {
         player.send(0..last);
-        // What the Reply is acknowledged with comes soon after it.
+        // The acknowledgement of the Reply follows soon.
         player.send(last..last + 2);
     });
     let sent = Instant::now();
@@ -152,7 +152,7 @@ fn filters_fields_and_the_list_work_live() {
         wire.send("rxe-v42", |player| player.play(1, None));
         assert_eq!(live.interrupt().0, offline(arguments), "{arguments:?}");
     }
-    // A tenth of the lines ends it by itself.
+    // Ends after a tenth of the lines.
     let live = wire.capture(&["-i", RECEIVER, "-c", "23", "--summary", "none"]);
     wire.send("rxe-v42", |player| player.play(1, None));
     assert_eq!(live.end().0.len(), 24);
@@ -177,7 +177,7 @@ fn a_call_that_a_server_leaves_without_a_reply_is_reported_while_it_waits() {
     let Some(wire) = Wire::new() else { return };
     let mut program = wire.capture(&["-i", RECEIVER, "-T", "json", "--pending", "1"]);
     program.listen();
-    // All before the Reply of the READ of `/data/w/s2k`, which is frame 595; then nothing comes any more.
+    // All frames before the Reply of the READ of `/data/w/s2k`, which is frame 595; then nothing follows.
     wire.send("rxe-v42", |player| player.send(0..593));
     let sent = Instant::now();
     let pending = loop {

@@ -1,4 +1,4 @@
-//! A wire between two network namespaces, and the program that looks at its end.
+//! A link between two network namespaces, and the program that captures at its end.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -17,12 +17,12 @@ use crate::captures;
 use crate::player::Player;
 use crate::skipped::skip;
 
-/// The interface at the end where frames are sent, in a namespace of its own.
+/// Interface that sends frames, in its own namespace.
 pub(crate) const SENDER: &str = "nfs0";
-/// The interface at the end that is looked at, in another one.
+/// Interface that is captured on, in another namespace.
 pub(crate) const RECEIVER: &str = "nfs1";
 
-/// Two namespaces with a wire between them.
+/// Two namespaces connected by a link.
 pub(crate) struct Wire {
     name: String,
 }
@@ -39,7 +39,7 @@ fn ip(arguments: &str) -> Result<Output, String> {
 }
 
 impl Wire {
-    /// A wire, or a word about why there is none.
+    /// Creates a link, or reports why it cannot.
     pub(crate) fn new() -> Option<Self> {
         static WIRES: AtomicU32 = AtomicU32::new(0);
         let name = format!("nfs{}x{}", std::process::id(), WIRES.fetch_add(1, Ordering::Relaxed));
@@ -63,7 +63,7 @@ impl Wire {
         ip(&format!("netns add {b}"))?;
         ip(&format!("-n {a} link add {SENDER} mtu 9500 type veth peer name {RECEIVER} mtu 9500 netns {b}"))?;
         for (namespace, interface) in [(&a, SENDER), (&b, RECEIVER)] {
-            // No packets but ours.
+            // No packets except those of the test.
             ip(&format!("-n {namespace} link set {interface} addrgenmode none"))?;
             ip(&format!("-n {namespace} link set {interface} up"))?;
             ip(&format!("-n {namespace} link set lo up"))?;
@@ -75,14 +75,14 @@ impl Wire {
         format!("{}{end}", self.name)
     }
 
-    /// Does something with a player of a capture at the sending end.
+    /// Runs `act` with a player of a capture at the sending end.
     pub(crate) fn send<R: Send>(
         &self,
         capture: &'static str,
         work: impl FnOnce(&mut Player) -> R + Send,
     ) -> R {
         let namespace = File::open(format!("/run/netns/{}", self.namespace('a'))).unwrap();
-        // A thread belongs to a namespace by itself.
+        // A namespace is a property of a thread.
         thread::scope(|scope| {
             let sending = scope.spawn(move || {
                 setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
@@ -94,29 +94,29 @@ impl Wire {
         })
     }
 
-    /// A program at the receiving end.
+    /// Returns a command at the receiving end.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace('b'), program]);
-        // Of whoever runs the tests.
+        // Set by the user of the tests.
         command.env_remove("SUDO_UID").env_remove("SUDO_GID").env_remove("SUDO_USER");
         command
     }
 
-    /// The program under test with these arguments, capturing already.
+    /// Starts the program with these arguments, and waits until it captures.
     pub(crate) fn capture(&self, arguments: &[&str]) -> Capturing {
         let mut command = self.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
         command.args(arguments);
         Capturing::start(command)
     }
 
-    /// Takes an end of the wire `up` or `down`.
+    /// Sets an end of the link `up` or `down`.
     pub(crate) fn set(&self, interface: &str, state: &str) {
         let end = if interface == SENDER { 'a' } else { 'b' };
         ip(&format!("-n {} link set {interface} {state}", self.namespace(end))).unwrap();
     }
 
-    /// Frames that the wire took from the sender and did not lose itself.
+    /// Returns the number of frames accepted from the sender, without those lost by the link.
     pub(crate) fn carried(&self) -> u64 {
         let path = format!("/sys/class/net/{SENDER}/statistics/tx_packets");
         let output = ip(&format!("netns exec {} cat {path}", self.namespace('a'))).unwrap();
@@ -132,7 +132,7 @@ impl Drop for Wire {
     }
 }
 
-/// A program that captures.
+/// Program that captures.
 pub(crate) struct Capturing {
     child: Child,
     lines: Option<mpsc::Receiver<String>>,
@@ -149,7 +149,7 @@ impl Capturing {
         Self { child, lines: None, errors }
     }
 
-    /// Reads what it shows from now on.
+    /// Starts reading its output.
     pub(crate) fn listen(&mut self) {
         let (sender, receiver) = mpsc::channel();
         let output = BufReader::new(self.child.stdout.take().unwrap());
@@ -157,7 +157,7 @@ impl Capturing {
         self.lines = Some(receiver);
     }
 
-    /// The next line, for which it waits.
+    /// Waits for the next line.
     pub(crate) fn line(&self, patience: Duration) -> Option<String> {
         self.lines.as_ref().unwrap().recv_timeout(patience).ok()
     }
@@ -166,27 +166,27 @@ impl Capturing {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    /// A line of `/proc/PID/status`.
+    /// Returns a line of `/proc/PID/status`.
     pub(crate) fn status(&self, key: &str) -> String {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.trim_start_matches(':').trim().to_owned()
     }
 
-    /// Interrupts it as Ctrl-C does, and gives the rest of what it shows, and what it complains about. It must end well.
+    /// Interrupts the program like Ctrl-C, and returns the rest of its output and its errors. It must succeed.
     pub(crate) fn interrupt(self) -> (Vec<String>, String) {
         self.signal(Signal::SIGINT);
         self.end()
     }
 
-    /// Waits for its end, however it ends: its exit code, and what it complains about.
+    /// Waits for its end in any way, and returns its exit code and errors.
     pub(crate) fn gone(mut self) -> (Option<i32>, String) {
         let mut complaints = String::new();
         self.errors.read_to_string(&mut complaints).unwrap();
         (self.child.wait().unwrap().code(), complaints)
     }
 
-    /// Waits for its end.
+    /// Waits for its successful end.
     pub(crate) fn end(mut self) -> (Vec<String>, String) {
         if self.lines.is_none() {
             self.listen();

@@ -1,5 +1,5 @@
-//! Programs beside NFS of a server inside the program: the port mapper, MOUNT and NLM, on a port of their own, so that no test meets
-//! the port mapper of this machine.
+//! Auxiliary programs of the mock server: the port mapper, MOUNT and NLM, on their own port, so that no test uses the
+//! port mapper of this machine.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use super::proxy::Proxy;
 use super::proxy::lies::Liar;
 use crate::captures;
 
-/// Serves a server over TCP, NFS and what is beside it on the same port.
+/// Serves a server over TCP, with NFS and its auxiliary programs on the same port.
 pub(super) fn serve(server: &Arc<Mutex<MockServer>>, liar: Liar) -> Proxy {
     let behind = Arc::clone(server);
     let proxy = Proxy::answering(liar, move |call| {
@@ -29,24 +29,24 @@ pub(super) fn serve(server: &Arc<Mutex<MockServer>>, liar: Liar) -> Proxy {
     proxy
 }
 
-/// Programs are found by the port mapper of a server.
+/// Returns the ports for programs found by the port mapper of a server.
 pub(super) fn of(proxy: &Proxy) -> Ports {
     Ports { port_mapper: Some(proxy.port), mount: None }
 }
 
-/// There are no programs beside NFS.
+/// Returns options without auxiliary programs.
 pub(super) fn none() -> ReplayOptions {
     ReplayOptions { auxiliary_ports: Ports { port_mapper: Some(1), mount: None }, ..ReplayOptions::default() }
 }
 
-/// A server inside the program that a user reaches by this URL.
+/// Starts a mock server and returns its URL.
 fn served() -> (Proxy, String) {
     let proxy = serve(&Arc::default(), Liar::honest());
     let url = format!("tcp://127.0.0.1:{0}/?vers=3&rpcbindport={0}", proxy.port);
     (proxy, url)
 }
 
-/// Steps of an operation that are in a state.
+/// Returns the number of steps of an operation in a state.
 fn steps(report: &Json, operation: &str, state: &str) -> u64 {
     report["operations"][operation][state].as_u64().unwrap_or_else(|| panic!("{operation}: {report:#}"))
 }
@@ -60,8 +60,8 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
     let output =
         program(&["check", "-q", "-T", "json", "--server", &url, "--record", recording.name(), file]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    // A LOCK was refused in the capture, while the server was in its grace period: tshark counts 3 GETPORT, 2 NULL, MNT and UMNT, and
-    // 4 LOCK and 3 UNLOCK.
+    // A LOCK was refused in the capture, while the server was in its grace period: tshark counts 3 GETPORT, 2 NULL, MNT
+    // and UMNT, and 4 LOCK and 3 UNLOCK.
     let list = |file: &str| {
         let shown = program(&["-T", "json", "--summary", "none", file]);
         let text = String::from_utf8(shown.stdout).unwrap();
@@ -77,7 +77,7 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
     let [captured, recorded] = [file, recording.name()].map(list);
     assert_eq!(captured.values().sum::<u32>(), 14, "{captured:?}");
     assert_eq!(captured, recorded);
-    // And they stand beside those of the capture.
+    // They are paired with those of the capture.
     let compared =
         program(&["compare", "-T", "json", "--only", "missing,extra,client", file, recording.name()]);
     let text = String::from_utf8(compared.stdout).unwrap();
@@ -87,7 +87,7 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
         .filter(|line| !line["operation"].as_str().unwrap_or_default().starts_with("NFS"))
         .collect();
     assert!(of_programs.is_empty(), "{of_programs:#?}");
-    // What was mounted was the captured path, and is put below the directory of each run.
+    // The captured path was mounted; in each replay it is below the replay's directory.
     let again =
         program(&["replay", "run", "-T", "json", recording.name(), "--same-server", "--server", &url]);
     let report: Json = serde_json::from_slice(&again.stdout).unwrap();
@@ -95,7 +95,7 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
     assert_eq!(steps(&report, "MOUNT 3 MNT", "unreplayable"), 0, "{report:#}");
 }
 
-/// A port mapper that takes connections and says nothing.
+/// A port mapper that accepts connections and does not answer.
 #[test]
 fn a_silent_port_mapper_is_exit_code_4_within_the_timeout() {
     let trace = compiled("rxe-v3", "silent-port-mapper");
@@ -116,7 +116,8 @@ fn a_silent_port_mapper_is_exit_code_4_within_the_timeout() {
     let expected = format!("port mapper: 127.0.0.1:{port}: no Reply within 1 s; check that rpcbind answers");
     assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
     assert!(took < Duration::from_secs(10), "{took:?}");
-    // With the port of MOUNT everything but NLM and the port mapper itself is replayed, and the silence is waited for once.
+    // With the port of MOUNT, everything except NLM and the port mapper itself is replayed, and the timeout occurs
+    // once.
     let with = format!("{host}&mountport={}&rpcbindport={port}", server.port);
     let (output, took) = timed(&["run", "-T", "json", trace.name(), "--server", &with]);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -131,7 +132,7 @@ fn a_silent_port_mapper_is_exit_code_4_within_the_timeout() {
     drop((silent, url));
 }
 
-/// A port mapper that is not there.
+/// A port mapper that does not exist.
 #[test]
 fn a_port_mapper_that_does_not_listen_is_named() {
     let trace = compiled("rxe-v3", "no-port-mapper");

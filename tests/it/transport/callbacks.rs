@@ -1,4 +1,4 @@
-//! A server that calls its clients of NFSv4.0 back, on connections that it opens. RFC 7530 sections 10.2 and 16.33.
+//! Server that calls its clients of NFSv4.0 back, on connections that it opens. RFC 7530 sections 10.2 and 16.33.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -21,22 +21,22 @@ use super::program::{Passing, compiled, program};
 use crate::schema::{assert_keeps, validator};
 use crate::skipped::skip;
 
-/// The stateid of each delegation that is given unasked.
+/// Stateid of each unrequested delegation.
 const DELEGATION: Stateid4 = Stateid4 { seqid: 1, other: [0xde; 12] };
 
-/// What the server saw.
+/// Records of the server.
 #[derive(Debug, Default)]
 struct Seen {
     /// r_netid and r_addr of each SETCLIENTID of a replayed client.
     told: Vec<(String, String)>,
-    /// Replies to what it called.
+    /// Number of Replies to callbacks.
     answered: usize,
-    /// OPENs that were given a delegation, and delegations that were returned.
+    /// Number of OPENs with a delegation, and of returned delegations.
     given: usize,
     returned: usize,
 }
 
-/// A server at a port of its own, which calls back and may give delegations with all OPENs.
+/// Server on its own port that sends callbacks and may grant delegations with all OPENs.
 struct Calling {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -55,7 +55,7 @@ fn send(stream: &mut TcpStream, message: &[u8]) -> Option<()> {
     stream.write_all(&[&mark.to_be_bytes()[..], message].concat()).ok()
 }
 
-/// CB_NULL and then CB_RECALL, to where a client listens. How many were answered.
+/// Sends CB_NULL and then CB_RECALL to a client. Returns the number of Replies.
 fn call_back(address: SocketAddr) -> usize {
     let Ok(mut stream) = TcpStream::connect(address) else { return 0 };
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -91,7 +91,7 @@ impl Calling {
         this
     }
 
-    /// Replays a capture, and gives the report.
+    /// Replays a capture, and returns the report.
     fn replayed(&self, capture: &str, more: &[&str]) -> Json {
         let trace = compiled(capture, &format!("callbacks-{}", self.address.port()));
         let url = format!("tcp://{}/?vers=4.0", self.address);
@@ -134,7 +134,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, 
                 _ => {}
             }
         }
-        // Who makes the tree listens nowhere.
+        // The client that creates the tree does not listen.
         let mut seen = seen.lock().unwrap();
         let reply = reply.filter(|_| !seen.told.is_empty());
         seen.given += usize::from(reply.is_some());
@@ -143,7 +143,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, 
     }
 }
 
-/// A Reply whose OPEN gives a delegation, if it went well.
+/// Returns a Reply whose OPEN grants a delegation, if it succeeded.
 fn delegated(whole: &[u8]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(whole);
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
@@ -180,7 +180,7 @@ fn rfc7530_section_16_33_the_server_is_told_a_port_of_this_side_and_its_calls_ar
         assert_eq!(report["callbacks"]["CB_NULL"], seen.told.len());
         assert_eq!(report["callbacks"]["CB_RECALL"], seen.told.len());
         assert_eq!((&report["unanswered"], &report["no_callbacks"]), (&0.into(), &Json::Null));
-        // The run is over, and nobody listens any more.
+        // The replay is over, and no client listens any more.
         for (_, at) in &seen.told {
             let address = universal_address::parse(at.as_bytes()).unwrap();
             assert!(TcpStream::connect(address).is_err(), "{address}");
@@ -190,7 +190,7 @@ fn rfc7530_section_16_33_the_server_is_told_a_port_of_this_side_and_its_calls_ar
 
 #[test]
 fn who_calls_from_another_address_than_the_servers_is_not_heard() {
-    // The address that the kernel gives to what this server calls from is another one.
+    // The kernel assigns another source address to the callbacks of this server.
     let server = Calling::start([127, 0, 0, 3].into(), false);
     let report = server.replayed("rxe-v40", &[]);
     let seen = server.seen.lock().unwrap();

@@ -1,4 +1,4 @@
-//! A client of NFSv4 of a few lines, over any transport: opens, writes, reads back, lists and removes files.
+//! Minimal NFSv4 client over any transport: opens, writes, reads back, lists and removes files.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use nfsrdma_inspect::replay::transport::{
     TransportCall, TransportEvent,
 };
 
-/// Lengths at which something changes: fill, thresholds, segments, records.
+/// Lengths around padding, thresholds, segments and records.
 pub(super) const LENGTHS: [usize; 19] = [
     0, 1, 2, 3, 4, 5, 511, 1023, 1024, 1025, 4095, 4096, 4097, 65_535, 65_537, 262_143, 1_048_573, 1_048_575,
     1_048_576,
 ];
 
-/// Bytes that repeat nowhere soon.
+/// Returns bytes without short-range repetition.
 pub(super) fn content(length: usize) -> Vec<u8> {
     (0..length as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
@@ -34,7 +34,7 @@ pub(super) fn target(port: u16) -> ConnectTarget {
     ConnectTarget { address: ([127, 0, 0, 1], port).into(), name: "localhost".into(), options: wish }
 }
 
-/// What a client has at the server.
+/// State of the client at the server.
 enum Held {
     /// NFSv4.0: a client ID, and the seqid of its one open-owner.
     Client { clientid: u64, seqid: u32 },
@@ -54,7 +54,7 @@ fn more() -> ProcedureCall<'static> {
 }
 
 impl<'t> Client<'t> {
-    /// Connects, and becomes known to the server.
+    /// Connects, and registers the client with the server.
     pub(super) fn new(
         transport: &'t mut dyn RpcTransport,
         target: &ConnectTarget,
@@ -78,7 +78,7 @@ impl<'t> Client<'t> {
         client
     }
 
-    /// Runs operations, all of which must be done, after SEQUENCE if there is a session.
+    /// Runs operations, all of which must succeed, after SEQUENCE if there is a session.
     fn run<T>(
         &mut self,
         operations: &[Args<'_>],
@@ -100,7 +100,7 @@ impl<'t> Client<'t> {
         run(&mut self.line, self.minor, &all, more, read)
     }
 
-    /// The way from the root to the directory.
+    /// Returns the operations that lead from the root to the directory.
     fn way(&self) -> Vec<Args<'static>> {
         let mut way = vec![Args::PUTROOTFH(Void)];
         way.extend(self.directory.iter().map(|name| {
@@ -128,7 +128,7 @@ impl<'t> Client<'t> {
         }
     }
 
-    /// Opens a file: its stateid and its filehandle.
+    /// Opens a file. Returns its stateid and its filehandle.
     pub(super) fn open(&mut self, name: &str, creates: bool) -> (Stateid4, Vec<u8>) {
         let openhow = match creates {
             true => Openflag4::Create(Createhow4::Unchecked(Fattr4::default())),
@@ -218,7 +218,7 @@ impl<'t> Client<'t> {
         data
     }
 
-    /// Names in the directory, which is read in parts of so many bytes.
+    /// Returns the names in the directory, read in parts of `part` bytes.
     pub(super) fn list(&mut self, part: u32) -> Vec<String> {
         let (mut names, mut cookie, mut cookieverf) = (Vec::new(), 0, [0; 8]);
         loop {
@@ -255,7 +255,7 @@ impl<'t> Client<'t> {
         self.run(&operations, &more(), |_| ());
     }
 
-    /// Gives back what the client has at the server.
+    /// Releases the state of the client at the server.
     pub(super) fn leave(mut self) {
         if let Held::Session { clientid, id, .. } = self.held {
             let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
@@ -266,7 +266,7 @@ impl<'t> Client<'t> {
     }
 }
 
-/// Runs operations, all of which must be done. Gives what was read of the last.
+/// Runs operations, all of which must succeed. Returns the value read from the last one.
 fn run<T>(
     line: &mut RpcClient<'_>,
     minor: u32,
@@ -360,13 +360,13 @@ pub(super) fn every_length(client: &mut Client<'_>) {
         let data = content(length);
         let open = client.open(&name(length), true);
         client.write(&open, &data);
-        // More than there is, and exactly what there is.
+        // More than the file has, and exactly its length.
         for count in [length as u32 + 9, length.max(1) as u32] {
             let found = client.read(&open, count.min(1 << 20), RequestedCallForm::Fitting);
             assert!(found == data, "{length}: {} bytes came back", found.len());
         }
         client.close(&open);
-        // What another opening finds.
+        // The content after another OPEN.
         let open = client.open(&name(length), false);
         assert!(client.read(&open, 1 << 20, RequestedCallForm::Fitting) == data, "{length}");
         client.close(&open);
@@ -376,7 +376,7 @@ pub(super) fn every_length(client: &mut Client<'_>) {
     let found = |client: &mut Client<'_>, part| -> Vec<_> {
         client.list(part).into_iter().filter(|found| names.contains(found)).collect()
     };
-    // A short Reply at a time, and a long one.
+    // In short Replies, and in a long one.
     assert_eq!(found(client, 512), names);
     assert_eq!(found(client, 65_536), names);
     for name in &names {
@@ -385,8 +385,8 @@ pub(super) fn every_length(client: &mut Client<'_>) {
     assert_eq!(found(client, 4096), [""; 0]);
 }
 
-/// Calls NULL of NFSv4 many times, with as many in flight as the transport takes but at most `most`. Gives the most that
-/// were in flight.
+/// Sends NULL of NFSv4 many times, with as many in flight as the transport accepts but at most `most`. Returns the
+/// maximum in flight.
 pub(super) fn many_nulls(
     transport: &mut dyn RpcTransport,
     target: &ConnectTarget,

@@ -1,5 +1,5 @@
-//! Traces that were edited at random, against a server that takes names for paths and any filehandle for one of its own:
-//! nothing outside the run's directory is touched.
+//! Randomly edited traces with a server that takes names for paths and any filehandle for one of its own: nothing
+//! outside the replay's directory is accessed.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor as Bytes, Read, Write};
@@ -51,12 +51,12 @@ mod maker;
 
 use maker::Maker;
 
-/// Traces that are edited, where `NFSRDMA_EDITED_TRACES` does not say.
+/// Default number of edited traces (`NFSRDMA_EDITED_TRACES`).
 const TRACES: u64 = 2_000;
-/// Objects of the run that the capture has a handle of: the root of its tree, a directory in it, a file in that, and a file whose
-/// name the capture does not show.
+/// Objects of the replay with a handle in the capture: the root of its tree, a directory in it, a file in that, and a
+/// file whose name the capture does not show.
 const OBJECTS: usize = 4;
-/// Variables: those of the objects, those that a hostile Reply may give, a session and a clientid.
+/// Variables: those of the objects, those of a hostile Reply, a session and a clientid.
 const SESSION: u32 = 10;
 const CLIENTID: u32 = 11;
 const SESSION_ID: [u8; 16] = *b"captured session";
@@ -78,7 +78,7 @@ impl Random {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// Once in so many times.
+    /// Returns `true` once in `times` times on average.
     fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -88,11 +88,11 @@ impl Random {
     }
 }
 
-/// What is on the server before the runs.
+/// State of the server before the replays.
 struct Base {
     server: MockServer,
     seeded: [SeededTree; 2],
-    /// What belongs to others: filehandles, a stateid, a clientid, a session.
+    /// State of others: filehandles, a stateid, a clientid, a session.
     handles: Vec<Vec<u8>>,
     stateid: Stateid4,
     clientid: u64,
@@ -107,7 +107,7 @@ fn target() -> ConnectTarget {
     ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), options: wish }
 }
 
-/// The captured filehandle of a variable.
+/// Returns the captured filehandle of a variable.
 fn captured(variable: usize) -> Vec<u8> {
     format!("captured handle {variable:04}").into_bytes()
 }
@@ -203,7 +203,7 @@ const NAMES: [&[u8]; 26] = [
     b"../..",
 ];
 
-/// The values of the run, as a program would put them in that checks nothing.
+/// Values of the replay, substituted without any check.
 struct Unchecked<'s>(&'s SeededTree);
 
 impl SlotValueSource for Unchecked<'_> {
@@ -216,7 +216,7 @@ impl SlotValueSource for Unchecked<'_> {
     }
 }
 
-/// A server of MOUNT that gives a handle for every path and notes all but the one that was made for the run.
+/// Starts a MOUNT server that returns a handle for every path and records all except the replay's.
 fn mount_server(touched: Arc<Mutex<Vec<String>>>, root: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -288,7 +288,7 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
                     let mut maker = Maker { base: &base, random: Random(number) };
                     let mut calls = Vec::new();
                     let (trace, is_v4) = maker.trace(|call| {
-                        // The same Calls, sent by somebody who checks nothing, show that the server lets them out.
+                        // The same Calls, sent without checks, show that the server would execute them.
                         if number % 100 == 0 {
                             let (mut out, mut placed) = (Vec::new(), Vec::new());
                             let seeded = &base.seeded[0];
@@ -329,10 +329,10 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
     let (sent, reasons) = (sent.into_inner(), reasons.into_inner().unwrap());
     let (all, out) = (unchecked.into_inner(), unchecked_touched.into_inner());
     println!("{sent} Calls sent; unchecked, {out} of {all} touch what is outside; {reasons:#?}");
-    // The test is not empty: Calls are sent, each reason is given, and without the check the server lets many out.
+    // The test is not vacuous: Calls are sent, each reason occurs, and without the check the server executes many.
     assert!(sent > traces / 4, "{sent}");
     assert!(out * 5 > all, "{out} of {all}");
-    // One procedure that concerns others in a few thousand.
+    // One procedure that affects others in a few thousand.
     let rare = [ContainmentViolation::Layout, ContainmentViolation::Program];
     for escape in ContainmentViolation::ALL.iter().filter(|escape| !rare.contains(escape)) {
         assert!(reasons.keys().any(|reason| reason.starts_with(escape.code())), "{escape}: {reasons:#?}");

@@ -1,4 +1,4 @@
-//! Security contexts of a run: set up anew where the server does not know them any more, and destroyed in the end.
+//! Security contexts of a replay: re-established if the server has lost them, and destroyed at the end.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -22,26 +22,26 @@ fn steps(report: &Json, state: &str) -> u64 {
     report["states"][state].as_u64().unwrap()
 }
 
-/// How many steps a report has for a reason.
+/// Returns the number of steps in a report with a reason.
 fn because(report: &Json, reason: &str) -> u64 {
     let reasons = report["reasons"].as_array().unwrap();
     reasons.iter().filter(|of| of["reason"] == reason).filter_map(|of| of["steps"].as_u64()).sum()
 }
 
-/// Runs a signed trace through a proxy that forgets contexts at these Calls. Gives the report, and the Calls that the proxy has
-/// heard.
+/// Replays a trace with RPCSEC_GSS through a proxy that drops contexts at these Calls. Returns the report, and the
+/// Calls recorded by the proxy.
 fn replayed(realm: &Realm, test: &str, order: &str, forgets: &[(usize, u32)]) -> Option<(Json, Vec<Signed>)> {
     let server = Ganesha::start_secure(realm)?;
     let (report, heard) = replayed_on(realm, server.port, (test, order), forgets, |_| {});
     assert_eq!(steps(&report, "mismatched"), 0, "{report:#}");
-    // As many as where no context is forgotten: nfs-ganesha has no LISTXATTRS, of which this capture has 305.
+    // As many as without lost contexts: nfs-ganesha has no LISTXATTRS, of which this capture has 305.
     let done = ["matched", "tolerated", "repaired"].map(|state| steps(&report, state)).iter().sum::<u64>();
     assert_eq!(done, 356, "{report:#}");
     assert_eq!(steps(&report, "repaired"), because(&report, "context-renewed"), "{report:#}");
     Some((report, heard))
 }
 
-/// The same on a server, to which something is done meanwhile.
+/// Replays the trace on a server that `disturb` changes meanwhile.
 fn replayed_on(
     realm: &Realm,
     port: u16,
@@ -64,7 +64,7 @@ fn replayed_on(
     assert_eq!(report["own_faults"], Json::Array(Vec::new()), "{report:#}");
     let heard = heard.lock().unwrap();
     let signed = heard.signed.clone();
-    // Where steps are signed, so is what the program calls by itself.
+    // If steps use RPCSEC_GSS, so do the Calls of the program itself.
     let ways: BTreeSet<usize> =
         signed.iter().filter(|call| call.operation.is_some()).map(|call| call.connection).collect();
     let unsigned: Vec<_> = heard.unsigned.iter().filter(|(way, _)| ways.contains(way)).collect();
@@ -73,7 +73,8 @@ fn replayed_on(
     (report, signed)
 }
 
-/// Each context is destroyed by the last Call with it: a NULL without arguments, and with the next sequence number.
+/// Verifies that each context is destroyed by the last Call with it: a NULL without arguments, and with the next
+/// sequence number.
 fn are_destroyed(heard: &[Signed], report: &Json, contexts: usize) {
     let ends: Vec<_> = heard.iter().filter(|call| call.gss_proc == DESTROY).collect();
     assert_eq!(ends.len(), contexts);
@@ -106,14 +107,14 @@ fn rfc2203_section_5_3_3_3_a_context_that_is_denied_is_set_up_anew_and_the_call_
         let Some((report, heard)) = replayed(&realm, order, order, &forgets) else { return };
         let denied: Vec<_> = heard.iter().filter(|call| call.is_denied).collect();
         assert!(denied.len() >= forgets.len(), "{order}");
-        // Where nfs-ganesha has the operation that the Call is about, the step says so.
+        // If nfs-ganesha supports the operation of the Call, the step reports it.
         let told = because(&report, "context-renewed");
         assert!(0 < told && told <= denied.len() as u64, "{order}: {} {report:#}", denied.len());
         let handles: BTreeSet<_> =
             heard.iter().filter(|call| call.gss_proc == DATA).map(|call| &call.handle).collect();
         let renewed = report["contexts_renewed"].as_u64().unwrap() as usize;
         assert!(renewed >= forgets.len(), "{order}: {renewed}");
-        // A Call that was denied comes again with another XID, and no sequence number comes twice with a context.
+        // A denied Call is retried with another XID, and no sequence number is used twice with a context.
         let xids: BTreeSet<_> = heard.iter().map(|call| (call.connection, call.xid)).collect();
         assert_eq!(xids.len(), heard.len(), "{order}");
         for handle in handles {
@@ -147,7 +148,7 @@ fn rfc2203_section_5_3_3_3_after_a_restart_contexts_clients_and_sessions_are_set
         let of: Vec<_> = heard.iter().filter(|call| call.operation == Some(operation)).collect();
         assert!(of.len() >= 2 && of.iter().all(|call| call.is_protected), "{operation}: {of:#?}");
     }
-    // One that was not used after the restart the server does not know, and need not destroy.
+    // A context not used after the restart is unknown to the server, and need not be destroyed.
     let contexts = by_proc(&heard)[&INIT] - renewed as usize;
     assert_eq!(by_proc(&heard)[&DESTROY], contexts);
     assert!(report["contexts_destroyed"].as_u64().unwrap() > 0, "{report:#}");

@@ -1,4 +1,4 @@
-//! Several copies of the captured clients at once, and what reaches the transport of how they are to call.
+//! Several concurrent copies of the captured clients, and the transport options that reach them.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn reads(count: u64) -> Made {
     made((0..count).map(|n| Planned { kind: Kind::Read(0), time: n * 10, latency: 5, client: 0 }))
 }
 
-/// Runs a trace so many times at once.
+/// Runs `copies` copies of a trace at once.
 fn run(made: &Made, transport: &mut MockTransport, copies: usize) -> ReplayReport {
     let open = || TraceReader::open(Cursor::new(&made.trace[..])).unwrap();
     let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();

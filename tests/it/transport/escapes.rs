@@ -1,4 +1,4 @@
-//! Captures that climb: what they name above the run's directory is not touched.
+//! Captures that leave the directory: nothing above the replay's directory is accessed.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn opaque(bytes: &[u8]) -> Vec<u8> {
     [&words(&[bytes.len() as u32])[..], bytes, &fill].concat()
 }
 
-/// A capture of Calls over UDP, each with its Reply.
+/// Capture of Calls over UDP, each with its Reply.
 #[derive(Default)]
 struct Capture {
     frames: Vec<Vec<u8>>,
@@ -38,7 +38,7 @@ impl Capture {
         self.frames.push(frame);
     }
 
-    /// A Call of NFS as root, and what was answered.
+    /// Adds an NFS Call as root, and its Reply.
     fn call(&mut self, version: u32, procedure: u32, arguments: &[u8], results: &[u8]) {
         self.xid += 1;
         let root = [words(&[1, 20, 0, 0, 0, 0, 0, 0, 0])].concat();
@@ -48,7 +48,7 @@ impl Capture {
         self.datagram([1, 2], [2049, 700], &[&head[..], results].concat());
     }
 
-    /// MNT of a path, and what was answered. RFC 1813 section 5.2.1.
+    /// Adds MNT of a path, and its Reply. RFC 1813 section 5.2.1.
     fn mounted(&mut self, path: &[u8], found: &[u8]) {
         self.xid += 1;
         let root = words(&[1, 20, 0, 0, 0, 0, 0, 0, 0]);
@@ -58,7 +58,7 @@ impl Capture {
         self.datagram([1, 2], [635, 700], &[&head[..], found, &words(&[1, 1])].concat());
     }
 
-    /// A COMPOUND of NFSv4.0: of each operation its number, arguments, and results behind NFS4_OK.
+    /// Adds a COMPOUND of NFSv4.0: of each operation its number, arguments, and results after NFS4_OK.
     fn compound(&mut self, operations: &[(u32, Vec<u8>, Vec<u8>)]) {
         let count = operations.len() as u32;
         let (mut call, mut reply) = (words(&[0, 0, count]), words(&[0, 0, count]));
@@ -85,7 +85,8 @@ impl Capture {
 
 const HANDLES: [&[u8]; 4] = [&[b'F'; 28], &[b'P'; 28], &[b'Q'; 28], &[b'R'; 28]];
 
-/// From a directory whose name is not seen, up and up, and there a file is removed. RFC 7530 sections 16.14 and 16.25.
+/// Returns a capture that removes a file several levels above a directory of unknown name. RFC 7530 sections 16.14 and
+/// 16.25.
 fn climbing_v4() -> Capture {
     let mut capture = Capture::default();
     let on = |handle: &[u8]| (22, opaque(handle), Vec::new());
@@ -98,7 +99,7 @@ fn climbing_v4() -> Capture {
     capture
 }
 
-/// The same by the name `..`. RFC 1813 sections 3.3.3 and 3.3.12.
+/// Returns the same with the name `..`. RFC 1813 sections 3.3.3 and 3.3.12.
 fn climbing_v3() -> Capture {
     let mut capture = Capture::default();
     for pair in HANDLES.windows(2) {
@@ -109,7 +110,8 @@ fn climbing_v3() -> Capture {
     capture
 }
 
-/// Names that lead out of the directory that MOUNT gave: RFC 1813 sections 3.3.8, 3.3.12, 3.3.14 and 3.3.15.
+/// Returns a capture with names that lead out of the directory of MOUNT: RFC 1813 sections 3.3.8, 3.3.12, 3.3.14 and
+/// 3.3.15.
 fn naming_paths() -> Capture {
     let mut capture = Capture::default();
     let root = HANDLES[0];
@@ -117,7 +119,7 @@ fn naming_paths() -> Capture {
     capture.mounted(b"/export", &found);
     for path in [&b"../victim"[..], b"../../victim", b"../../../victim", b"../../../../victim"] {
         let at = |name| [opaque(root), opaque(name)].concat();
-        // SYMLINK and LINK would put something of the run there; REMOVE and RENAME take what is there away.
+        // SYMLINK and LINK would create an object of the replay there; REMOVE and RENAME would remove one.
         capture.call(3, 12, &at(path), &words(&[0, 0, 0]));
         capture.call(3, 14, &[at(path), at(b"taken")].concat(), &words(&[0, 0, 0, 0, 0]));
         let unchecked = words(&[0, 1, 0o4755, 0, 0, 1, 0, 0, 0, 0]);
@@ -130,7 +132,7 @@ fn leaves_the_victim(name: &str, capture: &Capture, has_v3: bool, because: &str)
     let Some(server) = Ganesha::start(has_v3) else { return };
     let (pcap, trace) = (Passing::new(&format!("{name}.pcap")), Passing::new(&format!("{name}.trace")));
     capture.write(&pcap.0);
-    // Wherever one, two, or three steps up lead to.
+    // The targets one, two, or three levels up.
     let export = server.export();
     for folder in [&export, export.parent().unwrap()] {
         fs::write(folder.join("victim"), "of somebody").unwrap();

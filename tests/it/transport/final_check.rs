@@ -1,4 +1,4 @@
-//! The final check of a run: it reads every file, and says so where it cannot.
+//! Final check of a replay: it reads every file, and reports if it cannot.
 
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,8 @@ use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTrans
 use super::client::target;
 use super::liars::Work;
 
-/// Runs a trace against a server of these settings that may lie once, before the last step is done. The server as it is then.
+/// Replays a trace on a server with these settings that may inject one fault, before the last step is complete. Returns
+/// also the server after that.
 fn replayed(
     work: &Work,
     settings: MockConnectionSettings,
@@ -39,7 +40,7 @@ fn replayed(
     (report, server)
 }
 
-/// A server that lies no more once the last step is done: the final check is not what it lies to.
+/// Server that injects no more faults after the last step: the final check is not affected.
 struct Repenting<'s>(&'s Mutex<MockServer>);
 
 impl ReplayMonitor for Repenting<'_> {
@@ -50,8 +51,8 @@ impl ReplayMonitor for Repenting<'_> {
     }
 }
 
-/// Tells a lie at each of its occasions in a capture, in a run each. How many there are; and those of them that were not found
-/// though a Reply told them (`is_told`), or though files are other ones in the end.
+/// Injects a fault at each of its occasions in a capture, one per replay. Returns the number of occasions, and those
+/// not detected although a Reply had the wrong value (`is_told`) or files differ at the end.
 fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>) {
     let (mut skip, mut times, mut unfound) = (0, 0, Vec::new());
     let (_, honest) = replayed(work, MockConnectionSettings::default(), None);
@@ -64,7 +65,7 @@ fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>
         if server.fault_injector.as_ref().is_none_or(|liar| liar.injections() == 0) {
             return (times, unfound);
         }
-        // What was written over or removed has left nothing.
+        // Overwritten or removed data has no effect.
         if is_told || !server.has_same_files(&honest) {
             times += 1;
             if !report.is_different() {
@@ -75,7 +76,7 @@ fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>
     }
 }
 
-/// A server that does as Linux does with a Call that offers both a Write chunk and a Reply chunk.
+/// A server like Linux for a Call that offers both a Write chunk and a Reply chunk.
 #[test]
 fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
@@ -89,8 +90,8 @@ fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
     }
 }
 
-/// The server has no ALLOCATE, DEALLOCATE, COPY and CLONE, so that files are not as they were in the capture. That explains other
-/// bytes where these would have changed them, and nothing else.
+/// The server does not support ALLOCATE, DEALLOCATE, COPY and CLONE, so that files differ from the capture. That
+/// explains other bytes in the ranges of these operations, and nothing else.
 #[test]
 fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsupported_operation_was_for() {
     let work = Work::of("rxe-v42", 4, "touched");
@@ -108,7 +109,7 @@ fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsup
     }
 }
 
-/// Objects that an unsupported operation was for are looked at like all others.
+/// Objects of unsupported operations are checked like all others.
 #[test]
 fn the_check_covers_what_was_written_also_where_an_operation_was_unsupported() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
@@ -132,7 +133,7 @@ fn every_write_that_keeps_another_byte_is_found() {
             what: MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped),
         };
         let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
-        // What the captured file system had no room for nobody expects.
+        // Data that exceeded the captured file system is not expected.
         let room = honest
             .reasons
             .iter()

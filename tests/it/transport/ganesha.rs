@@ -1,4 +1,4 @@
-//! nfs-ganesha, a server of NFS in user space, started for a test on the loopback interface and ended with it.
+//! nfs-ganesha, a user space NFS server, started for a test on the loopback interface and stopped with it.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -11,21 +11,21 @@ use super::realm::Realm;
 
 use crate::skipped::{skip, skip_without};
 
-/// A server that runs.
+/// Running server.
 pub(super) struct Ganesha {
     command: Command,
     child: Child,
     rpcbind: Option<Child>,
-    /// Held as long as the server is registered with the port mapper of this machine, which knows one of a kind.
+    /// Lock held while the server is registered with the port mapper of this machine, which supports one of a kind.
     _alone: Option<File>,
     folder: PathBuf,
-    /// The port of NFS.
+    /// Port of NFS.
     pub(super) port: u16,
-    /// The port of MOUNT.
+    /// Port of MOUNT.
     pub(super) mount_port: u16,
 }
 
-/// Where Debian's package has its parts.
+/// Plugin directories of Debian's package.
 const PLUGINS: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu/ganesha",
     "/usr/lib/aarch64-linux-gnu/ganesha",
@@ -39,18 +39,19 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// A port that nobody has.
+/// Returns an unused port.
 pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
 impl Ganesha {
-    /// Starts a server with the export `/export`. `None`, with a word about it, where it is not installed or may not serve.
+    /// Starts a server with the export `/export`. Returns `None` with a message if it is not installed or may not
+    /// serve.
     pub(super) fn start(has_v3: bool) -> Option<Self> {
         Self::start_in(None, has_v3)
     }
 
-    /// Starts one of NFSv4 that is in a realm of Kerberos, and takes AUTH_SYS, too.
+    /// Starts an NFSv4 server in a Kerberos realm that also accepts AUTH_SYS.
     pub(super) fn start_secure(realm: &Realm) -> Option<Self> {
         Self::start_in(Some(realm), false)
     }
@@ -123,19 +124,19 @@ impl Ganesha {
             .join("\n")
     }
 
-    /// The folder that it exports.
+    /// Returns the exported folder.
     pub(super) fn export(&self) -> PathBuf {
         self.folder.join("export")
     }
 
-    /// Ends the server in the middle of whatever it does, and starts it again: it knows no security context any more.
+    /// Kills the server and starts it again, which loses its security contexts.
     pub(super) fn restart(&mut self) {
         self.kill();
         self.child = spawned(&mut self.command);
         self.wait();
     }
 
-    /// Ends the server in the middle of whatever it does.
+    /// Kills the server.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -160,7 +161,8 @@ impl Drop for Ganesha {
     }
 }
 
-/// The port mapper that NFSv3 needs: one that runs already, or one for the test. The outer `None`: there is none.
+/// Returns the port mapper that NFSv3 needs: a running one, or one started for the test. The outer `None`: there is
+/// none.
 fn rpcbind() -> Option<Option<Child>> {
     let is_there = || TcpStream::connect(("127.0.0.1", 111)).is_ok();
     if is_there() {
@@ -189,9 +191,10 @@ fn rpcbind() -> Option<Option<Child>> {
     Some(Some(child))
 }
 
-/// The settings of a server of any version from 4.3 on. One that does not know a setting logs that, and starts.
+/// Returns the settings of a server of any version from 4.3 on. A server logs an unknown setting, and starts.
 ///
-/// Version 6 does not start without the capability CAP_SYS_RESOURCE, which containers lack, unless it is told to go on.
+/// Version 6 does not start without the capability CAP_SYS_RESOURCE, which containers lack, unless it is configured to
+/// continue.
 fn settings(folder: &Path, plugins: &str, port: u16, mount_port: u16, protocols: &str) -> String {
     let folder = folder.display();
     format!(

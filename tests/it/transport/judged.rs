@@ -1,4 +1,4 @@
-//! Recorded Replies held to live ones, changed and not.
+//! Comparison of recorded Replies with live ones, changed and unchanged.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Cursor as Bytes};
@@ -16,14 +16,14 @@ use nfsrdma_inspect::replay::trace::{CaptureCompleteness, GssProtection, TraceRe
 
 use super::program::compiled;
 
-/// A field of a Reply: its name, its kind of difference, and a byte of it.
+/// Field of a Reply: its name, its kind of difference, and a byte of it.
 struct Place {
     name: &'static str,
     kind: DifferenceKind,
     at: usize,
 }
 
-/// Hears the fields of a Reply that must be as they were.
+/// Observer that records the compared fields of a Reply.
 struct Places<'m> {
     message: &'m [u8],
     found: Vec<Place>,
@@ -36,11 +36,11 @@ impl<'a> Observer<'a> for Places<'_> {
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         let CompareClass::Equal(kind) = class_of_field(field.name, "", false) else { return };
-        // Each server counts the changes of a stateid as they come there, which no run compares.
+        // The seqid of a stateid depends on the order of changes at the server, and is not compared.
         if field.name == "nfs.stateid.seqid" {
             return;
         }
-        // What the decoders tell of it is the last byte, or the first of text.
+        // The decoders report the last byte, or the first of text.
         let at = match value {
             FieldValue::Unsigned(_)
             | FieldValue::Enum(..)
@@ -56,7 +56,7 @@ impl<'a> Observer<'a> for Places<'_> {
     }
 }
 
-/// Content of the DDP-eligible results of a step.
+/// Returns the content of the DDP-eligible results of a step.
 fn contents(step: &TraceStep<'_>, trace: &mut TraceReader<Bytes<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {
     let mut contents = Vec::new();
     for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
@@ -76,7 +76,7 @@ fn items(contents: &[Vec<u8>]) -> Vec<ChunkItem<'_>> {
         .collect()
 }
 
-/// Holds a Reply to the recorded one. What travelled beside that is known by its content, or by the hashes in `known`.
+/// Compares a Reply with the recorded one. Payloads in chunks are known by their content, or by the hashes in `known`.
 fn hold(
     judge: &mut ReplyChecker,
     step: &TraceStep<'_>,
@@ -135,7 +135,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
             if procedure.results(&mut cursor, &mut places).is_err() {
                 continue;
             }
-            // Another field of each step, so that all kinds of fields come.
+            // Another field of each step, to cover all kinds of fields.
             let count = places.found.len();
             for turn in 0..3.min(count) {
                 let place = &places.found[(step.origin.id as usize * 7 + turn * 13) % count];
@@ -180,7 +180,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
     assert!(found * 100 >= lies * 99, "{found} of {lies}; not told: {unseen:?}");
 }
 
-/// Holds a Reply to the recorded one, of whose file data the hash is known.
+/// Compares a Reply with the recorded one by the hash of its file data.
 fn held(
     judge: &mut ReplyChecker,
     step: &TraceStep<'_>,
@@ -223,7 +223,7 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
                 changed += 1;
                 matched += u32::from(alone);
             };
-            // Another few bytes of each step, so that all kinds of fields come.
+            // Other bytes of each step, to cover all kinds of fields.
             for turn in 0..6 {
                 let at = (step.origin.id as usize * 31 + turn * 41) % message.len();
                 let mut other = message.to_vec();

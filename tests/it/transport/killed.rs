@@ -1,4 +1,5 @@
-//! A run that is killed leaves everything outside of its directory as it was, and the next one says what it found and completes it.
+//! A killed replay leaves everything outside of its directory unchanged, and the next one reports the state of the
+//! directory and completes it.
 //!
 //! It is killed at 20 moments, or at as many as `NFSRDMA_KILLED_RUNS` says.
 
@@ -13,21 +14,21 @@ use std::time::{Duration, Instant};
 use super::ganesha::Ganesha;
 use super::program::{compiled, program};
 
-/// How often a run is killed, where `NFSRDMA_KILLED_RUNS` does not say.
+/// Default number of kills (`NFSRDMA_KILLED_RUNS`).
 const MOMENTS: u64 = 20;
 
-/// What an object is and holds.
+/// Type, attributes and content of an object.
 #[derive(Debug, PartialEq)]
 struct Object {
     mode: u32,
     owner: u32,
     size: u64,
-    /// When it was modified, and changed: seconds and nanoseconds of both.
+    /// Modification and change time: seconds and nanoseconds of both.
     times: [i64; 4],
     content: Vec<u8>,
 }
 
-/// Everything in a folder, by its path.
+/// Returns everything in a folder by its path.
 fn everything(folder: &Path) -> BTreeMap<String, Object> {
     let mut found = BTreeMap::new();
     let mut left = vec![folder.to_owned()];
@@ -64,7 +65,7 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
     let moments: u64 = moments.unwrap_or(MOMENTS);
     let trace = compiled("rxe-v42", "killed");
     let file = trace.0.to_str().unwrap();
-    // A tree with the names that the trace has, too.
+    // A tree with the names of the trace.
     let beside = server.export().join("beside");
     for name in ["tree", "nameless", "deep/er"] {
         fs::create_dir_all(beside.join(name)).unwrap();
@@ -92,7 +93,7 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // From an early moment to a late one, each somewhere in its part of the whole.
+        // From an early moment to a late one, each at a random point of its interval.
         let part = (moment as f64 + (random(&mut state) >> 11) as f64 / (1u64 << 53) as f64) / moments as f64;
         thread::sleep(Duration::from_secs_f64(length.as_secs_f64() * part));
         let is_over = child.try_wait().unwrap().is_some();
@@ -106,7 +107,7 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
         if !is_used {
             continue;
         }
-        // Only the run's directory is named in the export.
+        // The export contains only the replay's directory.
         let again = program(&["replay", "run", "-q", file, "--server", &url, "--directory", &directory]);
         let error = String::from_utf8_lossy(&again.stderr);
         assert_eq!(again.status.code(), Some(2), "{error}");
@@ -120,7 +121,8 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
         };
         assert!(error.contains(what) && error.contains("name another directory"), "{error}");
         unfinished += u32::from(!is_whole);
-        // Where the killed run has begun to change files the next one has another directory; the dead client's opens are no matter.
+        // If the killed replay had begun to change files, the next one uses another directory; the dead client's opens
+        // do not matter.
         let other = format!("{directory}-again");
         let place: &[&str] = match is_whole {
             true => &["--directory", &other],

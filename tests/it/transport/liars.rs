@@ -1,4 +1,4 @@
-//! Traces of real captures run against the server inside the program: against the honest one, and against one that lies.
+//! Replays of traces of real captures on the mock server: without faults, and with injected faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,7 +31,7 @@ use super::beside;
 use super::client::target;
 use super::program::compiled;
 
-/// A trace of a capture, and a server that it is seeded on.
+/// Trace of a capture, and a server with its tree.
 pub(super) struct Work {
     pub(super) capture: &'static str,
     pub(super) version: u32,
@@ -45,7 +45,7 @@ impl Work {
         Self::on(MockServer::default(), capture, version, test)
     }
 
-    /// The same with a server of one's own.
+    /// Creates a trace with its own server.
     pub(super) fn on(server: MockServer, capture: &'static str, version: u32, test: &str) -> Self {
         let file: Arc<[u8]> = fs::read(&compiled(capture, test).0).unwrap().into();
         let server = Arc::new(Mutex::new(server));
@@ -77,15 +77,15 @@ impl Work {
     }
 }
 
-/// The captures of some versions.
+/// Returns the captures of some versions.
 fn works(test: &str, is_meant: impl Fn(u32) -> bool) -> Vec<Work> {
     let all = [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4), ("rxe-v41", 4)];
     let meant = all.into_iter().filter(|(_, version)| is_meant(*version));
     meant.map(|(capture, version)| Work::of(capture, version, test)).collect()
 }
 
-/// Ends a run as soon as the server has lied and something is told of it, if that is all that matters. When the last step is done
-/// the server lies no more: the walk is not what it lies to.
+/// Monitor that ends a replay as soon as the server has injected a fault and the report shows it, if nothing else
+/// matters. After the last step the server injects no more faults: the final check is not affected.
 struct Witness<'s> {
     server: &'s Mutex<MockServer>,
     is_impatient: bool,
@@ -107,8 +107,8 @@ impl ReplayMonitor for Witness<'_> {
     }
 }
 
-/// Whether a report says that something is wrong with the server. Connections that break off, Replies that come twice, and sessions that
-/// are none are mended by a run, and counted in its report; everything else its exit code tells.
+/// Returns `true` if a report shows a fault of the server. Broken connections, duplicate Replies, and lost sessions are
+/// recovered and counted; everything else is in the exit code.
 fn is_told(report: &ReplayReport) -> bool {
     report.is_different()
         || report.unreachable.is_some()
@@ -117,7 +117,7 @@ fn is_told(report: &ReplayReport) -> bool {
         || !report.own_faults.is_empty()
 }
 
-/// Runs a trace against a server with this liar. How often the lie was told.
+/// Replays a trace on a server with this fault. Returns the number of injections.
 fn replayed(
     work: &Work,
     liar: Option<MockFaultInjector>,
@@ -146,8 +146,7 @@ fn replayed_with(
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let mut watch = Witness { server: &server, is_impatient, is_over: false };
     let (target, seeded) = (target(20049), &work.seeded);
-    // What will not come on the loopback transport is not worth waiting for, and what will comes at once; but on a busy machine
-    // that may take long, too.
+    // On the loopback transport, a Reply comes at once or never; but on a busy machine it may take long, too.
     let timeout = if may_be_silent { Duration::from_millis(100) } else { Duration::from_secs(5) };
     let options = ReplayOptions {
         order: ReplayOrder::Conservative,
@@ -178,17 +177,18 @@ fn an_honest_server_raises_no_alarm_in_twenty_runs() {
         let seen = (walked.names, walked.objects, walked.bytes, walked.left_out, walked.failed.clone());
         println!("{}: {} steps {:?}, walk {seen:?}", work.capture, report.steps, report.states);
         assert_eq!(walked.failed, None, "{}", work.capture);
-        // Of the rest most are of other programs, or operations that this server has not.
+        // Most of the rest are other programs, or operations that this server does not support.
         let done: u64 = report.states.iter().take(4).sum();
         assert!(done * 100 >= report.steps * 87, "{}: {:?}", work.capture, report.states);
         assert!(walked.names > 300 && walked.objects > 300 && walked.bytes > 20_000, "{seen:?}");
     }
 }
 
-/// What came of a lie: whether it was found, and whether the exit code of the run tells so. `None` where it was not told.
+/// Result of an injected fault: `true` if it was detected, and `true` if the exit code shows it. `None` if it was not
+/// injected.
 type Told = Option<(bool, bool)>;
 
-/// Tells each lie about one version, in one of the captures.
+/// Injects each fault for one version, in one of the captures.
 fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, Told> {
     let lies: Vec<MockServerFault> =
         fault_injection::all().into_iter().filter(|lie| lie.version == version).collect();
@@ -209,9 +209,9 @@ fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, Told> {
     outcomes.into_inner().unwrap()
 }
 
-/// Tells a lie in the first capture that has an occasion for it, beginning with another one each time.
+/// Injects a fault in the first capture with an occasion for it, beginning with another one each time.
 fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
-    // What is said alone leaves the files as they are.
+    // A wrong value in a Reply does not change the files.
     let walk = !matches!(
         lie.what,
         MockServerFaultKind::WrongResult(..)
@@ -220,7 +220,7 @@ fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
     );
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
-        // A Reply that is lost once is no lie, and the Call is sent again; a server that never answers is wrong.
+        // A Reply that is lost once is no fault, and the Call is retried; a server that never answers is at fault.
         let is_silent = matches!(lie.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
         let liar = MockFaultInjector::new(*lie);
         let liar = if is_silent { liar.with_repetition() } else { liar };
@@ -229,18 +229,18 @@ fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
     })
 }
 
-/// Lies that are not found, and need not be.
+/// Faults that are not detected, and need not be.
 const NOT_FOUND: &[&str] = &[
-    // Of the root, whose fileid no later step tells.
+    // Of the root, whose fileid no later step has.
     "NFSv4 GETATTR: says obj_attributes.fileid one higher",
-    // The recorded server was in its grace period and gave no stateid, so that no Call has this one.
+    // The recorded server was in its grace period and granted no stateid, so that no Call uses it.
     "NFSv4 LOCK: says lock_stateid.seqid one higher",
-    // A second EXCHANGE_ID follows, whose clientid takes the place of this one (RFC 8881 section 18.35.4, case 4).
+    // A second EXCHANGE_ID follows, whose clientid replaces this one (RFC 8881 section 18.35.4, case 4).
     "NFSv4 EXCHANGE_ID: says eir_clientid with another bit",
     "NFSv4 EXCHANGE_ID: says eir_sequenceid one higher",
 ];
 
-/// Holds the lies about one version to [`NOT_FOUND`], and gives how many there are.
+/// Compares the undetected faults of one version with [`NOT_FOUND`], and returns the number of faults.
 fn lies_are_found(version: u32) {
     let works = works(&format!("lies-{version}"), |of| of == version);
     let outcomes = outcomes(version, &works);
@@ -271,7 +271,7 @@ fn of_100_lies_99_are_found() {
     assert!(lies > 400 && NOT_FOUND.len() * 100 <= lies, "{} of {lies} are not found", NOT_FOUND.len());
 }
 
-/// What a run leaves otherwise shows in the walk alone, where no step looks at it again.
+/// A wrong effect on a file is detected only by the final check if no step reads it again.
 #[test]
 fn the_walk_finds_what_no_reply_tells() {
     let works = works("walk", |_| true);
@@ -283,12 +283,12 @@ fn the_walk_finds_what_no_reply_tells() {
     ] {
         let lie = MockServerFault { version, operation, what };
         let work = works.iter().find(|work| work.version == version).unwrap();
-        // Files that are read again are found by that.
+        // Files that are read again are detected by that.
         let alone = (0..24).find(|skip| {
             let (report, told) =
                 replayed(work, Some(MockFaultInjector::new(lie).with_skips(*skip)), &[], false);
             let walked = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
-            // That a directory has not changed its values tell.
+            // The attributes of the directory show that it has not changed.
             let mut differences = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
             let is_quiet = differences.all(|difference| difference.kind == DifferenceKind::Relation);
             told == 1 && is_quiet && walked > 0

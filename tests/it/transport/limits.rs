@@ -1,4 +1,5 @@
-//! No run without a limit: a server that does not answer, or that always asks to be asked later, holds it for a bounded time.
+//! Every replay is bounded in time: a server that does not answer, or that always returns a delay error, holds it for a
+//! limited time.
 
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ use super::liars::Work;
 /// NFS4ERR_DELAY and NFS3ERR_JUKEBOX.
 const DELAY: u32 = 10_008;
 
-/// Runs a trace against a server that lies so each time, with these faults. How long it took.
+/// Replays a trace on a server with these faults. Returns also the duration.
 fn replayed(
     work: &Work,
     lie: Option<MockServerFault>,
@@ -51,7 +52,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
         let walked = report.tree_check.as_ref().unwrap();
         assert!(walked.failed.as_ref().is_some_and(|why| why.starts_with("not begun")), "{walked:?}");
         assert_eq!(walked.names, 0);
-        // A Call that binds a new connection of NFSv4.1 is silent, too.
+        // A Call that binds a new connection of NFSv4.1 gets no Reply, too.
         assert!(
             (1..=3).contains(&report.mismatched()) && took < Duration::from_secs(30),
             "{capture}: {took:?} {:?}",
@@ -78,7 +79,7 @@ fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
     assert!(report.delayed > 0);
 }
 
-/// Others go on, and wait less and less for it.
+/// Other operations continue, and the retries of a delayed one decrease.
 #[test]
 fn one_operation_that_is_always_delayed_costs_less_each_time() {
     let work = Work::of("rxe-v3", 3, "one-delay");

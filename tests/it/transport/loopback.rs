@@ -1,4 +1,4 @@
-//! The server inside the program, over RDMA as it would be.
+//! The mock server over simulated RDMA.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn a_read_comes_in_the_segments_that_a_capture_had() {
     client.write(&open, &data);
     let captured = CapturedCallForm { writes: &[&[65_536, 1, 65_536]], ..CapturedCallForm::default() };
     assert_eq!(client.read(&open, 131_072, RequestedCallForm::Captured(captured)), data);
-    // As a Long Reply alone: the capture had no Write chunk.
+    // Only as a Long Reply: the capture had no Write chunk.
     let captured = CapturedCallForm { reply: &[131_072 + 4096], ..CapturedCallForm::default() };
     assert_eq!(client.read(&open, 131_072, RequestedCallForm::Captured(captured)), data);
 }
@@ -71,7 +71,7 @@ fn a_probe_shows_what_was_agreed_on() {
     assert_eq!((v4.maxread, v4.lease_time), (Some(1 << 20), Some(90)));
     assert_eq!(v4.session.map(|session| session.fore.max_requests), Some(64));
 
-    // The one thing that is another each time.
+    // The only value that differs each time.
     found.null =
         NullCallLatency { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
     let view = ProbeReportView { url: &url, probe: &found, screen: TerminalStyle::pipe() };
@@ -81,13 +81,13 @@ fn a_probe_shows_what_was_agreed_on() {
     view.text(&mut text).unwrap();
     insta::assert_snapshot!(String::from_utf8(text).unwrap());
 
-    // Nothing stays at the server: the next connection finds it as it was.
+    // The server keeps no state: the next connection finds it unchanged.
     assert!(transport.poll(None).unwrap().is_some());
     let found = probe(&mut transport, &url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     assert!(matches!(&found.v4[..], [(2, Ok(_))]));
 }
 
-/// What a probe says for people, or the error.
+/// Returns the text of a probe, or the error.
 fn probed(transport: &mut MockTransport) -> String {
     probed_at("/", transport)
 }
@@ -135,7 +135,7 @@ fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
         )
     );
 
-    // A later Call has no such excuse, and neither has another fabric.
+    // Neither a later Call nor another fabric is excused.
     let mut transport = MockTransport::new(MockConnectionSettings {
         kind: TransportKind::Rdma(RdmaFabric::Iwarp),
         ..MockConnectionSettings::default()

@@ -1,5 +1,5 @@
-//! Traces made in memory of Calls to the server inside the program, whose Replies are what that server answers. The
-//! benchmark of a replayed operation makes its trace here, too.
+//! Traces generated in memory from Calls to the mock server and its Replies. The benchmark of a replayed operation uses
+//! them, too.
 
 use std::io::Cursor as Bytes;
 use std::sync::{Arc, Mutex};
@@ -27,11 +27,11 @@ use nfsrdma_inspect::replay::transport::{
     TransportEvent,
 };
 
-/// Bytes of one READ, and of the file.
+/// Bytes of one READ.
 const PIECE: u32 = 4096;
 const FILE: usize = 1 << 16;
 
-/// What a step is.
+/// Kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// GETATTR of the root.
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
     Read(u32),
 }
 
-/// A Call, and what the server answered.
+/// Call, and the server's Reply.
 struct Known {
     kind: Kind,
     call: Vec<u8>,
@@ -48,7 +48,7 @@ struct Known {
     data: Vec<u8>,
 }
 
-/// A step that is to be in a trace: when, in nanoseconds, and for how long it was in flight.
+/// Planned step of a trace: its time in nanoseconds, and its duration in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
     pub(crate) kind: Kind,
@@ -57,7 +57,7 @@ pub(crate) struct Planned {
     pub(crate) client: u32,
 }
 
-/// A trace, and the server that it is of.
+/// Trace, and its server.
 pub(crate) struct Made {
     pub(crate) trace: Vec<u8>,
     pub(crate) server: Arc<Mutex<MockServer>>,
@@ -68,7 +68,7 @@ pub(crate) fn target(wish: ConnectOptions) -> ConnectTarget {
     ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), options: wish }
 }
 
-/// A Call of NFSv3. RFC 5531 section 9, RFC 1813 sections 3.3.1 and 3.3.6.
+/// Encodes a Call of NFSv3. RFC 5531 section 9, RFC 1813 sections 3.3.1 and 3.3.6.
 fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
     let procedure = if kind == Kind::Getattr { 1 } else { 6 };
     let mut words = vec![1, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0, handle.len() as u32];
@@ -79,7 +79,7 @@ fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// What the server answers: the message, and the data.
+/// Returns the server's Reply: the message, and the data.
 fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
     let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
     let reply = ExpectedReply { message: 512, payloads: needs };
@@ -101,7 +101,7 @@ fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Ve
     }
 }
 
-/// A trace of these steps.
+/// Creates a trace of these steps.
 pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let root = transport.server().lock().unwrap().root().to_vec();
@@ -142,7 +142,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
             is_counted: true,
             operation: 0,
             variable: u32::from(kind != Kind::Getattr),
-            // As if a step before had given it.
+            // As if an earlier step had provided it.
             definition: 1,
             place: 0,
         }];
@@ -238,14 +238,14 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
 }
 
 impl Made {
-    /// Runs the trace on its server.
+    /// Replays the trace on its server.
     pub(crate) fn run(&self, options: &ReplayOptions) -> ReplayReport {
         let mut transport =
             MockTransport::for_server(Arc::clone(&self.server), MockConnectionSettings::default());
         self.run_over(&mut transport, &ConnectOptions::default(), options)
     }
 
-    /// Runs the trace over a transport.
+    /// Replays the trace over a transport.
     pub(crate) fn run_over(
         &self,
         transport: &mut dyn RpcTransport,

@@ -1,4 +1,4 @@
-//! The transports from outside: the same calls against the server inside the program and against nfs-ganesha over TCP.
+//! The transports through their public interface: the same calls on the mock server and on nfs-ganesha over TCP.
 
 mod beside;
 mod callbacks;

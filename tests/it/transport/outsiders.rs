@@ -1,4 +1,4 @@
-//! Captures in which somebody else changed files, whose Calls are not in them.
+//! Captures in which another client changed files, whose Calls are not in them.
 
 use std::fs;
 use std::io::Cursor;
@@ -30,12 +30,12 @@ fn replayed(work: &Work) -> ReplayReport {
     replayed_from(work, &work.file)
 }
 
-/// The same with another trace, which expects the same tree.
+/// Replays another trace that expects the same tree.
 fn replayed_from(work: &Work, file: &Arc<[u8]>) -> ReplayReport {
     replayed_with(work, file, true)
 }
 
-/// The same without the check in the end.
+/// Replays another trace, with or without the final check.
 fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> ReplayReport {
     let open = || TraceReader::open(Cursor::new(Arc::clone(file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
@@ -51,7 +51,8 @@ fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> ReplayReport {
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()
 }
 
-/// A capture in which a GETATTR tells another size than its steps leave: as if somebody else had appended to the file before.
+/// A capture in which a GETATTR returns another size than its steps produce: as if another client had appended to the
+/// file before.
 #[test]
 fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
     let work = Work::of("rxe-v3", 3, "outsiders");
@@ -60,7 +61,7 @@ fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
     let mut capture = fs::read(captures::path("rxe-v3")).unwrap();
     let places = getattrs(&capture);
     let mut found = 0;
-    // The first ones tell of what is there before.
+    // The first ones describe the initial state.
     for place in places.iter().rev().take(6) {
         let size = place + 48..place + 56;
         let old = u64::from_be_bytes(capture[size.clone()].try_into().unwrap());
@@ -87,7 +88,7 @@ fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
     );
 }
 
-/// A capture in which a GETATTR is answered NFS3ERR_STALE, though no step removes the file.
+/// A capture in which a GETATTR returns NFS3ERR_STALE, though no step removes the file.
 #[test]
 fn rfc1813_section_2_6_a_file_that_no_step_removed_and_that_is_stale_is_unreplayable_and_no_mismatch() {
     let work = Work::of("rxe-v3", 3, "stale");
@@ -111,7 +112,7 @@ fn rfc1813_section_2_6_a_file_that_no_step_removed_and_that_is_stale_is_unreplay
     assert!(found > 0 && found % 2 == 0, "{found} of {} GETATTR, with the check and without", places.len());
 }
 
-/// The trace of a capture that was changed.
+/// Returns the trace of a changed capture.
 fn recompiled(capture: &[u8], test: &str) -> Arc<[u8]> {
     let (file, trace) = (Passing::new(&format!("{test}.pcap")), Passing::new(&format!("{test}.trace")));
     fs::write(&file.0, capture).unwrap();
@@ -120,11 +121,11 @@ fn recompiled(capture: &[u8], test: &str) -> Arc<[u8]> {
     fs::read(&trace.0).unwrap().into()
 }
 
-/// Where the Replies of GETATTR begin of files that are no directories.
+/// Returns the offsets of the Replies of GETATTR of files that are no directories.
 fn getattrs(capture: &[u8]) -> Vec<usize> {
     let listed = program(&["-T", "json", "--summary", "none", captures::path("rxe-v3").to_str().unwrap()]);
-    // Replies of GETATTR: XID, REPLY, MSG_ACCEPTED, a verifier of AUTH_NONE, SUCCESS, NFS3_OK, NF3REG; the size is 48 bytes on. The
-    // last is of a file that was written before.
+    // Replies of GETATTR: XID, REPLY, MSG_ACCEPTED, a verifier of AUTH_NONE, SUCCESS, NFS3_OK, NF3REG; the size is 48
+    // bytes further. The last is of a file written before.
     let xids = listed.stdout.split(|byte| *byte == b'\n').filter_map(|line| {
         let line: Json = serde_json::from_slice(line).ok()?;
         let xid = line["xid"].as_str()?.strip_prefix("0x")?;
@@ -143,7 +144,7 @@ fn because(report: &ReplayReport, reason: &str) -> u64 {
     of.map(|(_, because)| because.steps).sum()
 }
 
-/// What a server that refuses says to who has to make the export fit.
+/// The error of a server that refuses setup helps the administrator to fix the export.
 #[test]
 fn a_refusal_of_set_up_is_told_in_a_sentence() {
     for (version, operation) in [(3, "MKDIR"), (4, "CREATE")] {

@@ -1,4 +1,4 @@
-//! nfs-ganesha over TCP: the calls that the server inside the program has, and `probe`.
+//! nfs-ganesha over TCP: the same calls as on the mock server, and `probe`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ fn files_of_every_length_in_every_minor_version() {
         let mut tcp = TcpTransport::new();
         let mut client = Client::new(&mut tcp, &target(server.port), minor, &["export"]);
         every_length(&mut client);
-        // What was written is in the file, whoever looks.
+        // The written data is in the file for every reader.
         let data = content(123_457);
         let open = client.open("seen", true);
         client.write(&open, &data);
@@ -88,7 +88,7 @@ fn probe_shows_versions_limits_and_exports() {
         assert_eq!(v4["fore_channel"]["maxrequests"].is_u64(), minor > 0);
     }
     assert_eq!(found["v4"].as_array().unwrap().len(), 3);
-    // The port mapper knows the port of MOUNT, whose path is the folder, not the pseudo path of NFSv4.
+    // The port mapper has the port of MOUNT, whose path is the folder, not the pseudo path of NFSv4.
     assert_eq!(found["exports"]["port"].as_u64(), Some(server.mount_port.into()), "{found}");
     assert_eq!(found["exports"]["list"][0]["path"], server.export().to_str().unwrap());
     let url = format!("tcp://127.0.0.1:{}{}?vers=3", server.port, server.export().display());
@@ -102,7 +102,7 @@ fn probe_shows_versions_limits_and_exports() {
 fn what_cannot_be_reached_is_told_in_one_line_with_exit_code_4() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // One that listens and says nothing.
+    // A server that listens and does not answer.
     let output = probe(&["--timeout", "0.2", "--server", &format!("tcp://127.0.0.1:{port}/")]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{said}");
@@ -110,7 +110,7 @@ fn what_cannot_be_reached_is_told_in_one_line_with_exit_code_4() {
         "nfsrdma-inspect: 127.0.0.1 (127.0.0.1:{port}): no Reply within 0.2 s; check that the server runs\n"
     );
     assert_eq!(said, expected);
-    // One that does not listen.
+    // A server that does not listen.
     drop(listener);
     let output = probe(&["--server", &format!("tcp://127.0.0.1:{port}/")]);
     assert_eq!(output.status.code(), Some(4));
@@ -119,7 +119,7 @@ fn what_cannot_be_reached_is_told_in_one_line_with_exit_code_4() {
     assert!(said.contains("nothing listens there; check the port"), "{said}");
 }
 
-/// A port mapper or a MOUNT that takes connections and says nothing.
+/// A port mapper or a MOUNT that accepts connections and does not answer.
 #[test]
 fn a_mount_that_says_nothing_is_exit_code_4() {
     let trace = compiled("rxe-v3", "silent-mount");
@@ -147,7 +147,7 @@ fn a_version_that_is_not_there_is_told_with_exit_code_4() {
     assert_eq!(found["absent"], "NFSv3: not there; the server has 4");
 }
 
-/// What `probe` says of a server that says this, whatever it is asked.
+/// Returns the result of `probe` for a server that gives this answer to everything.
 fn said_of(answer: &[u8]) -> (Option<i32>, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -158,7 +158,7 @@ fn said_of(answer: &[u8]) -> (Option<i32>, String) {
         while stream.read_exact(&mut mark).is_ok() && !answer.is_empty() {
             let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
             stream.read_exact(&mut call).unwrap();
-            // A Reply has the XID of its Call behind the record mark.
+            // A Reply has the XID of its Call after the record mark.
             if answer.starts_with(&[0x80]) {
                 answer[4..8].copy_from_slice(&call[..4]);
             }
@@ -188,7 +188,7 @@ fn a_port_that_speaks_something_else_is_named() {
 
 #[test]
 fn a_call_that_is_turned_away_is_told_with_what_to_do() {
-    // RFC 5531 section 9: the words of a Reply behind its XID.
+    // RFC 5531 section 9: the words of a Reply after its XID.
     let turned_away: [(&[u32], &str); 2] = [
         // MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK.
         (
@@ -222,7 +222,7 @@ fn a_url_that_is_none_is_a_fault_of_usage() {
     assert!(said.contains("begins with no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"), "{said}");
 }
 
-/// Answers NULL, and everything else with random words, as what is no NFS server might.
+/// Answers NULL, and everything else with random words, like a server that is no NFS server.
 fn babble(mut stream: TcpStream, mut state: u64) -> Option<()> {
     loop {
         let mut mark = [0; 4];

@@ -1,4 +1,4 @@
-//! What each pace promises, held to the clock.
+//! Tests of each pace against the clock.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,14 @@ use super::made::{Kind, Made, Planned, made};
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// The server inside the program, and when each Call was submitted; Replies wait until the transport is asked for the
-/// second time without anything new, so that Calls pile up as far as they are let.
+/// Mock server that records the submission time of each Call; Replies are delayed until the transport is polled a
+/// second time without new Calls, so that Calls accumulate up to the limit.
 pub(super) struct Timed {
     pub(super) inner: MockTransport,
     sent: Vec<Instant>,
     pub(super) submitted: Vec<SubmittedCall>,
     replied: Vec<Instant>,
-    /// How often a Reply was taken with nothing but Calls since the last one.
+    /// Number of polls with a Reply after new Calls.
     turns: u32,
     is_turn: bool,
     in_flight: usize,
@@ -111,7 +111,7 @@ fn replies_that_came_together_are_taken_together_before_the_next_calls_go() {
     let wish = ConnectOptions { credits: 16, ..ConnectOptions::default() };
     let report = made.run_over(&mut transport, &wish, &super::beside::none());
     assert_eq!(report.states[0], 320, "{report:?}");
-    // The first Call goes alone, as RFC 8166 section 3.3.1 has it.
+    // The first Call goes alone, as RFC 8166 section 3.3.1 requires.
     assert!(transport.turns <= 320 / 16 + 2, "{}", transport.turns);
 }
 
@@ -127,20 +127,20 @@ fn run(made: &Made, patience: u32, pace: ReplayPace, order: ReplayOrder) -> (Tim
     (transport, report)
 }
 
-/// A clock on a machine that does other things, too, may be late, but is never early.
+/// Tolerance: a clock on a busy machine may be late, but is never early.
 const EARLY: Duration = Duration::from_micros(1);
-/// Between the engine's look at the clock and that of the transport.
+/// Maximum time between the engine's and the transport's reading of the clock.
 const SLACK: Duration = Duration::from_millis(50);
 
-/// Each Call goes at its time after the first, or later by no more than the report says; who is late does not make the next
-/// late. How late a machine makes them that does other things, too, is no matter of this test.
+/// Verifies that each Call is sent at its time after the first, or later by no more than the report says; a late Call
+/// does not delay the next. The lateness on a busy machine does not matter here.
 #[track_caller]
 fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Iterator<Item = Duration>) {
     let first = transport.sent[0];
     let latest = Duration::from_nanos(report.issue_delay.max_ns());
     for (sent, intended) in transport.sent.iter().zip(intended) {
         let after = *sent - first;
-        // The first may itself have been late, and a histogram tells two digits.
+        // The first may itself have been late, and a histogram has two digits.
         assert!(after + latest.mul_f64(1.01) + EARLY >= intended, "{after:?} and not {intended:?}");
         assert!(
             after <= intended + latest.mul_f64(1.01) + SLACK,

@@ -1,4 +1,4 @@
-//! A part of a trace is run: what a filter selects and what that needs, and what becomes of Calls that were signed.
+//! Partial replays: the selection of a filter and its dependencies, and the treatment of RPCSEC_GSS Calls.
 
 use serde_json::Value as Json;
 
@@ -12,7 +12,7 @@ fn plan(trace: &str, more: &[&str]) -> Json {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Steps of each state in a plan, of one operation.
+/// Returns the number of steps of one operation in a state of a plan.
 fn of(plan: &Json, operation: &str, state: &str) -> u64 {
     let rows = plan["operations"].as_array().unwrap();
     rows.iter().find(|row| row["operation"] == operation).map_or(0, |row| row[state].as_u64().unwrap())
@@ -28,13 +28,13 @@ fn a_filter_selects_steps_and_what_they_need_runs_too() {
     for state in ["run", "bridged", "unreplayable"] {
         assert_eq!(of(&part, read, state), of(&all, read, state), "{part:#}");
     }
-    // What opens the files is needed, and what makes directories beside them is not.
+    // The OPENs of the files are needed, and MKDIRs of other directories are not.
     assert!(of(&part, "NFS 4.2 OPEN", "run") > 0, "{part:#}");
     assert!(of(&part, "NFS 4.2 SETATTR", "run") < of(&all, "NFS 4.2 SETATTR", "run"));
     let reasons = part["reasons"].as_array().unwrap();
     let filtered = reasons.iter().find(|reason| reason["reason"] == "filtered").unwrap();
     assert_eq!(filtered["state"], "skipped");
-    // Nothing that runs needs what does not.
+    // No step that runs needs one that does not.
     assert!(!reasons.iter().any(|reason| reason["reason"] == "needs-other"), "{part:#}");
 }
 
@@ -91,7 +91,7 @@ fn a_report_is_one_page_that_fetches_nothing_and_runs_nothing() {
     {
         assert!(text.contains(wanted), "{wanted}");
     }
-    // Every element that is opened is closed.
+    // Every opened element is closed.
     for element in [
         "main", "section", "table", "thead", "tbody", "tr", "td", "th", "ul", "li", "dl", "div", "svg", "bdi",
     ] {

@@ -1,4 +1,4 @@
-//! The program as a user runs it, and traces that it compiles for a test.
+//! The program as users run it, and traces that it compiles for a test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ pub(crate) fn program(arguments: &[&str]) -> Output {
         .unwrap_or_else(|e| panic!("the program does not start: {e}"))
 }
 
-/// A file that is there as long as the test.
+/// Temporary file of a test.
 pub(crate) struct Passing(pub(crate) PathBuf);
 
 impl Passing {
-    /// A file that is not there yet; `name` is unlike that of any other test.
+    /// Returns a path that does not exist yet; `name` is unique among the tests.
     pub(crate) fn new(name: &str) -> Self {
         Self(std::env::temp_dir().join(format!("nfsrdma-inspect-{name}-{}", std::process::id())))
     }
 
-    /// Its name.
+    /// Returns its path.
     pub(crate) fn name(&self) -> &str {
         self.0.to_str().unwrap()
     }
@@ -35,12 +35,12 @@ impl Drop for Passing {
     }
 }
 
-/// The trace of a capture.
+/// Compiles the trace of a capture.
 pub(crate) fn compiled(capture: &str, test: &str) -> Passing {
     compiled_with(capture, test, "keep")
 }
 
-/// The trace of a capture, with its file data kept, hashed, or made from a key.
+/// Compiles the trace of a capture, with its file data kept, hashed, or generated from a key.
 pub(crate) fn compiled_with(capture: &str, test: &str, data: &str) -> Passing {
     let trace = Passing::new(&format!("{test}-{capture}-{data}.trace"));
     let capture = captures::path(capture);

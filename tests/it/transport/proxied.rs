@@ -1,7 +1,8 @@
-//! Lies by a proxy that shares no code with the program, between a replay and an honest server: values and relations.
+//! Faults injected by a proxy that shares no code with the program, between a replay and a correct server: values and
+//! relations.
 //!
-//! By default a part of them is told. With `NFSRDMA_INSPECT_PROXY=full` in the environment all are: each of the 100 kinds at three
-//! occasions, and 200 honest runs.
+//! By default a part of them is injected. With `NFSRDMA_INSPECT_PROXY=full` in the environment all are: each of the 100
+//! kinds at three occasions, and 200 replays without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
@@ -25,7 +26,7 @@ use super::program::{Passing, compiled, program};
 use super::proxy::Proxy;
 use super::proxy::lies::{Kind, Liar, kinds};
 
-/// The capture of each version.
+/// Capture of each version.
 const CAPTURES: [(u32, &str, u32); 4] =
     [(3, "rxe-v3", 3), (40, "rxe-v40", 4), (41, "rxe-v41", 4), (42, "rxe-v42", 4)];
 
@@ -33,7 +34,7 @@ fn is_full() -> bool {
     std::env::var_os("NFSRDMA_INSPECT_PROXY").is_some_and(|value| value == "full")
 }
 
-/// Runs a trace over TCP against the server inside the program, through a proxy with this liar.
+/// Replays a trace over TCP on the mock server, through a proxy with this fault.
 fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<Mutex<Liar>>) {
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let proxy = beside::serve(&server, liar);
@@ -56,7 +57,7 @@ fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<M
     (report, Arc::clone(&proxy.liar))
 }
 
-/// A proxy that lies no more once the last step is done: the final check is not what it lies to.
+/// Monitor that ends the faults after the last step: the final check is not affected.
 struct Repenting(Arc<Mutex<Liar>>);
 
 impl ReplayMonitor for Repenting {
@@ -67,7 +68,7 @@ impl ReplayMonitor for Repenting {
     }
 }
 
-/// Whether a report says that something is wrong with the server.
+/// Returns `true` if a report shows a fault of the server.
 fn is_told(report: &ReplayReport) -> bool {
     report.mismatched() > 0
         || report.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
@@ -80,7 +81,7 @@ fn works(test: &str) -> BTreeMap<u32, Work> {
     CAPTURES.into_iter().map(|(label, capture, version)| (label, Work::of(capture, version, test))).collect()
 }
 
-/// Does each of some things, two at a time.
+/// Calls `act` for each item, two at a time.
 fn each<T: Sync>(all: &[T], act: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -108,7 +109,7 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
     println!("{} honest runs", runs.len());
 }
 
-/// Tells a kind of lie at its first, a middle and a late occasion. Whether each was found.
+/// Injects a kind of fault at its first, a middle and a late occasion. Returns the detection of each.
 fn outcomes(kind: Kind, works: &BTreeMap<u32, Work>) -> Vec<(String, bool)> {
     let work = &works[&kind.version];
     let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Conservative);
@@ -142,12 +143,12 @@ fn of_100_kinds_of_lies_99_of_100_are_found() {
     assert!(missed.len() * 100 <= found.len(), "{missed:#?}");
 }
 
-/// What nothing else than a relation to something far away shows: values of a directory after an operation that the server has not
-/// (GETACL), of a file that a step was refused, and of a file that was just made.
+/// Values that only a relation to a distant one can verify: attributes of a directory after an unsupported operation
+/// (GETACL), of a file after a refused step, and of a new file.
 #[test]
 fn lies_about_what_was_refused_or_just_made_are_found() {
     let works = works("proxied-corners");
-    // Of each whether a late occasion is meant, and not the first.
+    // `true` for a late occasion instead of the first.
     let chosen = [
         (3, "* before.ctime Zero once", false),
         (3, "* before.mtime Zero once", false),
@@ -172,7 +173,7 @@ fn lies_about_what_was_refused_or_just_made_are_found() {
     });
 }
 
-/// What a report of the program tells: each field that differs, with its operation.
+/// Returns each differing field of a report, with its operation.
 fn told(report: &Json) -> BTreeSet<String> {
     let walked = report["walk"]["mismatches"].as_array().into_iter().flatten();
     let mismatches = report["mismatches"].as_array().into_iter().flatten().chain(walked);
@@ -196,10 +197,10 @@ fn told(report: &Json) -> BTreeSet<String> {
     told
 }
 
-/// A server of nfs-ganesha, and a trace that is seeded on it anew for each run.
+/// Server of nfs-ganesha, and a trace that is seeded on it for each replay.
 struct Real {
     server: SocketAddr,
-    /// The URL up to the port, and behind it.
+    /// Prefix of the URL up to the port, and its suffix.
     direct: String,
     behind: String,
     trace: Passing,
@@ -217,7 +218,7 @@ impl Real {
         Self { server: ([127, 0, 0, 1], ganesha.port).into(), direct, behind, trace }
     }
 
-    /// Seeds the trace, and runs it through a proxy.
+    /// Seeds the trace, and replays it through a proxy.
     fn replayed(&self, liar: Liar, number: usize) -> (BTreeSet<String>, usize, String) {
         let directory = format!("proxied-{number}");
         let seed = ["replay", "seed", self.trace.name(), "--server", &self.direct, "--directory", &directory];
@@ -227,7 +228,7 @@ impl Real {
         let url = format!("tcp://127.0.0.1:{}{}", proxy.port, self.behind);
         let run =
             ["replay", "run", self.trace.name(), "--server", &url, "--directory", &directory, "--seeded"];
-        // The final check is not what it lies to.
+        // The final check is not affected by faults.
         let output = program(&[&run[..], &["-T", "json", "-c", "1000", "--no-walk"]].concat());
         let report: Json = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -256,7 +257,7 @@ fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike
         let kinds: Vec<_> = kinds().into_iter().filter(|kind| kind.version == label).collect();
         for kind in kinds.iter().enumerate().filter(|(at, _)| is_full() || at % 8 == 4).map(|(_, kind)| *kind)
         {
-            // The first Replies are those of finding the tree: filehandles, and in NFSv3 attributes with each LOOKUP.
+            // The first Replies are those of locating the tree: filehandles, and in NFSv3 attributes with each LOOKUP.
             let (_, occasions, _) = real.replayed(Liar::of(Some(kind), usize::MAX), number + 1);
             let is_of_finding = label == 3 || kind.field == "object";
             let skip = if is_of_finding { occasions * 9 / 10 } else { occasions * 2 / 3 };
@@ -271,6 +272,6 @@ fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike
         }
     }
     println!("nfs-ganesha: {lies} lies, {} not found: {missed:#?}", missed.len());
-    // Without the final check nothing tells what was told of an object for the last time: nine of ten must be found.
+    // Without the final check, nothing verifies the last values of an object: nine of ten must be detected.
     assert!(lies > 0 && missed.len() * 10 <= lies, "{missed:#?}");
 }

@@ -1,4 +1,4 @@
-//! A realm of Kerberos with a key distribution centre of its own on the loopback interface, which ends with its test.
+//! Kerberos realm with its own key distribution centre on the loopback interface, stopped with its test.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -11,14 +11,14 @@ use super::ganesha::{find, free_port};
 
 use crate::skipped::skip_without;
 
-/// A realm with the service `nfs` of localhost, and the user `somebody`, whom no server knows.
+/// Realm with the service `nfs` of localhost, and the user `somebody`, whom no server knows.
 pub(super) struct Realm {
     centre: Child,
     folder: PathBuf,
 }
 
 impl Realm {
-    /// Makes a realm. `None`, with a word about it, where Kerberos is not installed.
+    /// Creates a realm. Returns `None` with a message if Kerberos is not installed.
     pub(super) fn new() -> Option<Self> {
         let programs = [find("kdb5_util"), find("kadmin.local"), find("krb5kdc")];
         let [Some(database), Some(admin), Some(centre)] = programs else {
@@ -69,24 +69,24 @@ impl Realm {
         Some(realm)
     }
 
-    /// The keys of the service.
+    /// Returns the keytab of the service.
     pub(super) fn server_keytab(&self) -> PathBuf {
         self.folder.join("server.keytab")
     }
 
-    /// The realm as the service is told of it.
+    /// Returns the environment of the service.
     pub(super) fn server_environment(&self) -> Vec<(&'static str, PathBuf)> {
         let mut environment = environment(&self.folder);
         environment.push(("KRB5_KTNAME", self.server_keytab()));
         environment
     }
 
-    /// The realm as a client is told of it: without a ticket, and with the keys to get one.
+    /// Returns the environment of a client: without a ticket, and with the keys to get one.
     pub(super) fn client_environment(&self) -> Vec<(&'static str, PathBuf)> {
         self.environment_of("tickets", "client.keytab")
     }
 
-    /// The realm as somebody knows it who is nobody there.
+    /// Returns the environment of a user unknown in the realm.
     pub(super) fn strangers_environment(&self) -> Vec<(&'static str, PathBuf)> {
         self.environment_of("no-tickets", "no-keytab")
     }

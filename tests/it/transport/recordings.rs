@@ -1,4 +1,4 @@
-//! What a run sent and received is recorded, and compared with the capture that it replayed.
+//! Recordings of the Calls and Replies of a replay, compared with the replayed capture.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,9 +23,9 @@ use super::ganesha::Ganesha;
 use super::program::{Passing, compiled, compiled_with, program};
 use crate::captures;
 
-/// Differences between a capture of Linux and its replay on nfs-ganesha, and why: kind, operation, and where.
+/// Differences between a capture of Linux and its replay on nfs-ganesha: kind, operation, and path, with the reasons.
 const EXPECTED: &[(&str, &str, &str)] = &[
-    // It has none of these operations (RFC 8276, RFC 7862 sections 15.2 and 15.13, RFC 8881 section 18.39).
+    // nfs-ganesha has none of these operations (RFC 8276, RFC 7862 sections 15.2 and 15.13, RFC 8881 section 18.39).
     ("status", "SETXATTR", ""),
     ("status", "GETXATTR", ""),
     ("status", "LISTXATTRS", ""),
@@ -33,34 +33,34 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("status", "COPY", ""),
     ("status", "CLONE", ""),
     ("status", "GET_DIR_DELEGATION", ""),
-    // It knows no ACLs.
+    // It does not support ACLs.
     ("status", "GETACL", ""),
     ("status", "SETACL", ""),
-    // The captured server was in its grace period when locks were asked for first.
+    // The captured server was in its grace period at the first locks.
     ("status", "LOCK", ""),
     // The captured file system was full.
     ("status", "WRITE", ""),
-    // Delegations that this server did not give are not given back.
+    // Delegations that this server did not grant are not returned.
     ("missing", "DELEGRETURN", ""),
     // A directory comes in another order, and in other parts.
     ("name", "READDIR", "READDIR."),
     ("name", "READDIRPLUS", ""),
     ("order", "READDIR", ""),
-    // It answers READ_PLUS with a segment of data that is empty, and eof.
+    // It answers READ_PLUS with an empty data segment and eof.
     ("data", "READ_PLUS", "READ_PLUS.rpr_contents"),
     // It frees the stateid of a lock with the lock.
     ("status", "FREE_STATEID", ""),
-    // The callback channel is tried on a connection that the server opens; where it opens none is its choice.
+    // The server may or may not probe the callback channel on its own connection.
     ("client", "NULL", ""),
     // It has no NLM here.
     ("missing", "NLM 4 LOCK", ""),
     ("missing", "NLM 4 UNLOCK", ""),
 ];
 
-/// What a replay must not have otherwise.
+/// Kinds of differences that a replay must not have.
 const MUST: &str = "missing,extra,order,status,name,data,client,chunk-kind,chunk-bytes";
 
-/// The differences of two captures or traces.
+/// Returns the differences of two captures or traces.
 fn differences(a: &str, b: &str) -> Vec<Json> {
     let output = program(&["compare", "-T", "json", "--only", MUST, a, b]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -74,7 +74,7 @@ fn is_expected(difference: &Json) -> bool {
     EXPECTED.iter().any(|(what, name, at)| kind == *what && operation.ends_with(name) && path.starts_with(at))
 }
 
-/// Replays a capture, and compares what was recorded.
+/// Replays a capture, and compares the recording.
 fn recorded(capture: &str, server: &str) {
     let recording = Passing::new(&format!("recorded-{capture}.trace"));
     let path = captures::path(capture);
@@ -89,7 +89,7 @@ fn recorded(capture: &str, server: &str) {
         kinds
     });
     assert!(found.len() <= 40, "{capture}: {kinds:?}");
-    // It is a trace as any other.
+    // It is an ordinary trace.
     let output = program(&["replay", "plan", "-T", "json", recording.name()]);
     let plan: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert!(plan["steps"].is_object() || plan["steps"].is_number(), "{plan:#}");
@@ -113,7 +113,7 @@ fn recordings_of_nfsv3_have_no_difference_to_their_captures_but_those_of_the_ser
     recorded("rxe-v3", &url);
 }
 
-/// Gives a run its recording.
+/// Monitor that passes a recorder to a replay.
 struct Taped(Option<Box<dyn ReplayRecorder>>);
 
 impl ReplayMonitor for Taped {
@@ -124,7 +124,7 @@ impl ReplayMonitor for Taped {
     }
 }
 
-/// Replays a capture over RDMA as it would be, against the server inside the program, with the captured chunks.
+/// Replays a capture over simulated RDMA on the mock server, with the captured chunks.
 fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     let trace = compiled(capture, &format!("over-rdma-{order:?}"));
     let recording = Passing::new(&format!("over-rdma-{order:?}-{capture}-live.trace"));
@@ -161,8 +161,8 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
 fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
     for capture in ["rxe-v42", "rxe-v41", "rxe-v40"] {
         let found = recorded_over_rdma(capture, ReplayOrder::Conservative);
-        // Linux answers by a Reply chunk wherever one is offered; the server inside the program where it must (RFC 8166
-        // section 3.5.1 leaves it the choice).
+        // Linux answers by a Reply chunk wherever one is offered; the mock server only if it must (RFC 8166 section
+        // 3.5.1 allows both).
         let is_choice = |one: &&Json| {
             one["difference"] == "chunk-kind"
                 && one["a"]["value"] == "RDMA_NOMSG"
@@ -176,7 +176,7 @@ fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
     }
 }
 
-/// Operations that are in flight together come in another order, and stand beside those of the capture all the same.
+/// Concurrent operations come in another order, and are still paired with those of the capture.
 #[test]
 fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran() {
     for capture in ["rxe-v42", "rxe-v42-conc-head", "rxe-v40"] {
@@ -195,7 +195,7 @@ fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran()
 fn a_replay_of_other_work_is_told_from_its_capture() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://127.0.0.1:{}/export", server.port);
-    // Data that is made from a key in the place of that which was captured.
+    // Data generated from a key instead of the captured data.
     let trace = Passing::new("otherwise.trace");
     let recording = Passing::new("otherwise-recorded.trace");
     let path = captures::path("rxe-v42");
@@ -208,7 +208,7 @@ fn a_replay_of_other_work_is_told_from_its_capture() {
     let found = differences(file, recording.name());
     let of_data = found.iter().filter(|difference| difference["difference"] == "data").count();
     assert!(of_data > 10, "{of_data} differences of file data: {found:#?}");
-    // A part of the work alone.
+    // A part of the steps only.
     let trace = compiled("rxe-v42", "part-recorded");
     let run = ["replay", "run", "-q", trace.name(), "--server", &url, "--record", recording.name()];
     let run = [&run[..], &["--filter", "nfs.opcode == \"READ\""]].concat();
@@ -252,7 +252,8 @@ fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
     assert_eq!(number(&recorded["steps"]["total"]), number(&twice["calls"]));
     let clients = |plan: &Json| plan["clients"].as_array().unwrap().len();
     assert_eq!(clients(&recorded), 2 * clients(&captured));
-    // What was done in two directories is done in one of another run: so nothing of one may stand in the way of the other.
+    // Steps in two directories of the capture are in one directory of the replay: values must not be shared between
+    // them.
     let again = run(recording.name(), &["--directory", "again", "--same-server"]);
     let good = |report: &Json| {
         ["matched", "tolerated", "repaired"]
@@ -265,7 +266,7 @@ fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
     assert!(good(&again) * 10 >= good(&twice) * 9, "{again:#}");
 }
 
-/// A server of NFSv4.2 gives one Reply less than it should, at the Call after so many.
+/// Replays with an NFSv4.2 server that omits one Reply, at the Call after `after` others.
 fn with_one_reply_less(after: u64) -> ReplayReport {
     let trace = compiled("rxe-v42", &format!("one-less-{after}"));
     let open = || TraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
@@ -295,7 +296,7 @@ fn rfc8881_section_2_10_6_1_no_slot_is_out_of_step_after_a_reply_that_did_not_co
     for after in [40, 80, 120] {
         let report = with_one_reply_less(after);
         assert_eq!(report.own_faults, [""; 0], "after {after}");
-        // It was sent once more, on the slot that it had.
+        // It was retried once, on its slot.
         let given_up = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
         let given_up =
             given_up.filter(|one| one.b.value.as_deref().is_some_and(|what| what.contains("no Reply")));

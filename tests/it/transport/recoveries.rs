@@ -1,5 +1,5 @@
-//! Connections that go away and servers that restart while a trace runs, over the server inside the program: what was in flight is
-//! sent again, and what clients held is had again.
+//! Lost connections and server restarts during a replay on the mock server: pending Calls are resent, and the state of
+//! clients is reclaimed.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -14,7 +14,7 @@ use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTrans
 use super::client::target;
 use super::liars::Work;
 
-/// What done twice would not be what done once is.
+/// Operations that are not idempotent.
 const ONCE: [Operation; 11] = [
     Operation::OPEN,
     Operation::CLOSE,
@@ -29,7 +29,7 @@ const ONCE: [Operation; 11] = [
     Operation::CREATE_SESSION,
 ];
 
-/// Runs a trace with these faults, by the number of the Call, against a server that was changed before.
+/// Replays a trace with these faults, by the number of the Call, on a server changed before.
 fn replayed_on(
     work: &Work,
     faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
@@ -64,12 +64,12 @@ fn because(report: &ReplayReport, reason: &str) -> u64 {
     of.map(|(_, because)| because.steps).sum()
 }
 
-/// So often, at every seventh Call, but not at those at the beginning.
+/// Returns `times` faults, at every seventh Call, but not at the first ones.
 fn breaks(times: u64, fault: MockTransportFault) -> impl Iterator<Item = (u64, MockTransportFault)> {
     (0..times).map(move |n| (5 + n * 7, fault))
 }
 
-/// Nothing differs, neither Replies nor files, and nothing was done that must not be.
+/// Verifies that neither Replies nor files differ, and that nothing was executed twice.
 fn is_as_recorded(report: &ReplayReport, what: &str) {
     assert!(report.is_consistent(), "{what}");
     assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
@@ -96,7 +96,7 @@ fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_o
         for operation in ONCE {
             assert_eq!(again.get(&operation.0), begun.get(&operation.0), "{fault:?}: {operation}");
         }
-        // One that the server has not may be one of which the answer is not known.
+        // An unsupported operation may be one whose Reply is unknown.
         assert!(report.states[5] <= whole.states[5], "{fault:?}: {:#?}", report.reasons);
     }
 }
@@ -131,7 +131,7 @@ fn a_server_that_always_closes_ends_the_run_in_order() {
     assert!(report.mismatched() > 0);
 }
 
-/// At which Calls a server restarts: often enough for opens and locks to be held at some of them.
+/// Returns the Calls at which a server restarts: enough to have opens and locks at some of them.
 fn restarts(fault: MockTransportFault) -> impl Iterator<Item = (u64, MockTransportFault)> {
     [9, 41, 62, 83, 104, 125, 146, 167, 188, 209, 230, 251].into_iter().map(move |at| (at, fault))
 }

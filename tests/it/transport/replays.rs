@@ -1,4 +1,4 @@
-//! Traces of real captures run against nfs-ganesha.
+//! Replays of traces of real captures on nfs-ganesha.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use super::program::{Passing, compiled, program};
 use crate::captures;
 use crate::schema::{assert_keeps, validator};
 
-/// Why steps of these captures cannot be done on nfs-ganesha, and what it answers.
+/// Reasons why steps of these captures cannot run on nfs-ganesha, and its errors.
 const NOT_DONE: &[&str] = &[
     // It has none of these operations (RFC 8276, RFC 7862 sections 15.2 and 15.13, RFC 8881 section 18.39).
     "unsupported: the server has no GETXATTR (NFS4ERR_NOTSUPP)",
@@ -22,15 +22,15 @@ const NOT_DONE: &[&str] = &[
     "unsupported: the server has no CLONE (NFS4ERR_NOTSUPP)",
     "unsupported: the server has no COPY (NFS4ERR_NOTSUPP)",
     "unsupported: the server has no GET_DIR_DELEGATION (NFS4ERR_OP_ILLEGAL)",
-    // NLM is a program of its own, elsewhere.
+    // NLM is a separate program on another port.
     "other-program: a program beside NFS, which listens elsewhere",
 ];
 
-/// Where nfs-ganesha answers otherwise than Linux: the operation, what differs, and its answer.
+/// Differences of nfs-ganesha from Linux: the operation, the field, and its value.
 const OTHERWISE: &[(&str, &str, &str)] = &[
     // It frees the stateid of a lock with the lock.
     ("FREE_STATEID", "FREE_STATEID.status", "NFS4ERR_BAD_STATEID"),
-    // It answers READ_PLUS with nothing of the data, and from another offset.
+    // It answers READ_PLUS without the data, and from another offset.
     ("READ_PLUS", "READ_PLUS.rpr_contents.rpc_data.d_data", "0 bytes, hash 99aa06d3"),
     ("READ_PLUS", "READ_PLUS.rpr_contents.rpc_data.d_offset", "0"),
     // It has NFSACL, but no ACLs in files.
@@ -47,7 +47,7 @@ fn is_listed(operation: &str, difference: &Json) -> bool {
     })
 }
 
-/// Runs a capture against a server, and holds the report to the lists above.
+/// Replays a capture on a server, and compares the report with the lists above.
 fn replayed(capture: &str, server: &str) {
     let path = captures::path(capture);
     hold(
@@ -56,7 +56,7 @@ fn replayed(capture: &str, server: &str) {
     );
 }
 
-/// Holds a report to the lists above.
+/// Compares a report with the lists above.
 fn hold(capture: &str, output: std::process::Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -77,7 +77,7 @@ fn hold(capture: &str, output: std::process::Output) {
         let mut differences = mismatch["differences"].as_array().unwrap().iter();
         assert!(differences.all(|difference| is_listed(operation, difference)), "{capture}: {mismatch:#}");
     }
-    // However many there are in a capture, READ_PLUS is answered in the one way that is listed.
+    // However many READ_PLUS a capture has, all have the listed result.
     let is_plus = |mismatch: &&Json| mismatch["operation"].as_str().unwrap().ends_with("READ_PLUS");
     let plus = report["mismatches"].as_array().unwrap().iter().filter(is_plus).count() as u64;
     assert!(of("mismatched") <= 2 + plus, "{capture}: {report:#}");
@@ -93,7 +93,7 @@ fn real_captures_run_again_on_nfs_ganesha_over_tcp() {
     for capture in ["rxe-v40", "rxe-v41", "rxe-v42", "rxe-v42-mid", "siw-v41", "siw-v42", "tcp-v42"] {
         replayed(capture, &url);
     }
-    // Nothing is named in the export but the directories of the runs.
+    // The export contains only the directories of the replays.
     assert_eq!(fs::read_to_string(server.export().join("bystander")).unwrap(), "not of any run");
     let names =
         fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -180,7 +180,7 @@ fn what_nfs_ganesha_answers_otherwise_is_learnt_reviewed_and_let_be() {
     let output = program(&["replay", "learn", trace, "--server", &url, "-o", rules]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(rules).unwrap();
-    // What GETACL gives is under the rule `acl`, and not learnt; a status waits for somebody to take the marks away.
+    // Results of GETACL are covered by the rule `acl`, and not learned; a status is commented out until it is reviewed.
     assert!(text.contains("# ignore status in SETACL") && !text.contains("GETACL"), "{text}");
     fs::write(rules, text.replace("# [learnt-", "[learnt-").replace("# ignore", "ignore")).unwrap();
     let output = program(&["replay", "run", trace, "--server", &url, "--rules", rules, "-T", "json"]);
@@ -189,7 +189,7 @@ fn what_nfs_ganesha_answers_otherwise_is_learnt_reviewed_and_let_be() {
     let reasons = report["reasons"].as_array().unwrap();
     assert!(reasons.iter().any(|of| of["reason"].as_str().unwrap().starts_with("learnt-")), "{report:#}");
     assert!(reasons.iter().any(|of| of["reason"] == "acl"), "{report:#}");
-    // Any other status is told.
+    // Any other status is reported.
     for mismatch in report["mismatches"].as_array().unwrap() {
         let mut differences = mismatch["differences"].as_array().unwrap().iter();
         assert!(differences.all(|difference| difference["kind"] == "status"), "{mismatch:#} {text}");
@@ -217,7 +217,7 @@ fn a_run_refuses_the_captured_server_and_a_directory_that_is_not_empty() {
     assert_eq!(output.status.code(), Some(4));
 }
 
-/// Runs a trace slowly, does something to it after its first second, and gives the exit code with the report.
+/// Replays a trace slowly, calls `disturb` after its first second, and returns the exit code with the report.
 fn disturbed(server: &str, trace: &str, disturb: impl FnOnce(u32)) -> (Option<i32>, Json, String) {
     let child = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args([
@@ -245,7 +245,7 @@ fn disturbed(server: &str, trace: &str, disturb: impl FnOnce(u32)) -> (Option<i3
     (output.status.code(), report, error)
 }
 
-/// Whether each step has a state, and some but not all were replayed.
+/// Returns `true` if each step has a state, and some but not all were replayed.
 fn is_of_a_part(report: &Json) -> bool {
     let states: Vec<u64> =
         report["states"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).collect();
@@ -320,7 +320,7 @@ fn a_capture_and_its_trace_are_replayed_with_all_steps_by_one_command() {
         assert!(of("matched") + of("tolerated") > 200 && of("mismatched") == 0, "{report:#}");
         assert!(report["walk"]["bytes"].as_u64().unwrap() > 0, "{report:#}");
     }
-    // The capture is read as `compile` would read it: in another dialect it has no Transaction, and nothing runs.
+    // The capture is read like by `compile`: in another dialect it has no Transaction, and nothing runs.
     let all = ["replay", capture.to_str().unwrap(), "--server", &url, "-T", "json"];
     for (dialect, is_replayed) in [("rfc8166", true), ("prototype", false)] {
         let output = program(&[&all[..], &["--max-memory", "64M", "--dialect", dialect]].concat());
@@ -333,7 +333,7 @@ fn a_capture_and_its_trace_are_replayed_with_all_steps_by_one_command() {
     }
     let output = program(&[&all[..], &["--max-memory", "1K"]].concat());
     assert_eq!(output.status.code(), Some(2));
-    // A subcommand is none, and a server must be named.
+    // There is no subcommand, and a server must be given.
     assert_eq!(program(&["replay", trace.name()]).status.code(), Some(2));
     assert_eq!(program(&["replay", "--server", &url]).status.code(), Some(2));
 }
@@ -360,7 +360,7 @@ fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 1)) && !error.contains("not removed"), "{error}");
         assert_eq!(left(), ["bystander"], "{capture}");
-        // What somebody else has put there stays, and the mark of another trace is none of this one.
+        // Files of others stay, and the marker of another trace does not count.
         let seed = ["replay", "seed", "-q", trace.name(), "--server", url, "--directory", "kept"];
         assert!(program(&seed).status.success());
         fs::write(export.join("kept/precious"), "of somebody").unwrap();
@@ -380,7 +380,7 @@ fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(error.contains("not removed: \"precious\" is in it"), "{error}");
         assert!(!error.contains("a run was here before"), "{error}");
-        // What a run has changed is not put back.
+        // Changes of a replay are not undone.
         let run = ["replay", "run", "-q", trace.name(), "--server", url, "--directory", "kept", "--seeded"];
         let error = String::from_utf8_lossy(&program(&run).stderr).into_owned();
         assert!(error.contains("kept: a run was here before"), "{error}");

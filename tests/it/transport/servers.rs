@@ -1,5 +1,5 @@
-//! Traces run against servers that are right, and unlike the captured one: without delegations, with confirmation of owners, with
-//! smaller limits. None of that is a mismatch.
+//! Replays on servers that are correct, but unlike the captured one: without delegations, with confirmation of owners,
+//! with smaller limits. None of that is a mismatch.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -28,8 +28,8 @@ use super::client::target;
 use super::liars::Work;
 use super::proxy::lies::Liar;
 
-/// Runs a trace against the server that it was seeded on, changed before, with these faults by the number of the Call. Gives the
-/// server as it is after that.
+/// Replays a trace on its server after a change, with these faults by the number of the Call. Returns also the server
+/// after that.
 fn replayed(
     work: &Work,
     faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
@@ -38,7 +38,7 @@ fn replayed(
     replayed_with(work, faults, change, |_| {})
 }
 
-/// The same with other options.
+/// Replays a trace with other options.
 fn replayed_with(
     work: &Work,
     faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
@@ -69,7 +69,7 @@ fn replayed_with(
     (report, server)
 }
 
-/// Nothing differs, neither Replies nor files.
+/// Verifies that neither Replies nor files differ.
 fn is_as_recorded(report: &ReplayReport, what: &str) {
     assert!(report.is_consistent(), "{what}");
     assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
@@ -93,7 +93,7 @@ fn rfc8881_section_10_4_where_no_delegation_is_given_an_open_of_an_own_owner_sta
     let work = Work::of("rxe-v42-deleg", 4, "undelegated");
     let (report, server) = replayed(&work, [], |_| {});
     is_as_recorded(&report, "rxe-v42-deleg");
-    // Three files were delegated: each DELEGRETURN is a CLOSE now, and that is no result to be compared.
+    // Three files were delegated: each DELEGRETURN is a CLOSE now, which has no result to compare.
     assert_eq!(because(&report, "no-delegation"), 3, "{:#?}", report.reasons);
     // Another client has appended to one of them in the capture.
     assert_eq!(
@@ -102,8 +102,8 @@ fn rfc8881_section_10_4_where_no_delegation_is_given_an_open_of_an_own_owner_sta
         "{:#?}",
         report.reasons
     );
-    // Of each file: the open of the trace, which is closed at once because the captured client had no stateid of it; the one that
-    // stands for the delegation; and the one that the trace makes before it returns that.
+    // For each file: the open of the trace, which is closed at once because the captured client had no stateid of it;
+    // the one that replaces the delegation; and the one that the trace opens before it returns that.
     assert_eq!((count(&server, Operation::OPEN), count(&server, Operation::CLOSE)), (9, 9));
     assert_eq!(count(&server, Operation::DELEGRETURN), 0);
     assert_eq!(server.opens(), 0);
@@ -122,7 +122,7 @@ fn rfc7530_section_10_4_without_delegations_nfs_4_0_opens_by_name_and_confirms()
             "{:#?}",
             report.reasons
         );
-        // OPEN of the trace, and for each of two delegations one of an own owner.
+        // OPENs of the trace, and for each of two delegations one of a separate owner.
         let opens = count(&server, Operation::OPEN);
         assert_eq!((opens, count(&server, Operation::CLOSE)), (6, 6), "{confirms_owners}");
         // The trace confirms its owner once.
@@ -132,7 +132,7 @@ fn rfc7530_section_10_4_without_delegations_nfs_4_0_opens_by_name_and_confirms()
     }
 }
 
-/// A connection that breaks before or after the server has done the Call of this program changes nothing.
+/// A connection that breaks before or after the server has executed a Call of this program changes nothing.
 #[test]
 fn an_open_in_the_place_of_a_delegation_survives_lost_connections_and_restarts() {
     for capture in ["rxe-v42-deleg", "rxe-v40-deleg"] {
@@ -144,7 +144,7 @@ fn an_open_in_the_place_of_a_delegation_survives_lost_connections_and_restarts()
             MockTransportFault::Restart,
         ] {
             for at in (10..34).step_by(3) {
-                // Of NFSv4.0 no session keeps the Reply of what was done (RFC 8881 section 2.10.6.1), and seqids then do not fit.
+                // NFSv4.0 has no session with a reply cache (RFC 8881 section 2.10.6.1), and seqids then do not match.
                 if capture == "rxe-v40-deleg" && fault == MockTransportFault::BreakAfter {
                     continue;
                 }
@@ -176,7 +176,7 @@ fn rfc7530_section_16_18_after_a_restart_opens_are_confirmed_where_the_server_as
     }
 }
 
-/// READs and WRITEs of captures go in pieces, in seeding, in the run and in the check, and what they say is joined.
+/// READs and WRITEs of captures are split, in seeding, in the replay and in the check, and their results are joined.
 #[test]
 fn rfc1813_section_3_3_19_and_rfc8881_section_5_8_2_20_reads_and_writes_keep_to_what_the_server_announces() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
@@ -214,7 +214,7 @@ fn rfc8881_section_18_36_reads_and_writes_keep_to_the_limits_of_the_session() {
     }
 }
 
-/// Pieces survive what whole Calls survive.
+/// Split Calls survive the same failures as whole ones.
 #[test]
 fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
     let mut server = MockServer::default();
@@ -238,7 +238,7 @@ fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
     }
 }
 
-/// What cannot be split is not sent, and what needs it has the same reason.
+/// A Call that cannot be split is not sent, and the steps that depend on it have the same reason.
 #[test]
 fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs_what_needs_it() {
     let work = Work::of("rxe-v42", 4, "operations");
@@ -254,8 +254,8 @@ fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs
     }
 }
 
-/// Seeds the tree of a capture on a new server, with these faults by the number of the Call. Gives what was made, the server, and how
-/// many Calls it took.
+/// Seeds the tree of a capture on a new server, with these faults by the number of the Call. Returns the counts, the
+/// server, and the number of Calls.
 fn seeded(
     work: &Work,
     minor: Option<u32>,
@@ -291,7 +291,7 @@ fn seeded(
     (seeded, server)
 }
 
-/// A Call that is lost on a connection that stays, a connection that breaks, a server that restarts: the tree is the same.
+/// A Call lost on a connection that stays, a connection that breaks, a server that restarts: the tree is the same.
 #[test]
 fn the_tree_is_made_whole_whatever_call_is_lost_meanwhile() {
     for (capture, minor) in [("rxe-v3", None), ("rxe-v40", Some(0)), ("rxe-v41", Some(1))] {
@@ -309,7 +309,7 @@ fn the_tree_is_made_whole_whatever_call_is_lost_meanwhile() {
         for fault in faults {
             for at in (0..60).step_by(13) {
                 let what = format!("{capture} {fault:?} {at}");
-                // A server of NFSv4.0 whose client is not confirmed forgets it with everything else; seeding begins with that.
+                // An NFSv4.0 server forgets an unconfirmed client with everything else; seeding begins with that.
                 let (made, server) = seeded(&work, minor, &[(at + 4, fault)], MockServer::default());
                 assert!(server.has_same_files(&expected), "{what}");
                 let of = |seeded: &SeededTree| seeded.handles.keys().copied().collect::<BTreeSet<_>>();
@@ -320,7 +320,7 @@ fn the_tree_is_made_whole_whatever_call_is_lost_meanwhile() {
     }
 }
 
-/// siw loses the first Call of a connection: the run sends it once more, and the final check, too.
+/// siw loses the first Call of a connection: the replay and the final check resend it once.
 #[test]
 fn a_call_that_is_lost_on_a_connection_that_stays_is_sent_once_more() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
@@ -332,13 +332,13 @@ fn a_call_that_is_lost_on_a_connection_that_stays_is_sent_once_more() {
             let lost = [(at, MockTransportFault::NoReply)];
             let (report, _) = replayed_with(&work, lost, |_| {}, |options| options.timeout = timeout);
             is_as_recorded(&report, &what);
-            // The last are of the check, or of MOUNT.
+            // The last Calls are those of the check, or of MOUNT.
             assert!(report.resent == 1 || at + 1 >= calls, "{what}: {:#?}", report.reasons);
         }
     }
 }
 
-/// The final check goes on over another connection, and as another client where the server has restarted.
+/// The final check continues over another connection, and as another client if the server has restarted.
 #[test]
 fn the_final_check_recovers_as_the_run_does() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
@@ -359,7 +359,7 @@ fn the_final_check_recovers_as_the_run_does() {
     }
 }
 
-/// A server that does not take a name: the steps about what cannot be made have the reason, and all others run.
+/// A server that rejects a name: the steps that depend on it have the reason, and all others run.
 #[test]
 fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
     for (capture, minor) in [("rxe-v3", None), ("rxe-v42", Some(2))] {
@@ -387,20 +387,20 @@ fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
     }
 }
 
-/// A server that does not take a size: the steps about the files that are larger have the reason, and all others run.
+/// A server that rejects a size: the steps on larger files have the reason, and all others run.
 #[test]
 fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
     for (capture, minor) in [("rxe-v40-deleg", Some(0)), ("rxe-v42-deleg", Some(2))] {
         let work = Work::of(capture, 4, "sizes");
         let whole = replayed(&work, [], |_| {}).0;
         let mut server = MockServer::default();
-        // Three files have 5,000 bytes, and there are no others.
+        // Three files have 5,000 bytes, and no file is larger.
         server.tree.file_bytes = 4_999;
         let (made, mut server) = seeded(&work, minor, &[], server);
         assert_eq!(made.refusals.len(), 3, "{capture}: {:?}", made.refusals);
         let is_told = |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
         assert!(made.refusals.iter().all(is_told), "{:?}", made.refusals);
-        // What the run writes itself is of another test.
+        // Another test covers files that the replay itself writes.
         server.tree.file_bytes = u64::MAX;
         let work = Work { server: Mutex::new(server), seeded: made, ..work };
         let (report, _) = replayed(&work, [], |_| {});
@@ -421,7 +421,7 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
         is_as_recorded(&report, capture);
         assert_eq!((whole.delayed, report.delayed, server.delayed_entries), (0, 4, 0), "{capture}");
         assert!(because(&report, "delayed") >= 1, "{capture}: {:#?}", report.reasons);
-        // Who is told to be patient does not wait for ever.
+        // Retries after a delay error are limited.
         let (report, _) = replayed_with(
             &work,
             [],
@@ -432,7 +432,7 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
     }
 }
 
-/// What root makes belongs to nobody: NFSv3 tells numbers, which differ, and that is no mismatch.
+/// Objects of root are owned by nobody: NFSv3 has numeric owners, which differ, and that is no mismatch.
 #[test]
 fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     let mut server = MockServer::default();
@@ -442,17 +442,17 @@ fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     is_as_recorded(&report, "squashed");
     assert_eq!(report.squashed, Some([65_534, 65_533]));
     assert!(because(&report, "owner") > 10, "{:#?}", report.reasons);
-    // Nobody else is taken for the one that root is squashed to.
+    // No other user is taken for the one that root is squashed to.
     let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 7]);
     assert!(report.mismatched() > 0, "{:#?}", report.reasons);
-    // And where root is root, owners are compared.
+    // If root is not squashed, owners are compared.
     let work = Work::of("rxe-v3", 3, "root");
     let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 65_533]);
     assert_eq!((report.squashed, because(&report, "owner")), (None, 0));
     assert!(report.mismatched() > 0, "{:#?}", report.reasons);
 }
 
-/// An export that refuses while the run goes is told in a sentence, once.
+/// An export that refuses Calls during the replay is reported in one sentence, once.
 #[test]
 fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
     for (capture, version, operation) in

@@ -1,4 +1,4 @@
-//! Calls that RPCSEC_GSS signed: sent as root, left out, or signed anew in a realm of Kerberos.
+//! RPCSEC_GSS Calls: sent as root, omitted, or re-signed in a Kerberos realm.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -35,7 +35,7 @@ fn signed_calls_are_sent_as_root_or_skipped() {
     assert!(!has(&skip, "secured", "bridged"), "{skip:#}");
 }
 
-/// Runs the program as somebody in a realm.
+/// Runs the program in the environment of a realm.
 pub(super) fn program_in(environment: &[(&'static str, PathBuf)], arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -61,7 +61,7 @@ fn rfc2203_calls_that_were_signed_are_signed_anew_on_nfs_ganesha() {
     // nfs-ganesha has no LISTXATTRS, of which this capture has 305.
     let done = states["matched"].as_u64().unwrap() + states["tolerated"].as_u64().unwrap();
     assert_eq!(done, 356, "{report:#}");
-    // Who calls, by which context and with which service is as in the capture; contexts themselves are set up before the run.
+    // Users, contexts and services are as in the capture; contexts themselves are established before the replay.
     let capture = captures::path("rxe-v42-krb5");
     let compare = ["compare", "--only", "header", "--ignore", "NULL", capture.to_str().unwrap(), live.name()];
     let output = program(&compare);

@@ -1,4 +1,5 @@
-//! Servers that break the protocol in the middle of a run are named, and what they make up is not held against this program.
+//! Servers that violate the protocol during a replay are named, and their data is not reported as a fault of this
+//! program.
 
 use std::io::Cursor;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +16,10 @@ use super::liars::Work;
 use super::proxy::Proxy;
 use super::proxy::lies::Liar;
 
-/// What is sent in the place of a Reply: the record with its mark, or `None` for the honest one.
+/// Function that returns the replacement of a Reply: the record with its mark, or `None` for the correct one.
 type Instead = fn(call: &[u8], turn: usize) -> Option<Vec<u8>>;
 
-/// Runs a trace over TCP against a server that sends something else in some turns.
+/// Replays a trace over TCP on a server that replaces some Replies.
 fn replayed(instead: Instead, test: &str) -> ReplayReport {
     let work = Work::of("rxe-v41", 4, test);
     let server = Mutex::new(work.server.lock().unwrap().clone());
@@ -53,7 +54,7 @@ fn rfc5531_section_11_a_record_of_two_gibibytes_is_named() {
         ["the server sent a record mark of 2147483647 bytes: it breaks the protocol (RFC 5531 section 11)"]
     );
     assert!(report.is_different() && report.own_faults.is_empty());
-    // The run went on, on another connection.
+    // The replay continued on another connection.
     assert!(report.reconnects >= 1 && report.replayed() > 100, "{:?}", report.states);
 }
 
@@ -71,7 +72,7 @@ fn random_bytes_are_named() {
     assert!(report.is_different() && report.own_faults.is_empty());
 }
 
-/// A COMPOUND that SEQUENCE alone answers, with this status.
+/// Returns a COMPOUND Reply with only SEQUENCE and this status.
 fn refused(call: &[u8], status: u32) -> Vec<u8> {
     let words = [1, 0, 0, 0, 0, status, 0, 1, 53, status];
     let record = [&call[..4], &words.map(u32::to_be_bytes).concat()].concat();

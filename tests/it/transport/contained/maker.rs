@@ -1,8 +1,8 @@
-//! Traces that no capture has: steps that are put together and edited at random.
+//! Generator of traces that no capture has: steps that are assembled and edited at random.
 
 use super::*;
 
-/// What a step is made of, to be edited.
+/// Parts of a step, for editing.
 struct Draft {
     head: Vec<u8>,
     slots: Vec<MessageSlot>,
@@ -23,7 +23,7 @@ impl Maker<'_> {
         NAMES[self.random.below(count)]
     }
 
-    /// A filehandle of the capture, of which slots are made; or one of others, or none.
+    /// Returns a filehandle of the capture, which gets slots; or a foreign one, or none.
     fn handle(&mut self) -> Vec<u8> {
         match self.random.below(12) {
             0 => self.random.of(&self.base.handles).clone(),
@@ -90,7 +90,7 @@ impl Maker<'_> {
         };
         let mut draft =
             Draft { slots: Vec::new(), payloads: payloads.collect(), asked, has_session: false, head };
-        // Most places are told, as a compiler tells them.
+        // Most positions have slots, as in a compiled trace.
         for variable in 0..OBJECTS + 3 {
             self.tell(&mut draft, &captured(variable), (MessageSlotKind::FILEHANDLE, variable as u32), true);
         }
@@ -346,7 +346,7 @@ impl Maker<'_> {
         draft
     }
 
-    /// Changes what a compiler would never write.
+    /// Makes a change that no compiler would write.
     fn edit(&mut self, draft: &mut Draft) {
         let length = draft.head.len();
         let at = self.random.below(length) / 4 * 4;
@@ -355,7 +355,7 @@ impl Maker<'_> {
             count => draft.slots.get_mut(self.random.below(count)),
         };
         match (self.random.below(14), slot) {
-            // The tag of a COMPOUND begins behind the header of 60 bytes.
+            // The tag of a COMPOUND begins after the header of 60 bytes.
             (0..3, Some(slot)) => {
                 slot.at = *self.random.of(&[60, 4, 12, at as u32, slot.at.saturating_add(4)])
             }
@@ -395,7 +395,7 @@ impl Maker<'_> {
                 if let Some(payload) = draft.payloads.first_mut() {
                     payload.length = *self.random.of(&[0, 4, 8, 64, 4096]);
                 } else {
-                    // File data where none belongs: on the wire it would stand between the operations.
+                    // File data where none belongs: on the wire it would be between the operations.
                     draft.payloads.push(TracePayload {
                         at: at as u32,
                         length: 8,
@@ -414,7 +414,7 @@ impl Maker<'_> {
         draft.slots.sort_by_key(|slot| slot.at);
     }
 
-    /// Places of a Reply that a trace says hold what later steps are sent with.
+    /// Returns the slots of a Reply whose values later steps use.
     fn given(&mut self) -> Vec<MessageSlot> {
         let count = self.random.below(3);
         let slots = (0..count).map(|_| MessageSlot {
@@ -438,7 +438,7 @@ impl Maker<'_> {
         slots
     }
 
-    /// A trace of a few steps. `each` is told their Calls.
+    /// Returns a trace of a few steps, and passes their Calls to `each`.
     pub(super) fn trace(&mut self, mut each: impl FnMut(&TraceMessage<'_>)) -> (Vec<u8>, bool) {
         let mut writer = TraceWriter::new(Bytes::new(Vec::new())).unwrap();
         let (mut has_session, mut is_v4) = (false, false);

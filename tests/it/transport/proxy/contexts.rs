@@ -1,5 +1,5 @@
-//! A proxy that forgets security contexts of RPCSEC_GSS, as a server does that restarts: it denies Calls with them (RFC 2203 section
-//! 5.3.3.3), and knows those alone that are set up afterwards. It notes each Call by the RFCs alone.
+//! Proxy that drops RPCSEC_GSS contexts, like a server that restarts: it denies Calls with them (RFC 2203 section
+//! 5.3.3.3), and accepts only those established afterwards. It decodes each Call by the RFCs alone.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -18,36 +18,36 @@ pub(crate) const DATA: u32 = 0;
 pub(crate) const INIT: u32 = 1;
 pub(crate) const DESTROY: u32 = 3;
 
-/// A Call with RPCSEC_GSS.
+/// Call with RPCSEC_GSS.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
-    /// The connection, from 0.
+    /// Number of the connection, from 0.
     pub(crate) connection: usize,
     pub(crate) xid: u32,
     pub(crate) procedure: u32,
     pub(crate) gss_proc: u32,
     pub(crate) seq_num: u32,
     pub(crate) handle: Vec<u8>,
-    /// Bytes behind the verifier.
+    /// Bytes after the verifier.
     pub(crate) arguments: Vec<u8>,
-    /// The arguments have a checksum: rpc_gss_svc_integrity.
+    /// `true` if the arguments have a checksum: rpc_gss_svc_integrity.
     pub(crate) is_protected: bool,
-    /// The first operation, of a COMPOUND.
+    /// First operation of a COMPOUND.
     pub(crate) operation: Option<u32>,
-    /// It did not reach the server.
+    /// `true` if it did not reach the server.
     pub(crate) is_denied: bool,
 }
 
-/// What a proxy has heard, and what it does.
+/// Records and settings of a proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// Calls with RPCSEC_GSS, in the order in which they came.
+    /// Calls with RPCSEC_GSS, in the order of arrival.
     pub(crate) signed: Vec<Signed>,
-    /// COMPOUNDs without: the connection, and the first operation.
+    /// COMPOUNDs without RPCSEC_GSS: the connection, and the first operation.
     pub(crate) unsigned: Vec<(usize, u32)>,
-    /// At which signed Calls of a procedure, from 1, all contexts are forgotten; and the auth_stat that says so.
+    /// Numbers of the Calls, from 1, at which all contexts are dropped; and the auth_stat of the denial.
     forgets: Vec<(usize, u32)>,
-    /// Contexts that are forgotten.
+    /// Dropped contexts.
     forgotten: BTreeSet<Vec<u8>>,
     connections: usize,
     data: usize,
@@ -57,21 +57,21 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The first operation, of a COMPOUND: behind its tag, the minor version and how many there are. RFC 8881 section 16.2.
+/// Returns the first operation of a COMPOUND: after its tag, the minor version and the count. RFC 8881 section 16.2.
 fn operation(call: &[u8], arguments: &[u8]) -> Option<u32> {
     let is_compound = (word(call, 12)?, word(call, 16)?, word(call, 20)?) == (100_003, 4, 1);
     let tag = word(arguments, 0)? as usize;
     word(arguments, 4 + tag.next_multiple_of(4) + 8).filter(|_| is_compound)
 }
 
-/// The same of a Call that is not signed.
+/// Returns the first operation of a Call without RPCSEC_GSS.
 fn unsigned(call: &[u8]) -> Option<u32> {
     let verifier = 32 + (word(call, 28)? as usize).next_multiple_of(4);
     let body = verifier + 8 + (word(call, verifier + 4)? as usize).next_multiple_of(4);
     operation(call, call.get(body..)?)
 }
 
-/// Reads a Call; `None` of one that is not signed. RFC 5531 section 9, RFC 2203 section 5.
+/// Decodes a Call; returns `None` without RPCSEC_GSS. RFC 5531 section 9, RFC 2203 section 5.
 fn signed(call: &[u8], connection: usize) -> Option<Signed> {
     // XID, CALL, version of RPC, program, version, procedure; then the credential.
     if word(call, 4)? != 0 || word(call, 24)? != RPCSEC_GSS {
@@ -82,7 +82,7 @@ fn signed(call: &[u8], connection: usize) -> Option<Signed> {
     let verifier = 32 + credential.next_multiple_of(4);
     let arguments = call.get(verifier + 8 + (word(call, verifier + 4)? as usize).next_multiple_of(4)..)?;
     let is_protected = word(call, 44)? == INTEGRITY && word(call, 36)? == DATA;
-    // A length and the sequence number stand before what is protected. RFC 2203 section 5.3.2.2.
+    // A length and the sequence number precede the protected data. RFC 2203 section 5.3.2.2.
     let body = if is_protected { arguments.get(8..)? } else { arguments };
     Some(Signed {
         connection,
@@ -99,7 +99,7 @@ fn signed(call: &[u8], connection: usize) -> Option<Signed> {
 }
 
 impl Heard {
-    /// Notes a Call. The auth_stat that it is denied with, if it is.
+    /// Records a Call. Returns the auth_stat of its denial, if it is denied.
     fn hear(&mut self, mut call: Signed) -> Option<u32> {
         let mut denied = None;
         if call.gss_proc == DATA {
@@ -116,7 +116,7 @@ impl Heard {
     }
 }
 
-/// A proxy to a server of TCP that forgets all contexts at these Calls, each with the auth_stat to say so.
+/// Starts a proxy to a TCP server that drops all contexts at these Calls, each with its auth_stat.
 pub(crate) fn forgetful(server: SocketAddr, forgets: &[(usize, u32)]) -> (Proxy, Arc<Mutex<Heard>>) {
     let heard = Arc::new(Mutex::new(Heard { forgets: forgets.to_vec(), ..Heard::default() }));
     let of_proxy = Arc::clone(&heard);
@@ -128,7 +128,7 @@ pub(crate) fn forgetful(server: SocketAddr, forgets: &[(usize, u32)]) -> (Proxy,
     (proxy, heard)
 }
 
-/// A connection to a server, which may be restarting.
+/// Connects to a server, which may be restarting.
 fn connected(server: SocketAddr) -> Option<TcpStream> {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -161,7 +161,7 @@ fn relay(client: TcpStream, server: TcpStream, heard: &Mutex<Heard>) {
                 };
                 let sent = match denied {
                     None => send(&mut to_server, &call),
-                    // REPLY, MSG_DENIED, AUTH_ERROR, and why.
+                    // REPLY, MSG_DENIED, AUTH_ERROR, and the reason.
                     Some(stat) => {
                         let words = [word(&call, 0).unwrap(), 1, 1, 1, stat].map(u32::to_be_bytes).concat();
                         send(&mut to_client.lock().unwrap(), &words)
@@ -182,7 +182,7 @@ fn relay(client: TcpStream, server: TcpStream, heard: &Mutex<Heard>) {
     });
 }
 
-/// How many Calls have each gss_proc.
+/// Returns the number of Calls by gss_proc.
 pub(crate) fn by_proc(calls: &[Signed]) -> HashMap<u32, usize> {
     let mut counts = HashMap::new();
     calls.iter().for_each(|call| *counts.entry(call.gss_proc).or_default() += 1);

@@ -1,35 +1,35 @@
-//! What the proxy lies about, and how.
+//! Faults of the proxy.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use super::walk::{Asked, Field, fields};
 
-/// How a value becomes another.
+/// Change of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// One more.
+    /// Increment by one.
     More,
-    /// One less.
+    /// Decrement by one.
     Less,
-    /// All bytes are zero: of a time that is 1970.
+    /// All bytes zero: for a time that is 1970.
     Zero,
-    /// Its last bit is another.
+    /// Inverted last bit.
     Flip,
-    /// What was told of the same object the time before.
+    /// Previous value of the same object.
     Stale,
-    /// Another one each time.
+    /// Random value each time.
     Random,
 }
 
-/// A kind of lie: a value of a version, in these operations, told otherwise.
+/// Kind of fault: a changed value of a version, in these operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) version: u32,
     pub(crate) operation: &'static str,
     pub(crate) field: &'static str,
     pub(crate) turn: Turn,
-    /// Each time, and not once.
+    /// `true` to inject it each time instead of once.
     pub(crate) is_always: bool,
 }
 
@@ -57,7 +57,7 @@ const fn always(
     (operation, field, turn, true)
 }
 
-/// Lies of NFSv3. An operation of `*` is any.
+/// Faults of NFSv3. An operation of `*` is any.
 const V3: &[(&str, &str, Turn, bool)] = &[
     // Values.
     once("GETATTR", "size", Turn::More),
@@ -89,7 +89,7 @@ const V3: &[(&str, &str, Turn, bool)] = &[
     once("*", "ctime", Turn::Zero),
 ];
 
-/// Lies of each minor version of NFSv4.
+/// Faults of each minor version of NFSv4.
 const V4: &[(&str, &str, Turn, bool)] = &[
     // Values.
     once("GETATTR", "size", Turn::More),
@@ -120,7 +120,7 @@ const V4: &[(&str, &str, Turn, bool)] = &[
     once("*", "cinfo.after", Turn::Zero),
 ];
 
-/// All kinds of lies.
+/// Returns all kinds of faults.
 pub(crate) fn kinds() -> Vec<Kind> {
     let of = |version: u32, table: &'static [(&'static str, &'static str, Turn, bool)]| {
         let kind = move |(operation, field, turn, is_always): &(&'static str, &'static str, Turn, bool)| {
@@ -131,19 +131,19 @@ pub(crate) fn kinds() -> Vec<Kind> {
     of(3, V3).chain(of(40, V4)).chain(of(41, V4)).chain(of(42, V4)).collect()
 }
 
-/// One that lies, or none.
+/// Injector of a fault, or of none.
 #[derive(Debug)]
 pub(crate) struct Liar {
     kind: Option<Kind>,
-    /// Occasions that go by before it lies.
+    /// Number of occasions to skip before the fault.
     skip: usize,
     occasions: usize,
-    /// What was told of each object: the value before.
+    /// Previous value of each object.
     told: HashMap<(Vec<u8>, &'static str), Vec<u8>>,
     random: u64,
-    /// Lies that were told.
+    /// Number of injected faults.
     pub(crate) lies: usize,
-    /// The Reply in which the last was told, and what was the truth.
+    /// Reply with the last fault, and the correct value.
     pub(crate) last: String,
 }
 
@@ -152,22 +152,22 @@ impl Liar {
         Self::of(None, 0)
     }
 
-    /// One that tells a lie after so many occasions.
+    /// Creates an injector that skips `skip` occasions.
     pub(crate) fn of(kind: Option<Kind>, skip: usize) -> Self {
         Self { kind, skip, occasions: 0, told: HashMap::new(), random: 1, lies: 0, last: String::new() }
     }
 
-    /// Occasions that there were.
+    /// Returns the number of occasions.
     pub(crate) fn occasions(&self) -> usize {
         self.occasions
     }
 
-    /// It lies no more.
+    /// Ends the faults.
     pub(crate) fn repent(&mut self) {
         self.kind = None;
     }
 
-    /// Looks at a Reply, and lies in it where it is time.
+    /// Decodes a Reply, and changes it if it is time.
     pub(crate) fn hear(&mut self, asked: &Asked, record: &mut [u8]) {
         let Some(kind) = self.kind else { return };
         let mut is_file = false;
@@ -175,7 +175,7 @@ impl Liar {
             if field.name.ends_with("type") {
                 is_file = record[field.bytes.clone()] == 1_u32.to_be_bytes();
             }
-            // Size and links of a directory are the file system's own.
+            // Size and links of a directory depend on the file system.
             if matches!(kind.field, "size" | "nlink" | "numlinks") && !is_file {
                 continue;
             }
@@ -200,7 +200,7 @@ impl Liar {
                     self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     *byte = (self.random >> 56) as u8;
                 }
-                // No more seconds and nanoseconds than there are.
+                // Seconds and nanoseconds stay within their ranges.
                 if kind.field.contains("time") {
                     value.iter_mut().step_by(4).for_each(|byte| *byte &= 0x1f);
                 }
@@ -218,7 +218,7 @@ impl Liar {
     }
 }
 
-/// Adds one to a number, or takes one away where `is_more` is not so.
+/// Adds one to a number, or subtracts one unless `is_more`.
 fn carry(value: &mut [u8], is_more: bool) {
     for byte in value.iter_mut().rev() {
         *byte = if is_more { byte.wrapping_add(1) } else { byte.wrapping_sub(1) };

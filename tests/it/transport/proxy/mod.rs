@@ -1,5 +1,5 @@
-//! A proxy of TCP between the program and a server, which reads Replies by itself ([`walk`]) and lies in them ([`lies`]). It
-//! shares no code with the program.
+//! TCP proxy between the program and a server, which decodes Replies itself ([`walk`]) and injects faults in them
+//! ([`lies`]). It shares no code with the program.
 
 pub(crate) mod contexts;
 pub(crate) mod lies;
@@ -14,17 +14,17 @@ use std::thread;
 use lies::Liar;
 use walk::Asked;
 
-/// The longest record that it takes.
+/// Maximum length of a record in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// A proxy that listens until it is dropped.
+/// Proxy that listens until it is dropped.
 pub(crate) struct Proxy {
-    /// Where it listens.
+    /// Port that it listens on.
     pub(crate) port: u16,
     pub(crate) liar: Arc<Mutex<Liar>>,
 }
 
-/// A record of RPC: RFC 5531 section 11. `None` at the end of the stream.
+/// Reads an RPC record: RFC 5531 section 11. Returns `None` at the end of the stream.
 pub(crate) fn record(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut whole = Vec::new();
     loop {
@@ -54,7 +54,7 @@ pub(crate) fn send(stream: &mut TcpStream, record: &[u8]) -> io::Result<()> {
 }
 
 impl Proxy {
-    /// A proxy to a server of TCP.
+    /// Starts a proxy to a TCP server.
     pub(crate) fn to(server: SocketAddr, liar: Liar) -> Self {
         Self::of(liar, move |client, liar| {
             let Ok(server) = TcpStream::connect(server) else { return };
@@ -63,7 +63,7 @@ impl Proxy {
         })
     }
 
-    /// A server that answers each Call by itself, with what is sent as it is: record marks are its own.
+    /// Starts a server that answers each Call with raw bytes, which include the record marks.
     pub(crate) fn framing(liar: Liar, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::of(liar, move |mut client, _| {
             while let Ok(Some(call)) = record(&mut client) {
@@ -74,7 +74,7 @@ impl Proxy {
         })
     }
 
-    /// A server that answers each Call by itself.
+    /// Starts a server that answers each Call itself.
     pub(crate) fn answering(liar: Liar, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::of(liar, move |mut client, liar| {
             while let Ok(Some(call)) = record(&mut client) {
@@ -89,7 +89,7 @@ impl Proxy {
         })
     }
 
-    /// A proxy that serves each connection so.
+    /// Starts a proxy that serves each connection with `serve`.
     pub(crate) fn of(liar: Liar, serve: impl Fn(TcpStream, &Mutex<Liar>) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -121,7 +121,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Carries records both ways, until one side ends.
+/// Forwards records in both directions, until one side ends.
 fn relay(client: TcpStream, server: TcpStream, liar: &Mutex<Liar>) {
     let calls: Mutex<HashMap<u32, Asked>> = Mutex::new(HashMap::new());
     let (mut from_client, mut to_client) = (client.try_clone().unwrap(), client);

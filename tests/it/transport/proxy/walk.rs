@@ -1,33 +1,34 @@
-//! Where the fields of Replies of NFSv3 and NFSv4 stand, by the XDR of the RFCs alone: it shares no code with the program.
+//! Positions of the fields of NFSv3 and NFSv4 Replies, decoded by the XDR of the RFCs alone: it shares no code with the
+//! program.
 //!
-//! RFC 5531 for the header, RFC 1813 section 3.3 for NFSv3, RFC 7530, RFC 8881 and RFC 7862 for NFSv4. What it does not know
-//! ends the walk; what stands before that is known.
+//! RFC 5531 for the header, RFC 1813 section 3.3 for NFSv3, RFC 7530, RFC 8881 and RFC 7862 for NFSv4. Unknown data
+//! ends the decoding; the fields before are used.
 
 use std::ops::Range;
 
-/// A field of a Reply.
+/// Field of a Reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// The operation that it is in: `GETATTR`.
+    /// Operation of the field: `GETATTR`.
     pub(crate) operation: &'static str,
-    /// Its name: `change`.
+    /// Name: `change`.
     pub(crate) name: &'static str,
-    /// Its bytes in the record.
+    /// Byte range in the record.
     pub(crate) bytes: Range<usize>,
 }
 
-/// What a Call asks for, as far as the walk of its Reply needs it.
+/// Content of a Call that the decoding of its Reply needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) xid: u32,
     pub(crate) program: u32,
     pub(crate) version: u32,
     pub(crate) procedure: u32,
-    /// The first filehandle that it names.
+    /// First filehandle in the Call.
     pub(crate) handle: Vec<u8>,
 }
 
-/// Words of XDR, one after the other.
+/// Reader of XDR words.
 struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -46,7 +47,7 @@ impl Words<'_> {
         Some(u32::from_be_bytes(self.bytes[range].try_into().ok()?))
     }
 
-    /// Bytes with their length before them and their fill behind: the content.
+    /// Reads opaque data with its length and padding: returns the content.
     fn opaque(&mut self) -> Option<Range<usize>> {
         let length = self.word()? as usize;
         let range = self.skip(length)?;
@@ -60,7 +61,7 @@ impl Words<'_> {
     }
 }
 
-/// What a Call asks for. `None` of what is no Call.
+/// Decodes a Call. Returns `None` for anything else.
 pub(crate) fn asked(record: &[u8]) -> Option<Asked> {
     let mut words = Words { bytes: record, at: 0 };
     let xid = words.word()?;
@@ -85,7 +86,7 @@ pub(crate) fn asked(record: &[u8]) -> Option<Asked> {
     Some(asked)
 }
 
-/// The filehandle of the first PUTFH of a COMPOUND, which stands first or behind SEQUENCE.
+/// Returns the filehandle of the first PUTFH of a COMPOUND, which comes first or after SEQUENCE.
 fn first_handle(words: &mut Words<'_>) -> Option<Range<usize>> {
     words.opaque()?;
     words.word()?;
@@ -99,7 +100,7 @@ fn first_handle(words: &mut Words<'_>) -> Option<Range<usize>> {
     None
 }
 
-/// Hears fields.
+/// Collector of fields.
 struct Heard<'a> {
     words: Words<'a>,
     operation: &'static str,
@@ -121,7 +122,7 @@ impl Heard<'_> {
         Some(())
     }
 
-    /// fattr3. RFC 1813 section 2.6.
+    /// Decodes fattr3. RFC 1813 section 2.6.
     fn fattr3(&mut self, prefix: Names) -> Option<()> {
         for (name, length) in prefix.iter().zip([4, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8]) {
             self.field(name, length)?;
@@ -201,7 +202,7 @@ impl Heard<'_> {
             }
             (16 | 17, true) => self.v3_list(procedure == 17),
             (16 | 17, false) => self.post_op(DIRECTORY),
-            // Linux tells no attributes there, so that a recording of it shows nothing of them.
+            // Linux returns no attributes there, so that a recording of it has none.
             (18..=20, _) => Some(()),
             (21, _) => {
                 self.wcc(AFTER)?;
@@ -242,7 +243,7 @@ impl Heard<'_> {
             let name = OPERATIONS.iter().find(|(of, _)| *of == number).map(|(_, name)| *name)?;
             self.operation = name;
             let is_ok = self.field("status", 4)? == 0;
-            // attrsset stands there whatever the status.
+            // attrsset is present for every status.
             if number == 34 {
                 self.words.bitmap()?;
             } else if is_ok {
@@ -324,7 +325,7 @@ impl Heard<'_> {
         Some(())
     }
 
-    /// OPEN4resok. RFC 8881 section 18.16.2.
+    /// Decodes OPEN4resok. RFC 8881 section 18.16.2.
     fn open(&mut self, info: [&'static str; 2]) -> Option<()> {
         self.field("seqid", 4)?;
         self.field("other", 12)?;
@@ -347,7 +348,7 @@ impl Heard<'_> {
         Some(())
     }
 
-    /// fattr4: a mask, and the values in the order of their bits. RFC 8881 sections 3.3.2 and 5.
+    /// Decodes fattr4: a mask, and the values in the order of their bits. RFC 8881 sections 3.3.2 and 5.
     fn fattr4(&mut self, is_entry: bool) -> Option<()> {
         let mask = self.words.bitmap()?;
         let values = self.words.opaque()?;
@@ -386,7 +387,7 @@ impl Heard<'_> {
     }
 }
 
-/// Attributes by their numbers: how long, 0 for text, and how they are called in GETATTR and in an entry of a directory.
+/// Attributes by number: length, 0 for text, and names in GETATTR and in a directory entry.
 const NAMED: &[(u32, usize, &str, &str)] = &[
     (1, 4, "type", "entry.type"),
     (3, 8, "change", "entry.change"),
@@ -549,7 +550,7 @@ const OPERATIONS: &[(u32, &str)] = &[
     (75, "REMOVEXATTR"),
 ];
 
-/// The fields of a Reply to a Call of NFS, up to the first thing that is not known.
+/// Returns the fields of an NFS Reply up to the first unknown data.
 pub(crate) fn fields(asked: &Asked, record: &[u8]) -> Vec<Field> {
     let mut heard = Heard { words: Words { bytes: record, at: 0 }, operation: "", fields: Vec::new() };
     let _ = results(asked, &mut heard);
