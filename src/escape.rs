@@ -13,7 +13,7 @@ use serde_json::ser::Formatter;
 
 /// Characters of the categories Cf, Zl and Zp of Unicode 16: format characters, among them those of bidirectional text,
 /// and the separators of lines and paragraphs.
-const FORMAT: [(char, char); 21] = [
+const FORMAT_CHARACTERS: [(char, char); 21] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{600}', '\u{605}'),
     ('\u{61c}', '\u{61c}'),
@@ -44,34 +44,34 @@ pub fn is_unsafe(letter: char) -> bool {
         ' '..='~' => false,
         '\0'..='\u{9f}' => true,
         _ => {
-            let at = FORMAT.partition_point(|(_, last)| *last < letter);
-            FORMAT.get(at).is_some_and(|(first, _)| *first <= letter)
+            let at = FORMAT_CHARACTERS.partition_point(|(_, last)| *last < letter);
+            FORMAT_CHARACTERS.get(at).is_some_and(|(first, _)| *first <= letter)
         }
     }
 }
 
 /// Writes a character, escaped like `\u{202e}` if it is unsafe.
-pub fn letter(letter: char, to: &mut impl fmt::Write) -> fmt::Result {
+pub fn write_escaped(letter: char, to: &mut impl fmt::Write) -> fmt::Result {
     if is_unsafe(letter) { write!(to, "{}", letter.escape_default()) } else { to.write_char(letter) }
 }
 
 /// Escapes text for one line.
-pub fn line(text: &str) -> Cow<'_, str> {
+pub fn escape_line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for one in text.chars() {
         // Writing to a String never fails.
-        let _ = letter(one, &mut shown);
+        let _ = write_escaped(one, &mut shown);
     }
     shown.into()
 }
 
 /// Formats a value and escapes it for one line.
-pub fn told(what: impl Display) -> String {
+pub fn display_line(what: impl Display) -> String {
     let text = what.to_string();
-    match line(&text) {
+    match escape_line(&text) {
         Cow::Borrowed(_) => text,
         Cow::Owned(shown) => shown,
     }
@@ -123,7 +123,7 @@ pub fn json(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Vec<u8>> {
 
 /// Protects a CSV cell from evaluation as a formula in a spreadsheet: adds an apostrophe before a cell that begins like
 /// a formula and is no number.
-pub fn formula(cell: &str) -> Cow<'_, str> {
+pub fn escape_formula(cell: &str) -> Cow<'_, str> {
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
     if is_formula { format!("'{cell}").into() } else { cell.into() }
 }
@@ -151,12 +151,12 @@ mod tests {
     fn text_has_none_of_them() {
         for unsafe_letter in all_unsafe() {
             let text = format!("a{unsafe_letter}b");
-            let shown = line(&text);
+            let shown = escape_line(&text);
             assert!(!shown.chars().any(is_unsafe), "{shown:?}");
             assert!(shown.starts_with("a\\") && shown.ends_with('b'), "{shown}");
         }
-        assert_eq!(line("a\u{202e}b\u{1b}"), "a\\u{202e}b\\u{1b}");
-        assert!(matches!(line("grün \u{1f600}"), Cow::Borrowed(_)));
+        assert_eq!(escape_line("a\u{202e}b\u{1b}"), "a\\u{202e}b\\u{1b}");
+        assert!(matches!(escape_line("grün \u{1f600}"), Cow::Borrowed(_)));
     }
 
     #[test]
@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn a_cell_is_no_formula() {
         for cell in ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "=", "-"] {
-            assert_eq!(formula(cell), format!("'{cell}"));
+            assert_eq!(escape_formula(cell), format!("'{cell}"));
         }
         for cell in ["-5", "-0.000001", "+7", "a=b", "", "name", "1-2"] {
-            assert_eq!(formula(cell), cell);
+            assert_eq!(escape_formula(cell), cell);
         }
     }
 }

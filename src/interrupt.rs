@@ -22,19 +22,19 @@ use crate::output_file;
 #[derive(Debug)]
 enum SignalHandling {
     /// Default action of the system.
-    Not,
+    Default,
     /// Signals are caught and stay pending.
     Caught(Signals),
     /// A thread handles the signals.
-    Watched,
+    Handled,
 }
 
-static WATCH: Mutex<SignalHandling> = Mutex::new(SignalHandling::Not);
+static WATCH: Mutex<SignalHandling> = Mutex::new(SignalHandling::Default);
 /// Request flag of the command that ends gracefully.
-static ORDERLY: Mutex<Option<InterruptRequest>> = Mutex::new(None);
+static SHUTDOWN_REQUEST: Mutex<Option<InterruptRequest>> = Mutex::new(None);
 
 /// Maximum number of bytes still read from an input after an interrupt: the content of a pipe.
-const LEFT_BYTES: usize = 1 << 20;
+const MAX_DRAINED_BYTES: usize = 1 << 20;
 
 fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
@@ -47,7 +47,7 @@ fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
 /// Returns an error if the system refuses.
 pub(crate) fn catch() -> io::Result<()> {
     let mut watch = lock(&WATCH);
-    if matches!(*watch, SignalHandling::Not) {
+    if matches!(*watch, SignalHandling::Default) {
         let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
         *watch = SignalHandling::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
         // A file size limit (ulimit -f) becomes a write error instead of a signal that ends the program.
@@ -65,16 +65,16 @@ pub(crate) fn watch() -> io::Result<()> {
     catch()?;
     let mut watch = lock(&WATCH);
     if matches!(*watch, SignalHandling::Caught(_))
-        && let SignalHandling::Caught(signals) = std::mem::replace(&mut *watch, SignalHandling::Watched)
+        && let SignalHandling::Caught(signals) = std::mem::replace(&mut *watch, SignalHandling::Handled)
     {
-        thread::Builder::new().name("signals".into()).spawn(move || take(signals))?;
+        thread::Builder::new().name("signals".into()).spawn(move || handle_signals(signals))?;
     }
     Ok(())
 }
 
-fn take(mut signals: Signals) {
+fn handle_signals(mut signals: Signals) {
     for signal in signals.forever() {
-        if let Some(orderly) = lock(&ORDERLY).as_mut()
+        if let Some(orderly) = lock(&SHUTDOWN_REQUEST).as_mut()
             && !orderly.asked.swap(true, Ordering::Relaxed)
         {
             // Wakes a reader that waits for input.
@@ -111,8 +111,8 @@ impl GracefulShutdown {
     /// # Errors
     /// Returns an error if the system refuses.
     pub(crate) fn new() -> io::Result<Self> {
-        let mut this = Self::later()?;
-        this.begin()?;
+        let mut this = Self::inactive()?;
+        this.activate()?;
         Ok(this)
     }
 
@@ -121,7 +121,7 @@ impl GracefulShutdown {
     ///
     /// # Errors
     /// Returns an error if the system refuses.
-    pub(crate) fn later() -> io::Result<Self> {
+    pub(crate) fn inactive() -> io::Result<Self> {
         let (woken, waker) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         Ok(Self { asked: Arc::default(), woken: Arc::new(woken), waker: Some(waker) })
     }
@@ -130,27 +130,28 @@ impl GracefulShutdown {
     ///
     /// # Errors
     /// Returns an error if the system refuses.
-    pub(crate) fn begin(&mut self) -> io::Result<()> {
+    pub(crate) fn activate(&mut self) -> io::Result<()> {
         if let Some(waker) = self.waker.take() {
-            *lock(&ORDERLY) = Some(InterruptRequest { asked: Arc::clone(&self.asked), waker: Some(waker) });
+            *lock(&SHUTDOWN_REQUEST) =
+                Some(InterruptRequest { asked: Arc::clone(&self.asked), waker: Some(waker) });
         }
         watch()
     }
 
     /// Wraps an input so that it ends soon after the request.
     pub(crate) fn input(&self, input: File) -> impl Read + Send + use<> {
-        InterruptibleInput { input, woken: Arc::clone(&self.woken), left_bytes: LEFT_BYTES }
+        InterruptibleInput { input, woken: Arc::clone(&self.woken), left_bytes: MAX_DRAINED_BYTES }
     }
 
     /// Returns `true` if a signal requested the end.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for GracefulShutdown {
     fn drop(&mut self) {
-        *lock(&ORDERLY) = None;
+        *lock(&SHUTDOWN_REQUEST) = None;
     }
 }
 

@@ -17,7 +17,7 @@ use nfsrdma_dissectors::flow::FlowLimits;
 pub const DEFAULT_BYTES: u64 = 256 << 20;
 
 /// Minimum budget in bytes.
-pub const LEAST_BYTES: u64 = 16 << 20;
+pub const MIN_BYTES: u64 = 16 << 20;
 
 /// Shares of a budget in 32nds.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Memory {
     }
 
     /// Creates the budget of a command that reads these files with `flows` concurrent flows.
-    pub fn of_command<'a>(
+    pub fn for_command<'a>(
         budget_bytes: u64,
         files: impl IntoIterator<Item = &'a PathBuf>,
         flows: u64,
@@ -79,7 +79,7 @@ impl Memory {
 
     /// Creates the budget of the terminal interface, which has four flows: a pass over everything, a pass over the
     /// selection of a filter, a search, and one that rereads parts.
-    pub fn of_interface<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+    pub fn for_interface<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
         let shares = if is_compressed { Shares::COMPRESSED_INTERFACE } else { Shares::INTERFACE };
         Self::new(budget_bytes, 4, shares)
@@ -138,7 +138,7 @@ pub struct Windows(Arc<WindowPool>);
 #[derive(Debug)]
 struct WindowPool {
     parts: u64,
-    most_bytes: u64,
+    limit_bytes: u64,
     used_bytes: AtomicU64,
 }
 
@@ -153,29 +153,29 @@ impl Windows {
     /// Creates windows that share `parts` 32nds of a budget.
     fn new(budget_bytes: u64, parts: u64) -> Self {
         let most_bytes = budget_bytes / 32 * parts;
-        Self(Arc::new(WindowPool { parts, most_bytes, used_bytes: AtomicU64::new(0) }))
+        Self(Arc::new(WindowPool { parts, limit_bytes: most_bytes, used_bytes: AtomicU64::new(0) }))
     }
 
     /// Returns the memory of all windows in bytes.
-    pub(crate) fn most_bytes(&self) -> u64 {
-        self.0.most_bytes
+    pub(crate) fn limit_bytes(&self) -> u64 {
+        self.0.limit_bytes
     }
 
     /// Returns the `--max-memory` in bytes with which a window of `needed_bytes` fits next to those that leave
     /// `free_bytes`.
     pub(crate) fn budget_for(&self, needed_bytes: u64, free_bytes: u64) -> u64 {
-        let used_bytes = self.0.most_bytes.saturating_sub(free_bytes);
+        let used_bytes = self.0.limit_bytes.saturating_sub(free_bytes);
         let bytes = needed_bytes.saturating_add(used_bytes);
         bytes.div_ceil(self.0.parts.max(1)).saturating_mul(32).max(DEFAULT_BYTES)
     }
 
     /// Returns `true` if windows take more than half of their share.
-    pub(crate) fn are_tight(&self) -> bool {
-        self.0.used_bytes.load(Ordering::Relaxed) > self.0.most_bytes / 2
+    pub(crate) fn is_under_pressure(&self) -> bool {
+        self.0.used_bytes.load(Ordering::Relaxed) > self.0.limit_bytes / 2
     }
 
     /// Returns the memory of the window of another decompressor, initially 0 bytes.
-    pub(crate) fn window(&self) -> WindowMemory {
+    pub(crate) fn new_window(&self) -> WindowMemory {
         WindowMemory { windows: self.clone(), bytes: 0 }
     }
 }
@@ -188,7 +188,7 @@ pub(crate) struct WindowMemory {
 }
 
 /// Overhead in bytes allowed beyond the share: blocks being output.
-const SLACK_BYTES: u64 = 512 << 10;
+const MAX_OVERHEAD_BYTES: u64 = 512 << 10;
 
 impl WindowMemory {
     /// Returns the share of all windows.
@@ -202,9 +202,9 @@ impl WindowMemory {
     /// Returns the number of free bytes if they are not enough.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
-        let WindowPool { most_bytes, used_bytes, .. } = &*self.windows.0;
+        let WindowPool { limit_bytes: most_bytes, used_bytes, .. } = &*self.windows.0;
         let used = used_bytes.fetch_add(more, Ordering::Relaxed);
-        if used + more > most_bytes + SLACK_BYTES {
+        if used + more > most_bytes + MAX_OVERHEAD_BYTES {
             used_bytes.fetch_sub(more, Ordering::Relaxed);
             return Err(most_bytes.saturating_sub(used));
         }
@@ -240,12 +240,12 @@ mod tests {
     #[test]
     fn windows_of_clones_share_their_memory_and_give_it_back() {
         let memory = Memory::default();
-        let half = memory.windows().most_bytes() / 2;
-        let (mut one, mut other) = (memory.windows().window(), memory.clone().windows().window());
-        assert_eq!(one.grow_to(half + SLACK_BYTES), Ok(()));
-        assert!(memory.windows().are_tight());
-        assert_eq!(other.grow_to(half + SLACK_BYTES), Err(half - SLACK_BYTES));
+        let half = memory.windows().limit_bytes() / 2;
+        let (mut one, mut other) = (memory.windows().new_window(), memory.clone().windows().new_window());
+        assert_eq!(one.grow_to(half + MAX_OVERHEAD_BYTES), Ok(()));
+        assert!(memory.windows().is_under_pressure());
+        assert_eq!(other.grow_to(half + MAX_OVERHEAD_BYTES), Err(half - MAX_OVERHEAD_BYTES));
         drop(one);
-        assert_eq!(other.grow_to(half + SLACK_BYTES), Ok(()));
+        assert_eq!(other.grow_to(half + MAX_OVERHEAD_BYTES), Ok(()));
     }
 }

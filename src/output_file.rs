@@ -33,7 +33,7 @@ use crate::escape;
 use crate::source::os_error_text;
 
 /// Size of the write buffer in bytes.
-const GATHERED_BYTES: usize = 256 << 10;
+const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// Suffix of unfinished files.
 const SUFFIX: &str = ".unfinished";
 /// Maximum number of bytes of the final name in the name of an unfinished file, which must fit into 255 bytes.
@@ -79,7 +79,7 @@ impl InputFiles {
     /// Adds the file with this name.
     pub fn add(&mut self, path: &Path) {
         let (about, name) = if path.as_os_str() == "-" {
-            (about_descriptor(io::stdin()), "standard input".to_owned())
+            (descriptor_metadata(io::stdin()), "standard input".to_owned())
         } else {
             (fs::metadata(path), path.to_string_lossy().into_owned())
         };
@@ -99,7 +99,7 @@ impl InputFiles {
     }
 }
 
-fn about_descriptor(of: impl AsFd) -> io::Result<Metadata> {
+fn descriptor_metadata(of: impl AsFd) -> io::Result<Metadata> {
     duplicate(of)?.metadata()
 }
 
@@ -145,7 +145,7 @@ impl OutputError {
     }
 
     /// Creates the error of writing to the output of this name.
-    pub fn unwritten(path: &Path, error: io::Error) -> Self {
+    pub fn write_error(path: &Path, error: io::Error) -> Self {
         Self::new(path, OutputErrorKind::Write(error))
     }
 
@@ -157,16 +157,20 @@ impl OutputError {
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", escape::line(&self.name))?;
+        write!(f, "{}: ", escape::escape_line(&self.name))?;
         match &self.kind {
             OutputErrorKind::Input(input) => {
-                write!(f, "is read as {}, and cannot be written too; name another file", escape::line(input))
+                write!(
+                    f,
+                    "is read as {}, and cannot be written too; name another file",
+                    escape::escape_line(input)
+                )
             }
             OutputErrorKind::Link(to) => {
                 write!(
                     f,
                     "is a symbolic link to {}; name that file to replace it",
-                    escape::told(to.display())
+                    escape::display_line(to.display())
                 )
             }
             OutputErrorKind::Directory => f.write_str("is a directory; name a file in it"),
@@ -176,7 +180,7 @@ impl fmt::Display for OutputError {
             OutputErrorKind::Exists => f.write_str("cannot write: file exists; name another file"),
             OutputErrorKind::Create(error) => {
                 if let Some(directory) = missing_directory(Path::new(&self.name)) {
-                    let directory = escape::told(directory.display());
+                    let directory = escape::display_line(directory.display());
                     return write!(
                         f,
                         "cannot write: there is no directory {directory}; make it, or name another file"
@@ -187,13 +191,15 @@ impl fmt::Display for OutputError {
                     io::ErrorKind::PermissionDenied => {
                         "check the permissions of the file and its directory, in which it is written before it is renamed"
                     }
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => MAKE_ROOM,
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FREE_SPACE_ADVICE,
                     _ => "check the path",
                 })
             }
-            OutputErrorKind::Write(error) => write!(f, "cannot write: {}; {MAKE_ROOM}", os_error_text(error)),
+            OutputErrorKind::Write(error) => {
+                write!(f, "cannot write: {}; {FREE_SPACE_ADVICE}", os_error_text(error))
+            }
             OutputErrorKind::Rename(temporary, error) => {
-                let file = escape::told(temporary.display());
+                let file = escape::display_line(temporary.display());
                 write!(f, "cannot be replaced: {}; the new file is {file}", os_error_text(error))
             }
         }
@@ -207,7 +213,7 @@ pub(crate) fn missing_directory(file: &Path) -> Option<&Path> {
     directory.symlink_metadata().is_err_and(is_missing).then_some(directory)
 }
 
-const MAKE_ROOM: &str = "make room or write elsewhere";
+const FREE_SPACE_ADVICE: &str = "make room or write elsewhere";
 
 impl Error for OutputError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
@@ -261,7 +267,7 @@ impl UnfinishedFile {
         Ok((file, Self(Some(path))))
     }
 
-    fn forget(path: &Path) {
+    fn unregister(path: &Path) {
         unfinished().retain(|known| known != path);
     }
 
@@ -270,7 +276,7 @@ impl UnfinishedFile {
         let Some(path) = self.0.take() else { return Ok(()) };
         let known = path.to_path_buf();
         let renamed = if replaces { path.persist(to) } else { path.persist_noclobber(to) };
-        Self::forget(&known);
+        Self::unregister(&known);
         match renamed {
             Ok(()) => Ok(()),
             Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
@@ -290,7 +296,7 @@ impl Drop for UnfinishedFile {
         if let Some(path) = self.0.take() {
             let known = path.to_path_buf();
             drop(path);
-            Self::forget(&known);
+            Self::unregister(&known);
         }
     }
 }
@@ -364,7 +370,7 @@ impl Seek for OutputSink {
 #[derive(Debug)]
 enum OutputLocation {
     /// Temporary file, renamed when it is complete.
-    Beside(UnfinishedFile),
+    Temporary(UnfinishedFile),
     /// File under its final name.
     Published,
     /// Device, FIFO or standard output.
@@ -422,7 +428,7 @@ impl OutputFile {
         let failed = |kind| OutputError::new(path, kind);
         let unmade = |error| failed(OutputErrorKind::Create(error));
         let new = |file, place| {
-            let to = BufWriter::with_capacity(GATHERED_BYTES, OutputSink { file, growing_bytes: None });
+            let to = BufWriter::with_capacity(WRITE_BUFFER_BYTES, OutputSink { file, growing_bytes: None });
             Self { path: path.to_owned(), to, place, replaces }
         };
         if is_standard_output(path) {
@@ -433,7 +439,7 @@ impl OutputFile {
         if path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(failed(OutputErrorKind::Directory));
         }
-        let about = match looked_at(path) {
+        let about = match output_metadata(path) {
             Ok(about) => Some(about),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unmade(error)),
@@ -469,7 +475,7 @@ impl OutputFile {
         let prefix = prefix(name);
         builder.prefix(&prefix).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
         let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(unmade)?;
-        Ok(new(file, OutputLocation::Beside(unfinished)))
+        Ok(new(file, OutputLocation::Temporary(unfinished)))
     }
 
     /// Returns the name of the output, as given.
@@ -491,10 +497,10 @@ impl OutputFile {
     /// Returns [`OutputErrorKind::Write`] if writing fails.
     pub fn close(self) -> Result<ClosedFile, OutputError> {
         let Self { path, to, place, replaces } = self;
-        let unwritten = |error| OutputError::unwritten(&path, error);
+        let unwritten = |error| OutputError::write_error(&path, error);
         let OutputSink { file, .. } = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
-        if let OutputLocation::Beside(_) = &place {
-            keep_access(&file, &path).map_err(unwritten)?;
+        if let OutputLocation::Temporary(_) = &place {
+            copy_access(&file, &path).map_err(unwritten)?;
         }
         if !matches!(place, OutputLocation::Stream) {
             file.sync_all().map_err(unwritten)?;
@@ -508,16 +514,16 @@ impl OutputFile {
     /// # Errors
     /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
     pub fn publish(&mut self) -> Result<(), OutputError> {
-        let unwritten = |path: &Path, error| OutputError::unwritten(path, error);
+        let unwritten = |path: &Path, error| OutputError::write_error(path, error);
         self.to.flush().map_err(|error| unwritten(&self.path, error))?;
-        let OutputLocation::Beside(_) = &self.place else { return Ok(()) };
-        let OutputLocation::Beside(unfinished) =
+        let OutputLocation::Temporary(_) = &self.place else { return Ok(()) };
+        let OutputLocation::Temporary(unfinished) =
             std::mem::replace(&mut self.place, OutputLocation::Published)
         else {
             return Ok(());
         };
         let sink = self.to.get_mut();
-        let published = keep_access(&sink.file, &self.path).and_then(|()| {
+        let published = copy_access(&sink.file, &self.path).and_then(|()| {
             sink.file.sync_all()?;
             sink.file.stream_position()
         });
@@ -539,7 +545,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn end(mut self) -> io::Result<WrittenFile> {
+    pub fn end_published(mut self) -> io::Result<WrittenFile> {
         self.to.flush()?;
         let identity = if self.is_published_as(&self.path) {
             FileIdentity::of(&self.to.get_ref().file.metadata()?)
@@ -585,7 +591,7 @@ impl ClosedFile {
     /// Returns [`OutputErrorKind::Rename`] if the file cannot be renamed.
     pub fn publish(self) -> Result<(), OutputError> {
         let Self { path, place, replaces } = self;
-        if let OutputLocation::Beside(unfinished) = place {
+        if let OutputLocation::Temporary(unfinished) = place {
             unfinished.rename(&path, replaces).map_err(|kind| OutputError::new(&path, kind))?;
             sync_directory(&path);
         }
@@ -616,7 +622,7 @@ impl WrittenFile {
 /// # Errors
 /// Returns [`OutputErrorKind::Input`] or [`OutputErrorKind::Write`].
 pub fn remove_old(path: &Path, inputs: &InputFiles) -> Result<(), OutputError> {
-    let unwritten = |error| OutputError::unwritten(path, error);
+    let unwritten = |error| OutputError::write_error(path, error);
     inputs.check(path, &fs::symlink_metadata(path).map_err(unwritten)?)?;
     fs::remove_file(path).map_err(unwritten)
 }
@@ -638,7 +644,7 @@ pub fn remove_abandoned(directory: &Path) {
 }
 
 /// Returns the metadata of a path without following links, except for names of open descriptors.
-fn looked_at(path: &Path) -> io::Result<Metadata> {
+fn output_metadata(path: &Path) -> io::Result<Metadata> {
     let is_descriptor = ["/dev/fd/", "/proc/self/fd/", "/dev/stderr"]
         .iter()
         .any(|start| path.as_os_str().as_bytes().starts_with(start.as_bytes()));
@@ -673,7 +679,7 @@ fn open_existing(path: &Path) -> io::Result<File> {
 
 /// Opens a device or a FIFO; a FIFO waits for a reader.
 fn open_stream(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).custom_flags(no_control()).open(path)?;
+    let file = OpenOptions::new().write(true).custom_flags(no_controlling_tty()).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_char_device() || kind.is_fifo() {
         Ok(file)
@@ -688,12 +694,12 @@ fn no_follow() -> i32 {
 }
 
 /// Returns O_NOCTTY: a terminal written to does not become the controlling terminal.
-fn no_control() -> i32 {
+fn no_controlling_tty() -> i32 {
     rustix::fs::OFlags::NOCTTY.bits() as i32
 }
 
 /// Copies the permissions of the replaced file, and its owner and group if allowed.
-fn keep_access(file: &File, replaced: &Path) -> io::Result<()> {
+fn copy_access(file: &File, replaced: &Path) -> io::Result<()> {
     let old = match fs::symlink_metadata(replaced) {
         Ok(old) if old.is_file() => old,
         // No file is replaced.

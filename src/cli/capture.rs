@@ -11,7 +11,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::live::{AutostopCondition, LiveArgs};
 use super::progress::ProgressLine;
-use super::{ExitStatus, PATIENCE, complain};
+use super::{ExitStatus, SOURCE_WAIT, report_error};
 use crate::interrupt;
 use crate::output::recording::{CaptureRecording, RecordingTarget, Rotation};
 use crate::output::units;
@@ -102,8 +102,8 @@ impl CaptureArgs {
             return Ok(None);
         }
         // With several files, the size that ends a single one begins the next (tshark).
-        rotation.bytes = rotation.bytes.or(self.most_bytes());
-        if !rotation.ends_files() {
+        rotation.bytes = rotation.bytes.or(self.max_file_bytes());
+        if !rotation.has_condition() {
             bail!(
                 "-b files: says how many files, and nothing when one ends; add -b filesize:KB, duration:SECONDS, packets:COUNT or interval:SECONDS"
             );
@@ -111,21 +111,21 @@ impl CaptureArgs {
         Ok(Some(rotation))
     }
 
-    fn most_bytes(&self) -> Option<NonZeroU64> {
+    fn max_file_bytes(&self) -> Option<NonZeroU64> {
         self.live.autostop.iter().find_map(|stop| match stop {
             AutostopCondition::FileSize(kb) => Some(bytes(*kb)),
             _ => None,
         })
     }
 
-    fn most_files(&self) -> Option<NonZeroU64> {
+    fn max_files(&self) -> Option<NonZeroU64> {
         self.live.autostop.iter().find_map(|stop| match stop {
             AutostopCondition::Files(files) => Some(*files),
             _ => None,
         })
     }
 
-    fn place(&self, rotation: Option<Rotation>) -> Result<RecordingTarget> {
+    fn target(&self, rotation: Option<Rotation>) -> Result<RecordingTarget> {
         let is_standard_output = is_standard_output(&self.write);
         Ok(match rotation {
             Some(_) if is_standard_output => {
@@ -148,19 +148,19 @@ pub(super) fn run(args: &CaptureArgs) -> Result<ExitStatus> {
         bail!("no interface is named; name one with -i; -D lists them");
     };
     let rotation = args.rotation()?;
-    if args.most_files().is_some() && rotation.is_none() {
+    if args.max_files().is_some() && rotation.is_none() {
         bail!("-a files: counts files, and there is one only; say with -b when one ends");
     }
-    let place = args.place(rotation)?;
+    let place = args.target(rotation)?;
     let opened = args.live.open(interface)?;
     interrupt::catch()?;
-    let mut recording = args.live.give_up(rotation.is_some(), || {
+    let mut recording = args.live.drop_privileges(rotation.is_some(), || {
         Ok(CaptureRecording::new(place, opened.interface(), opened.filter())?)
     })?;
     let outcome = record(args, opened, &mut recording)?;
     if !args.quiet {
         let counters = outcome.counters;
-        complain(format_args!(
+        report_error(format_args!(
             "{}: {} packets, {}, in {} {}. {} packets passed the capture filter; dropped: {} by the kernel, {} by the \
              interface, {} here",
             interface,
@@ -192,14 +192,14 @@ fn record(
     let most = args.count.map_or(u64::MAX, NonZeroU64::get);
     // With several files, the size ends a file, and not the capture.
     let most_bytes =
-        args.most_bytes().filter(|_| args.ring_buffer.is_empty()).map_or(u64::MAX, NonZeroU64::get);
-    let most_files = args.most_files().map_or(u64::MAX, NonZeroU64::get);
+        args.max_file_bytes().filter(|_| args.ring_buffer.is_empty()).map_or(u64::MAX, NonZeroU64::get);
+    let most_files = args.max_files().map_or(u64::MAX, NonZeroU64::get);
     let mut last = Timestamp::default();
     let mut is_good = true;
     let mut is_over = false;
     while !is_over {
         let mut is_idle = false;
-        match source.next_within(PATIENCE) {
+        match source.next_within(SOURCE_WAIT) {
             Ok(NextFrame::Frame(frame)) => {
                 last = frame.time;
                 is_over = session.frame(frame.time);
@@ -217,12 +217,12 @@ fn record(
             }
             Ok(NextFrame::End) => break,
             Err(error) => {
-                complain(error);
+                report_error(error);
                 is_good = false;
                 break;
             }
         }
-        if recording.is_next_file_after(most_files, last) {
+        if recording.needs_file_after(most_files, last) {
             break;
         }
         if progress.is_due(is_idle) {

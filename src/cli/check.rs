@@ -18,7 +18,7 @@ use super::replay::reports::ReportArgs;
 use super::replay::server::parse_percent;
 use super::replay::step_selection::StepSelectionArgs;
 use super::style::{self, Color};
-use super::{ExitStatus, complain, outputs, unwritten};
+use super::{ExitStatus, outputs, report_error, write_error};
 use crate::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::Recorder;
@@ -34,9 +34,9 @@ use crate::output_file::InputFiles;
 use crate::replay::url::ServerUrl;
 
 /// Default number of differences shown per capture.
-const COUNT: usize = 10;
+const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
 /// Default minimum percentage of steps replayed with `--server`.
-const COVERAGE: f64 = 90.0;
+const DEFAULT_MIN_COVERAGE: f64 = 90.0;
 
 const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              write trace.pcap.baseline
   nfsrdma-inspect check captures/*.pcap                 compare each with its baseline
@@ -131,7 +131,7 @@ pub(super) struct CheckArgs {
 }
 
 /// Returns the path of the baseline of a capture.
-fn beside(capture: &Path) -> PathBuf {
+fn baseline_path(capture: &Path) -> PathBuf {
     let mut name = capture.as_os_str().to_owned();
     name.push(".baseline");
     name.into()
@@ -146,16 +146,16 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
         bail!("--bless writes baselines, and --junit reports on them; leave out one of them");
     }
     let memory = args.memory.plan(&args.files, 1)?;
-    let baselines = args.files.iter().map(|file| beside(file));
+    let baselines = args.files.iter().map(|file| baseline_path(file));
     let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
         let reported = ReplayCheckOptions {
             junit: args.junit.as_ref(),
             format: args.format,
             color: args.color,
-            count: args.count.unwrap_or(COUNT),
+            count: args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES),
             quiet: args.quiet,
-            dialect: args.dialect.named(),
+            dialect: args.dialect.selected(),
             memory: &memory,
             part: &args.part,
             reports: &args.reports,
@@ -164,27 +164,27 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
             remove: args.remove,
             strict: args.strict,
             same_server: args.same_server,
-            min_coverage: args.min_coverage.unwrap_or(COVERAGE),
+            min_coverage: args.min_coverage.unwrap_or(DEFAULT_MIN_COVERAGE),
         };
         return replayed(&args.files, &inputs, server, &reported);
     }
-    if args.part.is_asked() || args.reports.is_asked() {
+    if args.part.has_selection() || args.reports.has_reports() {
         bail!(
             "--filter, --gss, --html and --record are of replays; name the server with --server, or leave them out"
         );
     }
-    let report = outputs::report("--junit", args.junit.as_ref(), &inputs)?;
+    let report = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let captures = InputFiles::new(&args.files);
     let mut progress = ProgressLine::new();
     let started = SystemTime::now();
-    let mut to = BufWriter::new(progress.page());
+    let mut to = BufWriter::new(progress.stdout());
     let mut checks = Vec::new();
-    let dialect = args.dialect.named();
+    let dialect = args.dialect.selected();
     for file in &args.files {
         let start = Instant::now();
         let name = file.to_string_lossy().into_owned();
         let outcome = if args.bless {
-            blessed(file, &memory, dialect, &captures, &mut progress)
+            bless_capture(file, &memory, dialect, &captures, &mut progress)
         } else {
             let mut shown = 0;
             let mut tell = |difference: &Difference| {
@@ -194,7 +194,13 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
                 shown += 1;
                 json_line(&mut to, difference, Some(&name))
             };
-            checked(file, (&memory, dialect), args.count.unwrap_or(COUNT), &mut progress, &mut tell)
+            check_capture(
+                file,
+                (&memory, dialect),
+                args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES),
+                &mut progress,
+                &mut tell,
+            )
         };
         // A write error ends the command; a read error is an outcome.
         let outcome = match outcome {
@@ -204,23 +210,23 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
         };
         checks.push(CaptureCheckResult { file: name, outcome, time: start.elapsed() });
         if args.format == ReportFormat::Json {
-            checks.last().map_or(Ok(()), |check| check.json(&mut to)).map_err(unwritten)?;
+            checks.last().map_or(Ok(()), |check| check.json(&mut to)).map_err(write_error)?;
         }
     }
     if args.format == ReportFormat::Text {
         CheckReportView { checks: &checks, screen: style::screen(args.color), quiet: args.quiet }
             .text(&mut to)
-            .map_err(unwritten)?;
+            .map_err(write_error)?;
     }
-    to.flush().map_err(unwritten)?;
+    to.flush().map_err(write_error)?;
     if let Some(to) = report {
-        outputs::write(to, |to| junit::write(to, &checks, started))?;
+        outputs::write_and_commit(to, |to| junit::write(to, &checks, started))?;
     }
     let mut exit = ExitStatus::Done;
     for check in &checks {
         match &check.outcome {
             CheckOutcome::Unreadable(what) => {
-                complain(what);
+                report_error(what);
                 exit = ExitStatus::Failed;
             }
             CheckOutcome::Different(_) if exit == ExitStatus::Done => exit = ExitStatus::Differs,
@@ -231,7 +237,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
 }
 
 /// Returns an error if the capture could not be read completely.
-fn whole(reader: &ComparedRecordReader) -> Result<()> {
+fn check_read_errors(reader: &ComparedRecordReader) -> Result<()> {
     match reader.errors.first() {
         Some(error) => bail!("{error}"),
         None => Ok(()),
@@ -239,21 +245,21 @@ fn whole(reader: &ComparedRecordReader) -> Result<()> {
 }
 
 /// Maximum number of bytes of a baseline.
-const BYTES: u64 = 1 << 30;
+const MAX_BASELINE_BYTES: u64 = 1 << 30;
 
 /// Returns the text of a baseline, or `None` if there is none.
-fn text(path: &Path) -> Result<Option<String>> {
+fn read_baseline_text(path: &Path) -> Result<Option<String>> {
     let bytes = match File::open(path) {
         Ok(file) => {
             let mut bytes = Vec::new();
-            file.take(BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
+            file.take(MAX_BASELINE_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => Err(error),
     };
     let bytes = bytes.map_err(|error| anyhow!("{}: cannot read: {error}; check the path", path.display()))?;
-    if bytes.len() as u64 > BYTES {
-        bail!("{}: more than {BYTES} bytes; this is no baseline", path.display());
+    if bytes.len() as u64 > MAX_BASELINE_BYTES {
+        bail!("{}: more than {MAX_BASELINE_BYTES} bytes; this is no baseline", path.display());
     }
     // Bytes that are not UTF-8 occur in no baseline, and are refused with their line.
     Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
@@ -262,23 +268,23 @@ fn text(path: &Path) -> Result<Option<String>> {
 }
 
 fn read_baseline(capture: &Path) -> Result<Baseline> {
-    let path = beside(capture);
-    let Some(text) = text(&path)? else {
+    let path = baseline_path(capture);
+    let Some(text) = read_baseline_text(&path)? else {
         bail!("{}: there is no baseline; write it with: check --bless {}", path.display(), capture.display());
     };
     baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
-fn blessed(
+fn bless_capture(
     file: &Path,
     memory: &Memory,
     dialect: Option<Dialect>,
     captures: &InputFiles,
     progress: &mut ProgressLine,
 ) -> Result<CheckOutcome> {
-    let path = beside(file);
+    let path = baseline_path(file);
     // Settings in an existing baseline are kept, whatever the rest of it is.
-    let old = text(&path)?;
+    let old = read_baseline_text(&path)?;
     let settings = match old.as_deref().map(BaselineSettings::from_text) {
         Some(settings) => settings.map_err(|error| {
             anyhow!("{}: {error}; mend the line or take it out, and bless again", path.display())
@@ -294,7 +300,7 @@ fn blessed(
             baseline::MAX_TRANSACTIONS
         );
     };
-    whole(&reader)?;
+    check_read_errors(&reader)?;
     if baseline.records.is_empty() {
         bail!("{}: no Transactions; its baseline would hold nothing: does it hold NFS?", file.display());
     }
@@ -302,14 +308,14 @@ fn blessed(
     let mut bytes = Vec::new();
     baseline::write(&mut bytes, &baseline)?;
     if old.is_some_and(|old| old.as_bytes() == bytes) {
-        return Ok(CheckOutcome::Same(CheckSummary::of(&baseline.counts)));
+        return Ok(CheckOutcome::Same(CheckSummary::from_counts(&baseline.counts)));
     }
-    outputs::write(outputs::create(&path, captures)?, |to| to.write_all(&bytes))?;
-    Ok(CheckOutcome::Blessed(CheckSummary::of(&baseline.counts)))
+    outputs::write_and_commit(outputs::create(&path, captures)?, |to| to.write_all(&bytes))?;
+    Ok(CheckOutcome::Blessed(CheckSummary::from_counts(&baseline.counts)))
 }
 
 /// Compares a capture with its baseline, and keeps the first `count` differences.
-fn checked(
+fn check_capture(
     file: &Path,
     (memory, dialect): (&Memory, Option<Dialect>),
     count: usize,
@@ -319,16 +325,16 @@ fn checked(
     let mut reader = ComparedRecordReader::open(file, memory, dialect)?;
     let mut checking = BaselineCheck::new(read_baseline(file)?, memory.view_bytes());
     let mut recorder = Recorder::default();
-    let mut tally = DifferenceTally::new(count, junit::SHOWN);
+    let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
     let mut hear = |difference: Difference| {
         tally.push(&difference);
         tell(&difference)
     };
     checking.run(|| reader.next(&mut recorder, progress), &mut hear)?;
-    whole(&reader)?;
+    check_read_errors(&reader)?;
     checking.finish(&reader.trace, hear)?;
     let [then, now] = checking.counts();
-    let mut summary = CheckSummary::of(now);
+    let mut summary = CheckSummary::from_counts(now);
     // Includes operations of the baseline alone.
     summary.operations.extend(then.operations.keys().cloned());
     let comparison = checking.comparison();

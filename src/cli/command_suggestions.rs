@@ -7,7 +7,7 @@ use crate::filter::catalog::nearest;
 use crate::filter::proposal;
 
 /// Commands of other programs, and the arguments of this one that do the same.
-const ELSEWHERE: &[(&str, &str)] = &[
+const FOREIGN_COMMANDS: &[(&str, &str)] = &[
     ("version", "--version"),
     ("stat", "-q FILE"),
     ("stats", "-q FILE"),
@@ -21,8 +21,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// Returns the message for a first argument that is no file but looks like a command, or `None` for a file or a path.
 pub(super) fn command(first: &Path) -> Option<String> {
-    let word = word(first)?;
-    let advice = match ELSEWHERE.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
+    let word = non_file_word(first)?;
+    let advice = match FOREIGN_COMMANDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
         Some((_, instead)) => format!("; give {instead} instead"),
         None => {
             let definition = super::command();
@@ -36,7 +36,7 @@ pub(super) fn command(first: &Path) -> Option<String> {
 /// Returns the message for the argument of `replay`, which has subcommands and takes a file.
 pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
     let [_, command, first, ..] = arguments else { return None };
-    let word = word(Path::new(first)).filter(|_| command == "replay")?;
+    let word = non_file_word(Path::new(first)).filter(|_| command == "replay")?;
     let definition = super::command();
     let replay = definition.find_subcommand("replay")?;
     if word == "help" || replay.find_subcommand(word).is_some() {
@@ -47,7 +47,7 @@ pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Returns an argument that is a word and not the name of a file.
-fn word(argument: &Path) -> Option<&str> {
+fn non_file_word(argument: &Path) -> Option<&str> {
     let word = argument.to_str()?;
     let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphabetic());
     (is_word && !argument.exists()).then_some(word)
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn no_word_of_other_programs_is_a_command() {
         let definition = crate::cli::command();
-        for (word, _) in ELSEWHERE {
+        for (word, _) in FOREIGN_COMMANDS {
             assert!(definition.find_subcommand(word).is_none(), "{word}");
         }
     }

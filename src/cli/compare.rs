@@ -12,7 +12,7 @@ use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::record_reader::ComparedRecordReader;
 use super::style::{self, Color};
-use super::{ExitStatus, complain, unwritten};
+use super::{ExitStatus, report_error, write_error};
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::tally::FirstDifferences;
@@ -32,7 +32,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       w
 ";
 
 /// Default number of differences shown as text.
-const COUNT: usize = 20;
+const DEFAULT_SHOWN_DIFFERENCES: usize = 20;
 
 const KINDS_TITLE: &str = "Kinds of differences";
 
@@ -115,13 +115,14 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     }
     let memory = args.memory.plan([&args.a, &args.b], 2)?;
     let [a, b] =
-        [&args.a, &args.b].map(|file| ComparedRecordReader::open(file, &memory, args.dialect.named()));
+        [&args.a, &args.b].map(|file| ComparedRecordReader::open(file, &memory, args.dialect.selected()));
     let mut readers = [a?, b?];
     let mut recorder = Recorder::default();
     let mut progress = ProgressLine::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;
-    let mut first = FirstDifferences::new(if is_json { 0 } else { args.count.unwrap_or(COUNT) });
-    let mut to = BufWriter::new(progress.page());
+    let mut first =
+        FirstDifferences::new(if is_json { 0 } else { args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES) });
+    let mut to = BufWriter::new(progress.stdout());
     let mut left = args.count.unwrap_or(usize::MAX);
     let mut comparison = Comparison::new(selection, usize::MAX, memory.view_bytes());
     // Differences are not reported if one file is no capture.
@@ -142,10 +143,10 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
             }
             Ok(())
         })
-        .map_err(unwritten)?;
+        .map_err(write_error)?;
     let [a, b] = &readers;
     for error in readers.iter().flat_map(|reader| &reader.errors) {
-        complain(error);
+        report_error(error);
     }
     let is_unreadable = readers.iter().any(|reader| !reader.errors.is_empty());
     let holds_nothing = readers.iter().all(|reader| reader.trace.transactions == 0);
@@ -163,9 +164,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
             ReportFormat::Text => view.text(&mut to),
             ReportFormat::Json => view.json(&mut to),
         };
-        written.map_err(unwritten)?;
+        written.map_err(write_error)?;
     }
-    to.flush().map_err(unwritten)?;
+    to.flush().map_err(write_error)?;
     Ok(match comparison.total() {
         _ if is_unreadable => ExitStatus::Failed,
         _ if holds_nothing => bail!(

@@ -21,7 +21,7 @@ use crate::replay::run::rules;
 use crate::source::live::devices::{self, DeviceVisibility};
 
 /// Environment variable that selects completion.
-pub(super) const ASK: &str = "NFSRDMA_INSPECT_COMPLETE";
+pub(super) const REQUEST_VARIABLE: &str = "NFSRDMA_INSPECT_COMPLETE";
 
 /// Usual suffixes of captures.
 const CAPTURES: &str = ".pcap .pcapng .cap .pcap.gz .pcapng.gz .pcap.zst .pcapng.zst";
@@ -40,7 +40,7 @@ struct CompletionList {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileCompletion {
     /// Files, those with these suffixes first.
-    With(&'static str),
+    Suffixes(&'static str),
     Folders,
 }
 
@@ -73,7 +73,7 @@ impl CompletionList {
             let _ = writeln!(text, "{value}\t{about}");
         }
         match self.files {
-            Some(FileCompletion::With(suffixes)) => _ = writeln!(text, "\tfiles\t{suffixes}"),
+            Some(FileCompletion::Suffixes(suffixes)) => _ = writeln!(text, "\tfiles\t{suffixes}"),
             Some(FileCompletion::Folders) => text.push_str("\tfolders\n"),
             None => {}
         }
@@ -132,7 +132,7 @@ fn answer(mut root: Command, words: &[String]) -> CompletionList {
     if !is_escaped && current.starts_with('-') {
         return match option(command, current) {
             Some((arg, Some(value))) => {
-                values(arg, value).after(current.strip_suffix(value).unwrap_or_default())
+                values(arg, value).prefixed(current.strip_suffix(value).unwrap_or_default())
             }
             _ => options(command, current),
         };
@@ -143,34 +143,36 @@ fn answer(mut root: Command, words: &[String]) -> CompletionList {
     };
     if positionals == 0 && !is_escaped {
         let subcommands = command.get_subcommands().filter(|of| !of.is_hide_set());
-        answer.values.extend(subcommands.map(|of| (of.get_name().to_owned(), about(of.get_about()))));
+        answer
+            .values
+            .extend(subcommands.map(|of| (of.get_name().to_owned(), first_help_line(of.get_about()))));
     }
     if answer == CompletionList::default() && !is_escaped {
         return options(command, current);
     }
-    answer.that_begin_with(current)
+    answer.with_prefix(current)
 }
 
 impl CompletionList {
-    fn of(values: impl IntoIterator<Item = (String, String)>) -> Self {
+    fn from_values(values: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { values: values.into_iter().collect(), files: None }
     }
 
     fn words(words: &[(&str, &str)]) -> Self {
-        Self::of(words.iter().map(|(word, about)| ((*word).to_owned(), (*about).to_owned())))
+        Self::from_values(words.iter().map(|(word, about)| ((*word).to_owned(), (*about).to_owned())))
     }
 
     fn files(files: FileCompletion) -> Self {
         Self { values: Vec::new(), files: Some(files) }
     }
 
-    fn that_begin_with(mut self, text: &str) -> Self {
+    fn with_prefix(mut self, text: &str) -> Self {
         self.values.retain(|(value, _)| value.starts_with(text));
         self
     }
 
     /// Prefixes each candidate with `text`.
-    fn after(mut self, text: &str) -> Self {
+    fn prefixed(mut self, text: &str) -> Self {
         self.values.iter_mut().for_each(|(value, _)| value.insert_str(0, text));
         self
     }
@@ -203,13 +205,13 @@ fn options(command: &Command, current: &str) -> CompletionList {
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_positional()) {
         let names = arg.get_long().map(|long| format!("--{long}"));
         let names = names.into_iter().chain(arg.get_short().map(|short| format!("-{short}")));
-        answer.values.extend(names.map(|name| (name, about(arg.get_help()))));
+        answer.values.extend(names.map(|name| (name, first_help_line(arg.get_help()))));
     }
-    answer.that_begin_with(current)
+    answer.with_prefix(current)
 }
 
 /// Returns the first line of a help text.
-fn about(help: Option<&clap::builder::StyledStr>) -> String {
+fn first_help_line(help: Option<&clap::builder::StyledStr>) -> String {
     help.map(ToString::to_string).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
 }
 
@@ -218,23 +220,25 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
     let possible = arg.get_possible_values();
     if !possible.is_empty() {
         let visible = possible.iter().filter(|value| !value.is_hide_set());
-        let values = visible.map(|value| (value.get_name().to_owned(), about(value.get_help())));
-        return CompletionList::of(values).that_begin_with(current);
+        let values = visible.map(|value| (value.get_name().to_owned(), first_help_line(value.get_help())));
+        return CompletionList::from_values(values).with_prefix(current);
     }
     let name = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let id = arg.get_id().as_str();
     let answer = match (id, name) {
         ("capture_filter", _) => CompletionList::default(),
-        (_, "FILTER") => return in_filter(current),
+        (_, "FILTER") => return complete_filter(current),
         (_, "FIELD" | "PATTERN") => fields(current),
         (_, "IFACE") => interfaces(),
         (_, "USER") => users(),
         (_, "RULE") => {
-            return in_list(current, || {
-                CompletionList::of(rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())))
+            return complete_list(current, || {
+                CompletionList::from_values(
+                    rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())),
+                )
             });
         }
-        (_, "WHAT") => return in_list(current, || CompletionList::of(IgnoreKey::all())),
+        (_, "WHAT") => return complete_list(current, || CompletionList::from_values(IgnoreKey::all())),
         (_, "URL") => CompletionList::words(&[("rdma://", "over RDMA"), ("tcp://", "over TCP")]),
         (_, "ORDER") => CompletionList::words(&[
             ("dependence", "a step waits for what it depends on"),
@@ -249,7 +253,7 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
             ("think", "as long after the step before as in the capture"),
             ("depth", "no more in flight than in the capture"),
         ]),
-        ("autostop", _) => CompletionList::words(&CONDITIONS[..if is_of_files(arg) { 4 } else { 2 }]),
+        ("autostop", _) => CompletionList::words(&CONDITIONS[..if has_file_conditions(arg) { 4 } else { 2 }]),
         ("ring_buffer", _) => CompletionList::words(&CONDITIONS),
         ("layout", _) => CompletionList::words(&[
             ("header=", "y or n: a line with the names first"),
@@ -258,16 +262,16 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
             ("occurrence=", "f, l or a: the first, the last or all values"),
             ("aggregator=", ", or /s or a letter, between values"),
         ]),
-        (_, "TRACE") => CompletionList::files(FileCompletion::With(TRACES)),
+        (_, "TRACE") => CompletionList::files(FileCompletion::Suffixes(TRACES)),
         (_, "DIR") => CompletionList::files(FileCompletion::Folders),
-        _ if is_capture(arg) => CompletionList::files(FileCompletion::With(CAPTURES)),
+        _ if is_capture(arg) => CompletionList::files(FileCompletion::Suffixes(CAPTURES)),
         _ => match arg.get_value_hint() {
-            ValueHint::FilePath | ValueHint::AnyPath => CompletionList::files(FileCompletion::With("")),
+            ValueHint::FilePath | ValueHint::AnyPath => CompletionList::files(FileCompletion::Suffixes("")),
             ValueHint::DirPath => CompletionList::files(FileCompletion::Folders),
             _ => CompletionList::default(),
         },
     };
-    answer.that_begin_with(current)
+    answer.with_prefix(current)
 }
 
 /// Stop conditions, those of recordings only last.
@@ -280,7 +284,7 @@ const CONDITIONS: [(&str, &str); 5] = [
 ];
 
 /// Returns `true` if the conditions of an option include those of files, according to its help.
-fn is_of_files(arg: &Arg) -> bool {
+fn has_file_conditions(arg: &Arg) -> bool {
     arg.get_help().is_some_and(|help| help.to_string().contains("files:"))
 }
 
@@ -293,34 +297,34 @@ fn is_capture(arg: &Arg) -> bool {
 /// Returns the field names with this prefix, and names of protocols if it has no dot.
 fn fields(start: &str) -> CompletionList {
     let entries = Catalog::shared().iter().filter(|entry| entry.name.starts_with(start));
-    CompletionList::of(
+    CompletionList::from_values(
         entries
             .map(|entry| (entry.name.to_owned(), entry.text.lines().next().unwrap_or_default().to_owned())),
     )
 }
 
 /// Completes the last name of a filter.
-fn in_filter(current: &str) -> CompletionList {
+fn complete_filter(current: &str) -> CompletionList {
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
     let name = current.rfind(|letter| !is_name(letter)).map_or(0, |at| at + 1);
     // A multibyte character is no separator of a filter.
     match (current.get(..name), current.get(name..)) {
-        (Some(before), Some(start)) => fields(start).after(before),
+        (Some(before), Some(start)) => fields(start).prefixed(before),
         _ => CompletionList::default(),
     }
 }
 
 /// Completes the last item of a list with commas.
-fn in_list(current: &str, all: impl FnOnce() -> CompletionList) -> CompletionList {
+fn complete_list(current: &str, all: impl FnOnce() -> CompletionList) -> CompletionList {
     let (before, last) = current.rfind(',').map_or(("", current), |at| current.split_at(at + 1));
-    all().that_begin_with(last).after(before)
+    all().with_prefix(last).prefixed(before)
 }
 
 fn interfaces() -> CompletionList {
     #[cfg(feature = "live")]
     if let Ok(devices) = devices::list_interfaces() {
         let devices = devices.into_iter().filter(|device| device.visibility != DeviceVisibility::NoNetwork);
-        return CompletionList::of(devices.map(|device| {
+        return CompletionList::from_values(devices.map(|device| {
             let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
             (device.name, addresses.join(", "))
         }));
@@ -330,7 +334,7 @@ fn interfaces() -> CompletionList {
 
 fn users() -> CompletionList {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    CompletionList::of(
+    CompletionList::from_values(
         text.lines().filter_map(|line| Some((line.split(':').next()?.to_owned(), String::new()))),
     )
 }
@@ -357,7 +361,7 @@ mod tests {
         // After a file there is no subcommand, and after -- no option.
         assert_eq!(named(&["a.pcap", "comp"]), [""; 0]);
         assert_eq!(named(&["--", "--vi"]), [""; 0]);
-        assert_eq!(asked(&["replay", "run", "x"]).files, Some(FileCompletion::With(TRACES)));
+        assert_eq!(asked(&["replay", "run", "x"]).files, Some(FileCompletion::Suffixes(TRACES)));
     }
 
     #[test]
@@ -391,13 +395,13 @@ mod tests {
     #[test]
     fn files_are_captures_traces_or_folders() {
         for (words, files) in [
-            (&["-r", ""][..], FileCompletion::With(CAPTURES)),
-            (&["compare", "a", ""], FileCompletion::With(CAPTURES)),
-            (&["check", "a", "b", ""], FileCompletion::With(CAPTURES)),
-            (&["replay", "plan", ""], FileCompletion::With(TRACES)),
-            (&["replay", "compile", "x", "-o", ""], FileCompletion::With(TRACES)),
+            (&["-r", ""][..], FileCompletion::Suffixes(CAPTURES)),
+            (&["compare", "a", ""], FileCompletion::Suffixes(CAPTURES)),
+            (&["check", "a", "b", ""], FileCompletion::Suffixes(CAPTURES)),
+            (&["replay", "plan", ""], FileCompletion::Suffixes(TRACES)),
+            (&["replay", "compile", "x", "-o", ""], FileCompletion::Suffixes(TRACES)),
             (&["export", "--to", ""], FileCompletion::Folders),
-            (&["check", "--junit", ""], FileCompletion::With("")),
+            (&["check", "--junit", ""], FileCompletion::Suffixes("")),
         ] {
             assert_eq!(asked(words).files, Some(files), "{words:?}");
         }

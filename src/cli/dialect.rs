@@ -29,7 +29,7 @@ pub(super) struct DialectArgs {
 
 impl DialectArgs {
     /// Returns the selected dialect; `None` to detect it per connection.
-    pub(super) fn named(self) -> Option<Dialect> {
+    pub(super) fn selected(self) -> Option<Dialect> {
         match self.dialect {
             DialectChoice::Auto => None,
             DialectChoice::Prototype => Some(Dialect::Prototype),

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
-use super::{ExitStatus, complain};
+use super::{ExitStatus, report_error};
 use crate::export::Export;
 use crate::interrupt;
 use crate::memory::Memory;
@@ -92,7 +92,7 @@ fn captures(args: &ExportArgs) -> Result<Vec<ExportCapture<'_>>> {
 }
 
 /// Returns the error for a table that cannot be written or would replace an input.
-fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
+fn write_error(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
     if let Some(refused) = error.get_ref().filter(|inner| inner.is::<OutputError>()) {
         return anyhow::anyhow!("{refused}");
     }
@@ -113,17 +113,17 @@ fn export(
     let mut source = match CaptureSource::open_within(&capture.files, memory.windows()) {
         Ok(source) => source,
         Err(error) => {
-            complain(error);
+            report_error(error);
             return Ok(false);
         }
     };
     let (tables, errors) =
-        read(args, memory, (capture, inputs), &mut source).map_err(|error| unwritten(args, &error))?;
+        read(args, memory, (capture, inputs), &mut source).map_err(|error| write_error(args, &error))?;
     for error in &errors {
-        complain(error);
+        report_error(error);
     }
     if let Some(tables) = tables {
-        tables.finish().map_err(|error| unwritten(args, &error))?;
+        tables.finish().map_err(|error| write_error(args, &error))?;
     }
     Ok(errors.is_empty())
 }
@@ -136,7 +136,7 @@ fn read(
 ) -> io::Result<(Option<Export>, Vec<SourceError>)> {
     let mut flow = Flow::new(FlowLimits {
         connections: args.max_connections.get(),
-        dialect: args.dialect.named(),
+        dialect: args.dialect.selected(),
         name_open_transactions: false,
         ..memory.limits()
     });

@@ -67,8 +67,8 @@ pub(super) fn lines(
         }
         (LineFormat::Text, true) => Vec::new(),
         (LineFormat::Json, true) if view == LineView::Transactions => Vec::new(),
-        (LineFormat::Json | LineFormat::Csv, true) if view.counts() => Vec::new(),
-        (LineFormat::Json | LineFormat::Csv, true) => defaults_of(view),
+        (LineFormat::Json | LineFormat::Csv, true) if view.is_aggregate() => Vec::new(),
+        (LineFormat::Json | LineFormat::Csv, true) => default_columns(view),
         (_, false) => names.to_vec(),
     };
     if names.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn lines(
         return Ok((filter, None));
     }
     // A field selected with -e shows all its values, as in tshark; the default table shows one value per cell.
-    let is_named = format == LineFormat::Fields || names != defaults_of(view);
+    let is_named = format == LineFormat::Fields || names != default_columns(view);
     let mut lines = FieldLines::new(match format {
         LineFormat::Csv => FieldLineFormat::Csv,
         LineFormat::Json => FieldLineFormat::Json,
@@ -86,7 +86,7 @@ pub(super) fn lines(
     });
     lines.occurrence = if is_named { Occurrence::All } else { Occurrence::First };
     if format == LineFormat::Json && is_whole {
-        lines = lines.whole();
+        lines = lines.with_all_fields();
     }
     for layout in layouts {
         match (*layout, &mut lines.form) {
@@ -108,6 +108,6 @@ pub(super) fn lines(
     Ok((Some(filter), Some(lines)))
 }
 
-fn defaults_of(view: LineView) -> Vec<String> {
+fn default_columns(view: LineView) -> Vec<String> {
     fields_format::columns_of(view).iter().map(|name| (*name).to_owned()).collect()
 }

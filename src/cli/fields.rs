@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::style::{self, Color};
-use super::{ExitStatus, unwritten};
+use super::{ExitStatus, write_error};
 use crate::escape;
 use crate::filter::catalog::{Catalog, CatalogEntry};
 use crate::output::style::{StyledText, TerminalStyle, fit};
@@ -74,16 +74,16 @@ pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
         FieldListFormat::Text => text(&mut out, &entries, &style::screen(args.color)),
         FieldListFormat::Json => json(&mut out, &entries),
     };
-    written.and_then(|()| out.flush()).map_err(unwritten)?;
+    written.and_then(|()| out.flush()).map_err(write_error)?;
     Ok(ExitStatus::Done)
 }
 
 /// Maximum width of the aligned column of names; a longer name moves the rest to the right.
-const NAME: usize = 40;
+const MAX_NAME_WIDTH: usize = 40;
 
 fn text(out: &mut impl Write, entries: &[&CatalogEntry], screen: &TerminalStyle) -> io::Result<()> {
     let longest = |of: fn(&CatalogEntry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);
-    let name = longest(|entry| entry.name.len()).min(NAME);
+    let name = longest(|entry| entry.name.len()).min(MAX_NAME_WIDTH);
     let kind = longest(|entry| entry.kind.name().len());
     for entry in entries {
         let others = match entry.sources.len().saturating_sub(1) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 
-use super::complain;
+use super::report_error;
 use crate::analysis::names::OperationPaths;
 use crate::interrupt;
 use crate::memory::Windows;
@@ -44,11 +44,11 @@ pub(super) fn open(
     }
     let sink = OutputFile::create(to, &InputFiles::new(files))?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
-        FrameFile::reading_again(sink, view, room, CaptureSource::open_within(files, windows)?)
+        FrameFile::with_second_pass(sink, view, room, CaptureSource::open_within(files, windows)?)
     } else {
-        FrameFile::keeping(sink, view, room)
+        FrameFile::with_buffered_frames(sink, view, room)
     };
-    let mut file = file.map_err(|error| OutputError::unwritten(to, error))?;
+    let mut file = file.map_err(|error| OutputError::write_error(to, error))?;
     if has_control {
         file = file.with_control_frames();
     }
@@ -67,7 +67,7 @@ impl FrameFileOutput {
         Ok(self
             .file
             .frame(source, flow, is_chosen)
-            .map_err(|error| OutputError::unwritten(&self.path, error))?)
+            .map_err(|error| OutputError::write_error(&self.path, error))?)
     }
 
     /// Adds a complete Transaction with its paths. In the view of frames, it labels the shown frames.
@@ -95,15 +95,15 @@ impl FrameFileOutput {
         }
         let Self { path, view, file } = self;
         let (file, FrameTotals { written, too_late }) =
-            file.finish().map_err(|error| OutputError::unwritten(&path, error))?;
+            file.finish().map_err(|error| OutputError::write_error(&path, error))?;
         file.commit()?;
         let name = if is_standard_output(&path) { "standard output".into() } else { path.to_string_lossy() };
         if !is_quiet {
-            complain(format_args!("wrote {} to {name}", PluralCount(written, "frame")));
+            report_error(format_args!("wrote {} to {name}", PluralCount(written, "frame")));
         }
         if too_late > 0 {
             let what = if view == LineView::Frames { "have no comment" } else { "are not written" };
-            complain(format_args!(
+            report_error(format_args!(
                 "{name}: {too_late} frames were past when their Transactions were done, and {what}; raise \
                  --max-write-bytes, or read from a file and not from a pipe"
             ));

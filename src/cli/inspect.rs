@@ -24,7 +24,7 @@ use super::progress::ProgressLine;
 use super::record_reader::{is_trace, show_trace};
 use super::seconds::SecondsArg;
 use super::style::{self, Color};
-use super::{ExitStatus, PATIENCE, complain, unwritten};
+use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
 use crate::analysis::pending::PendingWatch;
 use crate::filter::Filter;
 use crate::interrupt::GracefulShutdown;
@@ -37,7 +37,7 @@ use crate::source::{CaptureSource, NextFrame, SourceError};
 const BOUNDS: &str = "Bounds of memory";
 
 /// Default age at which a Call without a Reply is reported in live captures.
-const PENDING: SecondsArg = SecondsArg(5_000_000_000);
+const DEFAULT_PENDING_AGE: SecondsArg = SecondsArg(5_000_000_000);
 
 /// Arguments of the default command.
 #[derive(Debug, Args)]
@@ -184,12 +184,12 @@ struct InspectLimitArgs {
 
     /// Connections; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(FlowLimits::default().connections))]
+        default_value_t = non_zero(FlowLimits::default().connections))]
     max_connections: NonZeroUsize,
 
     /// Transactions that wait for their Reply; then the oldest are given up
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(FlowLimits::default().open_transactions))]
+        default_value_t = non_zero(FlowLimits::default().open_transactions))]
     max_open_transactions: NonZeroUsize,
 
     /// Seconds that a Call waits for its Reply; then it is given up [default: to the end of the input]
@@ -198,7 +198,7 @@ struct InspectLimitArgs {
 
     /// Transactions that are done, and wait for late copies of their messages
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(FlowLimits::default().lingering_transactions))]
+        default_value_t = non_zero(FlowLimits::default().lingering_transactions))]
     max_lingering_transactions: NonZeroUsize,
 
     /// Bytes of all Transactions, with their messages and chunk lists; then those that are done are given out, and then the oldest [default: a share of --max-memory]
@@ -207,12 +207,12 @@ struct InspectLimitArgs {
 
     /// Connections that are being set up
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(FlowLimits::default().set_ups))]
+        default_value_t = non_zero(FlowLimits::default().set_ups))]
     max_set_ups: NonZeroUsize,
 
     /// Streams of TCP; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(FlowLimits::default().streams))]
+        default_value_t = non_zero(FlowLimits::default().streams))]
     max_streams: NonZeroUsize,
 
     /// Bytes of one TCP stream that wait behind a hole; then the hole is given up [default: a share of --max-memory]
@@ -244,7 +244,7 @@ struct InspectLimitArgs {
     max_write_bytes: Option<BytesArg>,
 }
 
-fn of(count: usize) -> NonZeroUsize {
+fn non_zero(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN)
 }
 
@@ -272,13 +272,13 @@ impl InspectArgs {
                 ..limits.fragments
             },
             chunk_content_bytes: bounds.max_kept_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
-            dialect: self.dialect.named(),
+            dialect: self.dialect.selected(),
             check_icrc: self.check_icrc,
             record_frame_events: self.write.is_some(),
             name_open_transactions: self.needs_open_names(),
             report_closed_connections: self.view == LineView::Connections && !self.quiet,
             emit_on_acknowledgment: self.line_buffered || self.is_live(),
-            keep_file_data: (self.tree && !self.view.counts())
+            keep_file_data: (self.tree && !self.view.is_aggregate())
                 || (self.bytes && self.view == LineView::Transactions),
             ..limits
         }
@@ -301,8 +301,8 @@ impl InspectArgs {
                 LineFormat::Json if self.quiet => SummaryFormat::Json,
                 LineFormat::Json | LineFormat::Fields | LineFormat::Csv => SummaryFormat::None,
             }),
-            most: self.most(),
-            tells_files: self.write.is_some(),
+            max_lines: self.max_lines(),
+            needs_file_names: self.write.is_some(),
             icrc: self.check_icrc,
             filehandles: self.filehandles,
             screen: style::screen(self.color),
@@ -311,7 +311,7 @@ impl InspectArgs {
     }
 
     /// Returns the maximum number of lines.
-    fn most(&self) -> u64 {
+    fn max_lines(&self) -> u64 {
         self.count.map_or(u64::MAX, |count| count.get() as u64)
     }
 
@@ -346,7 +346,7 @@ impl InspectArgs {
 
     /// Returns the watch for Calls pending for long, unless reports are disabled.
     fn pending_watch(&self) -> Option<PendingWatch> {
-        let age = self.pending.or(self.is_live().then_some(PENDING)).filter(|age| age.0 > 0);
+        let age = self.pending.or(self.is_live().then_some(DEFAULT_PENDING_AGE)).filter(|age| age.0 > 0);
         age.map(|age| PendingWatch::new(age.0))
     }
 
@@ -378,7 +378,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     if args.bytes && args.format != LineFormat::Text {
         bail!("-x is for people, and -T {} is not; leave out one of them", args.format_name());
     }
-    if args.view.counts() {
+    if args.view.is_aggregate() {
         let view = args.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         if args.bytes || (args.tree && args.view == LineView::Operations) {
             bail!("--view {view} counts Transactions, and has neither a tree nor bytes; leave out -V and -x");
@@ -420,7 +420,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
                 trace.display()
             );
         }
-        return show_trace(trace, args.settings(memory), filter, args.most());
+        return show_trace(trace, args.settings(memory), filter, args.max_lines());
     }
     let room = args
         .bounds
@@ -448,36 +448,36 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
             bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
         }
         let opened = args.live.open(interface)?;
-        let written = args.live.give_up(false, write)?;
+        let written = args.live.drop_privileges(false, write)?;
         let (mut source, mut session) = args.live.start(opened, false)?;
         let errors = show(args, memory, (filter, fields), &mut source, written, &mut session)?;
-        return Ok(told(&errors));
+        return Ok(report_errors(&errors));
     }
     #[cfg(feature = "live")]
-    args.live.refuse_for_files()?;
+    args.live.reject_for_files()?;
     if let Some(advice) = args.files.first().and_then(|first| command_suggestions::command(first)) {
         bail!("{advice}");
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {
         let mut source = CaptureSource::open_within(args.files(), memory.windows())?;
         let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut FileReadControl)?;
-        return Ok(told(&errors));
+        return Ok(report_errors(&errors));
     }
     // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
-    let mut ending = GracefulShutdown::later()?;
+    let mut ending = GracefulShutdown::inactive()?;
     let mut source = CaptureSource::open_until(args.files(), memory.windows(), &ending)?;
     let written = write()?;
-    ending.begin()?;
+    ending.activate()?;
     let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadControl)?;
-    if ending.is_asked() {
+    if ending.is_requested() {
         errors.retain(|error| !error.kind().is_truncated());
     }
-    Ok(told(&errors))
+    Ok(report_errors(&errors))
 }
 
-fn told(errors: &[SourceError]) -> ExitStatus {
+fn report_errors(errors: &[SourceError]) -> ExitStatus {
     for error in errors {
-        complain(error);
+        report_error(error);
     }
     if errors.is_empty() { ExitStatus::Done } else { ExitStatus::Failed }
 }
@@ -526,11 +526,11 @@ fn show(
     let limits = args.limits(memory);
     let mut flow = Flow::new(limits.clone());
     let mut progress = ProgressLine::new();
-    let page = BufWriter::with_capacity(64 << 10, progress.page());
+    let page = BufWriter::with_capacity(64 << 10, progress.stdout());
     let mut output = Output::new(args.settings(memory), page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
-    let most = args.most();
+    let most = args.max_lines();
     let mut pending = args.pending_watch();
     if pending.is_some() && !limits.emit_on_acknowledgment {
         output = output.with_early_names();
@@ -541,12 +541,12 @@ fn show(
     let mut is_at_end = false;
     while !is_over && output.lines() < most {
         let mut is_idle = false;
-        match source.next_within(PATIENCE) {
+        match source.next_within(SOURCE_WAIT) {
             Ok(NextFrame::Frame(frame)) => {
                 has_frames = true;
                 is_over = pace.frame(frame.time);
                 let is_known = frame.link.is_known();
-                let is_shown = output.frame(&frame, &mut flow).map_err(unwritten)?;
+                let is_shown = output.frame(&frame, &mut flow).map_err(write_error)?;
                 if let Some(written) = &mut written {
                     written.frame(source, &flow, is_shown)?;
                 }
@@ -568,27 +568,27 @@ fn show(
         while output.lines() < most
             && let Some((key, transaction)) = flow.next_with_key()
         {
-            let is_shown = output.transaction(key, &transaction).map_err(unwritten)?;
+            let is_shown = output.transaction(key, &transaction).map_err(write_error)?;
             if let Some(written) = &mut written {
                 written.transaction(key, &transaction, output.about(), is_shown);
             }
         }
-        output.closed(&mut flow).map_err(unwritten)?;
+        output.write_closed_connections(&mut flow).map_err(write_error)?;
         // At the end, each pending Call has a line as a Transaction.
         if let Some(watch) = &mut pending
             && watch.is_due(flow.now())
             && !is_over
         {
             for (call, age_ns) in watch.take(&flow, flow.now()) {
-                output.pending(&call, age_ns).map_err(unwritten)?;
+                output.pending(&call, age_ns).map_err(write_error)?;
             }
         }
         if flush_each {
-            output.flush().map_err(unwritten)?;
+            output.flush().map_err(write_error)?;
         }
         if progress.is_due(is_idle) {
             if flush_often {
-                output.flush().map_err(unwritten)?;
+                output.flush().map_err(write_error)?;
             }
             match source.counters() {
                 Some(counters) => progress.draw_live(&counters, Some(output.transactions())),
@@ -596,12 +596,12 @@ fn show(
             }
         }
     }
-    if output.not_kept() > 0 {
-        complain(format_args!(
+    if output.dropped_frames() > 0 {
+        report_error(format_args!(
             "{}: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
              Transaction may be missing",
             if args.display_filter.is_some() { "-Y" } else { "-e" },
-            output.not_kept()
+            output.dropped_frames()
         ));
     }
     // If the input is no capture, there is no summary and nothing to write: an older file stays.
@@ -610,7 +610,7 @@ fn show(
         let counters = source.counters();
         // Packets after the last requested packet or line do not count.
         let counters = if is_at_end { counters } else { counters.map(|counters| counters.without_pending()) };
-        output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
+        output.finish(&flow, source.dropped(), counters).map_err(write_error)?;
     }
     if let Some(written) = written.filter(|_| is_capture) {
         written.finish(&mut flow, args.quiet)?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{ExitStatus, unwritten};
+use super::{ExitStatus, write_error};
 use crate::source::live::capabilities;
 use crate::source::live::devices::{self, CaptureDevice, DeviceVisibility};
 
@@ -25,7 +25,7 @@ pub(super) fn run() -> Result<ExitStatus> {
     if let Some(missing) = capabilities::missing_capability() {
         text += &format!("\nCapturing needs the capability {missing}: {}\n", capabilities::remedy());
     }
-    io::stdout().write_all(text.as_bytes()).map_err(unwritten)?;
+    io::stdout().write_all(text.as_bytes()).map_err(write_error)?;
     Ok(ExitStatus::Done)
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::BytesArg;
-use super::{PATIENCE, complain, progress};
+use super::{SOURCE_WAIT, progress, report_error};
 use crate::interrupt::GracefulShutdown;
 use crate::source::live::capabilities::{self, PrivilegeTarget};
 use crate::source::live::open::MAX_SNAP_LENGTH;
@@ -65,9 +65,9 @@ pub(super) struct LiveArgs {
 }
 
 /// Default size of the kernel's buffer in MiB (`-B`).
-const BUFFER_MIB: u32 = 64;
+const DEFAULT_BUFFER_MIB: u32 = 64;
 /// Default limit of the queue of undecoded packets (`--max-queue-bytes`).
-const QUEUE: BytesArg = BytesArg(256 << 20);
+const DEFAULT_QUEUE_BYTES: BytesArg = BytesArg(256 << 20);
 
 /// Condition that ends a capture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +104,7 @@ impl LiveArgs {
     ///
     /// # Errors
     /// Returns an error with the first such option, the reason why it does not apply to files, and the remedy.
-    pub(super) fn refuse_for_files(&self) -> Result<()> {
+    pub(super) fn reject_for_files(&self) -> Result<()> {
         let given = [
             (self.capture_filter.is_some(), "-f", "the kernel filters packets; filter a file with -Y"),
             (
@@ -140,13 +140,13 @@ impl LiveArgs {
     /// Opens the capture on an interface.
     pub(super) fn open(&self, interface: &str) -> Result<OpenedCapture> {
         let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(MAX_SNAP_LENGTH);
-        let queue = self.max_queue_bytes.unwrap_or(QUEUE);
+        let queue = self.max_queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
         let options = CaptureOptions {
             interface: interface.to_owned(),
             // An empty filter accepts everything.
             filter: self.capture_filter.clone(),
             snap_length_bytes: snap_length,
-            buffer_bytes: self.buffer_size.unwrap_or(BUFFER_MIB) << 20,
+            buffer_bytes: self.buffer_size.unwrap_or(DEFAULT_BUFFER_MIB) << 20,
             queue_bytes: usize::try_from(queue.0).unwrap_or(usize::MAX),
             promiscuous: !self.no_promiscuous_mode,
             immediate: self.immediate,
@@ -156,11 +156,15 @@ impl LiveArgs {
 
     /// Drops the privileges needed for opening, and calls `make` to create the output: as the selected user, or, if
     /// root selected none, as root before it becomes nobody. `makes_files` is `true` if files are created later, too.
-    pub(super) fn give_up<T>(&self, makes_files: bool, make: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(super) fn drop_privileges<T>(
+        &self,
+        makes_files: bool,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let target = capabilities::target(self.user.as_deref(), !makes_files);
         let give_up = || {
             if target == PrivilegeTarget::Root && self.user.is_none() {
-                complain(
+                report_error(
                     "the rights of root are kept, because more files are to be made; -Z USER gives them up",
                 );
             }
@@ -188,7 +192,7 @@ impl LiveArgs {
         let name = opened.interface().name.clone();
         let source = opened.start()?;
         if !is_quiet {
-            complain(format_args!("capturing on {name}; Ctrl-C ends it"));
+            report_error(format_args!("capturing on {name}; Ctrl-C ends it"));
         }
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = LiveCaptureSession {
@@ -198,16 +202,16 @@ impl LiveArgs {
             is_quiet,
             interrupted,
             is_stopped: false,
-            until: None,
+            deadline: None,
             packets: u64::MAX,
-            seen: 0,
-            last: Timestamp::default(),
-            quiet_since: None,
+            packets_seen: 0,
+            last_frame_time: Timestamp::default(),
+            idle_since: None,
         };
         for stop in &self.autostop {
             match stop {
                 AutostopCondition::Duration(duration) => {
-                    session.until = Instant::now().checked_add(*duration)
+                    session.deadline = Instant::now().checked_add(*duration)
                 }
                 AutostopCondition::Packets(packets) => session.packets = packets.get(),
                 AutostopCondition::FileSize(_) | AutostopCondition::Files(_) => {}
@@ -226,45 +230,46 @@ pub(super) struct LiveCaptureSession {
     is_quiet: bool,
     interrupted: GracefulShutdown,
     is_stopped: bool,
-    until: Option<Instant>,
+    deadline: Option<Instant>,
     packets: u64,
-    seen: u64,
+    packets_seen: u64,
     /// Time of the last frame, on the clock of the frames.
-    last: Timestamp,
-    quiet_since: Option<Instant>,
+    last_frame_time: Timestamp,
+    idle_since: Option<Instant>,
 }
 
 impl LiveCaptureSession {
     /// Counts a frame; returns `true` if it is the last requested one.
     #[inline]
     pub(super) fn frame(&mut self, time: Timestamp) -> bool {
-        self.last = time;
-        self.quiet_since = None;
-        self.seen += 1;
-        if self.seen.is_multiple_of(1024) {
-            self.check();
+        self.last_frame_time = time;
+        self.idle_since = None;
+        self.packets_seen += 1;
+        if self.packets_seen.is_multiple_of(1024) {
+            self.stop_if_due();
         }
-        self.seen >= self.packets
+        self.packets_seen >= self.packets
     }
 
     /// Returns the current time on the clock of the frames, while no frame arrives.
     pub(super) fn idle(&mut self) -> Timestamp {
-        self.check();
+        self.stop_if_due();
         if let Some(state) = self.link.poll()
             && !self.is_quiet
         {
             progress::erase_line();
-            complain(format_args!("{}: {state}", self.name));
+            report_error(format_args!("{}: {state}", self.name));
         }
         let now = Instant::now();
-        let since = self.quiet_since.get_or_insert(now - PATIENCE);
+        let since = self.idle_since.get_or_insert(now - SOURCE_WAIT);
         let passed = i64::try_from(now.saturating_duration_since(*since).as_nanos()).unwrap_or(i64::MAX);
-        Timestamp(self.last.0.saturating_add(passed))
+        Timestamp(self.last_frame_time.0.saturating_add(passed))
     }
 
     /// Ends the capture on request or at its time limit.
-    fn check(&mut self) {
-        let is_over = self.interrupted.is_asked() || self.until.is_some_and(|until| Instant::now() >= until);
+    fn stop_if_due(&mut self) {
+        let is_over =
+            self.interrupted.is_requested() || self.deadline.is_some_and(|until| Instant::now() >= until);
         if is_over && !self.is_stopped {
             self.is_stopped = true;
             self.live.stop();

@@ -26,21 +26,21 @@ impl MemoryArgs {
         files: impl IntoIterator<Item = &'a PathBuf>,
         flows: u64,
     ) -> Result<Memory> {
-        Ok(Memory::of_command(self.bytes()?, files, flows))
+        Ok(Memory::for_command(self.bytes()?, files, flows))
     }
 
     /// Returns the memory budget of the terminal interface for these files.
     #[cfg(feature = "tui")]
     pub(super) fn plan_interface(&self, files: &[PathBuf]) -> Result<Memory> {
-        Ok(Memory::of_interface(self.bytes()?, files))
+        Ok(Memory::for_interface(self.bytes()?, files))
     }
 
     fn bytes(&self) -> Result<u64> {
-        if self.max_memory.0 < memory::LEAST_BYTES {
+        if self.max_memory.0 < memory::MIN_BYTES {
             bail!(
                 "--max-memory {}: too little; give at least {}",
                 self.max_memory,
-                BytesArg(memory::LEAST_BYTES)
+                BytesArg(memory::MIN_BYTES)
             );
         }
         Ok(self.max_memory.0)

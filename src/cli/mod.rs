@@ -61,7 +61,7 @@ use tui::TuiArgs;
 const NAME: &str = env!("CARGO_PKG_NAME");
 
 /// Maximum wait for a live source before other work, such as output of delayed lines or the end of the capture.
-const PATIENCE: Duration = Duration::from_millis(20);
+const SOURCE_WAIT: Duration = Duration::from_millis(20);
 
 /// Examples for the help and the manual.
 pub const EXAMPLES: &str =
@@ -239,12 +239,12 @@ pub fn command() -> clap::Command {
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
-    if let Some(how) = std::env::var_os(completion::ASK) {
+    if let Some(how) = std::env::var_os(completion::REQUEST_VARIABLE) {
         return completion::run(&how, arguments.into_iter());
     }
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(advice) = command_suggestions::replay_step(&arguments) {
-        complain(advice);
+        report_error(advice);
         return ExitStatus::Failed;
     }
     let color =
@@ -255,7 +255,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error, color),
+        Err(error) => return report_usage_error(&error, color),
     };
     let outcome = match cli.command {
         #[cfg(feature = "live")]
@@ -277,16 +277,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Ok(exit) => exit,
         Err(error) if is_closed_pipe(&error) => ExitStatus::Done,
         Err(error) => {
-            complain(error);
+            report_error(error);
             ExitStatus::Failed
         }
     }
 }
 
 /// Writes one line to standard error.
-fn complain(what: impl fmt::Display) {
+fn report_error(what: impl fmt::Display) {
     // If standard error is closed, nothing can be reported.
-    let _ = writeln!(io::stderr(), "{NAME}: {}", escape::told(what));
+    let _ = writeln!(io::stderr(), "{NAME}: {}", escape::display_line(what));
 }
 
 /// Returns `true` if the reader of the output closed it, as `head` does.
@@ -296,18 +296,18 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// Returns the error for standard output that cannot be written, as when the disk is full.
-fn unwritten(error: io::Error) -> anyhow::Error {
+fn write_error(error: io::Error) -> anyhow::Error {
     let what = format!("standard output: cannot write: {error}; make room or write elsewhere");
     anyhow::Error::new(error).context(what)
 }
 
 /// Writes help, in ASCII if the locale is not UTF-8.
-fn help(error: &clap::Error, color: ColorChoice) {
+fn write_help(error: &clap::Error, color: ColorChoice) {
     let text = match color {
         ColorChoice::Never => error.render().to_string(),
         _ => error.render().ansi().to_string(),
     };
-    let text = style::in_locale(text, error.use_stderr());
+    let text = style::restrict_to_locale(text, error.use_stderr());
     // A failure to write help is ignored.
     let _ = match error.use_stderr() {
         true => io::stderr().write_all(text.as_bytes()),
@@ -315,30 +315,30 @@ fn help(error: &clap::Error, color: ColorChoice) {
     };
 }
 
-fn refuse(error: &clap::Error, color: ColorChoice) -> ExitStatus {
+fn report_usage_error(error: &clap::Error, color: ColorChoice) -> ExitStatus {
     match error.kind() {
         ErrorKind::DisplayVersion => {
             let _ = io::stdout().write_all(version::text().as_bytes());
             ExitStatus::Done
         }
         ErrorKind::DisplayHelp => {
-            help(error, color);
+            write_help(error, color);
             ExitStatus::Done
         }
         // A command that requires a subcommand has none.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            help(error, color);
+            write_help(error, color);
             ExitStatus::Failed
         }
         _ => {
-            complain(in_one_line(&error.to_string()));
+            report_error(join_paragraphs(&error.to_string()));
             ExitStatus::Failed
         }
     }
 }
 
 /// Joins clap's message of several paragraphs into one line: the problem and its tips, without the usage.
-fn in_one_line(text: &str) -> String {
+fn join_paragraphs(text: &str) -> String {
     let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut line = String::new();
     for paragraph in text.split("\n\n") {
@@ -353,14 +353,14 @@ fn in_one_line(text: &str) -> String {
         }
         line.push_str(part);
     }
-    for (of_the_parser, plain) in PLAIN {
+    for (of_the_parser, plain) in PARSER_MESSAGES {
         line = line.replace(of_the_parser, plain);
     }
     line + "; see --help"
 }
 
 /// Messages of the standard library's parsers, and their replacements.
-const PLAIN: &[(&str, &str)] = &[
+const PARSER_MESSAGES: &[(&str, &str)] = &[
     ("number would be zero for non-zero type", "give a whole number from 1 on"),
     ("invalid digit found in string", "give a whole number"),
     ("cannot parse integer from empty string", "give a whole number"),

@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::output_file::{InputFiles, OutputError, OutputFile};
 
 /// Creates a file whose header is written last, such as a trace.
-pub(super) fn seekable(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
+pub(super) fn create_seekable(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
     interrupt::watch()?;
     Ok(OutputFile::create_seekable(path, inputs)?)
 }
@@ -21,7 +21,7 @@ pub(super) fn create(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
 }
 
 /// Creates the file of a report option.
-pub(super) fn report(
+pub(super) fn create_report(
     option: &str,
     path: Option<&PathBuf>,
     inputs: &InputFiles,
@@ -34,7 +34,7 @@ pub(super) fn report(
 }
 
 /// Returns an error if two options name one file.
-pub(super) fn are_different(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> {
+pub(super) fn check_distinct(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> {
     let place = |path: &Path| {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Some((parent.canonicalize().ok()?, path.file_name()?.to_owned()))
@@ -55,9 +55,12 @@ pub(super) fn are_different(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> 
 }
 
 /// Writes a complete file and commits it.
-pub(super) fn write(mut to: OutputFile, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> Result<()> {
+pub(super) fn write_and_commit(
+    mut to: OutputFile,
+    write: impl FnOnce(&mut OutputFile) -> io::Result<()>,
+) -> Result<()> {
     if let Err(error) = write(&mut to) {
-        return Err(OutputError::unwritten(to.path(), error).into());
+        return Err(OutputError::write_error(to.path(), error).into());
     }
     Ok(to.commit()?)
 }

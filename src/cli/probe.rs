@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 
 use super::style::{self, Color};
-use super::{ExitStatus, complain, unwritten};
+use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
 use crate::replay::probe::{ProbeError, probe};
@@ -36,7 +36,7 @@ pub(super) struct ProbeArgs {
         help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
     server: ServerUrl,
 
-    #[arg(hide = true, value_name = "URL", value_hint = ValueHint::Other, value_parser = no_argument)]
+    #[arg(hide = true, value_name = "URL", value_hint = ValueHint::Other, value_parser = reject_argument)]
     misplaced: Option<String>,
 
     /// Seconds that each step may take: connecting, a Call, the NULL Calls of which the time is taken
@@ -73,7 +73,7 @@ fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {
 }
 
 /// Refuses a server given as an argument instead of with its option.
-fn no_argument(text: &str) -> Result<String, String> {
+fn reject_argument(text: &str) -> Result<String, String> {
     Err(format!("the server is an option: --server {text}"))
 }
 
@@ -100,7 +100,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
-            complain(&error);
+            report_error(&error);
             return Ok(error.blame().into());
         }
     };
@@ -110,9 +110,9 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
         ReportFormat::Text => view.text(&mut to),
         ReportFormat::Json => view.json(&mut to),
     };
-    written.and_then(|()| to.flush()).map_err(unwritten)?;
+    written.and_then(|()| to.flush()).map_err(write_error)?;
     if found.unreadable > 0 {
-        complain(format_args!(
+        report_error(format_args!(
             "{}: {} Replies cannot be read; check that an NFS server listens there, and what lies between",
             args.server.host, found.unreadable
         ));

@@ -11,17 +11,17 @@ use crate::replay::run::ReplayReport;
 use crate::source;
 
 /// Minimum duration before progress is shown.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MIN_DURATION: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Number of frames between checks of the clock.
-const FRAMES: u32 = 64;
+const FRAMES_PER_CHECK: u32 = 64;
 
 const ERASE: &str = "\r\x1b[K";
 
 /// Progress line on standard error.
 pub(super) struct ProgressLine {
     start: Instant,
-    due: Instant,
+    next_draw: Instant,
     frames: u32,
     is_wanted: bool,
     is_drawn: Rc<Cell<bool>>,
@@ -32,7 +32,7 @@ impl ProgressLine {
         let start = Instant::now();
         Self {
             start,
-            due: start + INTERVAL,
+            next_draw: start + INTERVAL,
             frames: 0,
             is_wanted: io::stderr().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb"),
             is_drawn: Rc::default(),
@@ -40,7 +40,7 @@ impl ProgressLine {
     }
 
     /// Returns standard output, which may be the same terminal: writing to it erases the line.
-    pub(super) fn page(&self) -> ProgressStdout {
+    pub(super) fn stdout(&self) -> ProgressStdout {
         let to = io::stdout();
         let is_drawn = if to.is_terminal() { Rc::clone(&self.is_drawn) } else { Rc::default() };
         ProgressStdout { to, is_drawn }
@@ -50,14 +50,14 @@ impl ProgressLine {
     #[inline]
     pub(super) fn is_due(&mut self, is_idle: bool) -> bool {
         self.frames += 1;
-        if self.frames < FRAMES && !is_idle {
+        if self.frames < FRAMES_PER_CHECK && !is_idle {
             return false;
         }
         self.frames = 0;
         let now = Instant::now();
-        let is_due = now >= self.due;
+        let is_due = now >= self.next_draw;
         if is_due {
-            self.due = now + INTERVAL;
+            self.next_draw = now + INTERVAL;
         }
         is_due
     }
@@ -92,7 +92,7 @@ impl ProgressLine {
 
     fn show(&self, describe: impl FnOnce(Duration) -> String) {
         let elapsed = self.start.elapsed();
-        if !self.is_wanted || elapsed < PATIENCE {
+        if !self.is_wanted || elapsed < MIN_DURATION {
             return;
         }
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0.into());

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::progress::ProgressLine;
 use super::replay::server::open_trace_file;
-use super::{ExitStatus, unwritten};
+use super::{ExitStatus, write_error};
 use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::record::ComparisonRecord;
@@ -25,27 +25,27 @@ use crate::source::{self, CaptureSource, SourceError};
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
 /// the limit is lower than the default.
-const LINGERING: usize = 256;
+const MAX_LINGERING_TRANSACTIONS: usize = 256;
 
 /// Source of records.
 enum RecordSource {
     /// Capture file and its flow.
     Capture(Box<(CaptureSource, Flow)>),
     /// Trace file.
-    Steps(Box<TraceRecordSource>),
+    Trace(Box<TraceRecordSource>),
 }
 
 /// Trace file, opened for its steps and again for their file data.
 struct TraceRecordSource {
     steps: trace::TraceReader<BufReader<File>>,
     contents: trace::TraceReader<BufReader<File>>,
-    retelling: TraceTransactionBuilder,
+    builder: TraceTransactionBuilder,
     total: u64,
 }
 
 /// Reader of a capture or a trace.
 pub(super) struct ComparedRecordReader {
-    from: RecordSource,
+    source: RecordSource,
     is_over: bool,
     /// Totals of the capture.
     pub(super) trace: ComparedCapture,
@@ -70,7 +70,7 @@ impl TraceRecordSource {
         let (steps, contents) = (open()?, open()?);
         let (retelling, total) =
             (TraceTransactionBuilder::for_trace(steps.summary()), steps.summary().end.steps);
-        Ok(Self { steps, contents, retelling, total })
+        Ok(Self { steps, contents, builder: retelling, total })
     }
 
     /// Returns the next record, and adds it to the totals.
@@ -80,13 +80,13 @@ impl TraceRecordSource {
         whole: &mut ComparedCapture,
     ) -> Result<Option<(ComparisonClient, ComparisonRecord)>, TraceError> {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
-        let (transaction, amended) = self.retelling.transaction(&step, &mut self.contents)?;
+        let (transaction, amended) = self.builder.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
         amended.apply(&mut record, recorder);
         record.replayed_step = (step.origin.run_of != 0).then_some(step.origin.run_of);
         whole.transaction(&transaction, &record);
         let client = ComparisonClient {
-            address: recorder.word(self.retelling.client(&step)),
+            address: recorder.word(self.builder.client(&step)),
             direction: transaction.direction,
         };
         Ok(Some((client, record)))
@@ -97,11 +97,11 @@ impl ComparedRecordReader {
     /// Opens a capture or a trace; `dialect` overrides detection in a capture.
     pub(super) fn open(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
         let from = match is_trace(path) {
-            true => RecordSource::Steps(Box::new(TraceRecordSource::open(path)?)),
+            true => RecordSource::Trace(Box::new(TraceRecordSource::open(path)?)),
             false => capture(path, memory, dialect)?,
         };
         Ok(Self {
-            from,
+            source: from,
             is_over: false,
             trace: ComparedCapture {
                 name: path.to_string_lossy().into_owned(),
@@ -122,12 +122,12 @@ impl ComparedRecordReader {
         recorder: &mut Recorder,
         progress: &mut ProgressLine,
     ) -> Option<(ComparisonClient, ComparisonRecord)> {
-        if self.is_over && matches!(self.from, RecordSource::Steps(_)) {
+        if self.is_over && matches!(self.source, RecordSource::Trace(_)) {
             return None;
         }
-        let (source, flow) = match &mut self.from {
+        let (source, flow) = match &mut self.source {
             RecordSource::Capture(capture) => &mut **capture,
-            RecordSource::Steps(steps) => {
+            RecordSource::Trace(steps) => {
                 let next = steps.next(recorder, &mut self.trace);
                 if progress.is_due(false) {
                     let read = self.trace.transactions;
@@ -178,8 +178,12 @@ impl ComparedRecordReader {
 }
 
 fn capture(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<RecordSource, SourceError> {
-    let limits =
-        FlowLimits { keep_file_data: true, lingering_transactions: LINGERING, dialect, ..memory.limits() };
+    let limits = FlowLimits {
+        keep_file_data: true,
+        lingering_transactions: MAX_LINGERING_TRANSACTIONS,
+        dialect,
+        ..memory.limits()
+    };
     Ok(RecordSource::Capture(Box::new((
         CaptureSource::open_within([path], memory.windows())?,
         Flow::new(limits),
@@ -194,10 +198,11 @@ pub(super) fn show_trace(
     most: u64,
 ) -> Result<ExitStatus> {
     let name = path.display();
-    let TraceRecordSource { mut steps, mut contents, mut retelling, total } = TraceRecordSource::open(path)?;
+    let TraceRecordSource { mut steps, mut contents, builder: mut retelling, total } =
+        TraceRecordSource::open(path)?;
     let mut selection = filter.map(|filter| FilterRunner::new(filter, &settings.memory));
     let mut progress = ProgressLine::new();
-    let mut output = Output::new(settings, BufWriter::with_capacity(64 << 10, progress.page()));
+    let mut output = Output::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
     let mut read = 0;
     while output.lines() < most
         && let Some(step) = steps.next_step().map_err(|error| anyhow!("{name}: {error}"))?
@@ -208,7 +213,7 @@ pub(super) fn show_trace(
             transaction.with_messages(|reading| selection.test_without_frames(&transaction, reading))
         });
         if is_chosen {
-            output.retold(&transaction).map_err(unwritten)?;
+            output.trace_transaction(&transaction).map_err(write_error)?;
         }
         read += 1;
         if progress.is_due(false) {
@@ -218,6 +223,6 @@ pub(super) fn show_trace(
             );
         }
     }
-    output.finish(&Flow::new(FlowLimits::default()), None, None).map_err(unwritten)?;
+    output.finish(&Flow::new(FlowLimits::default()), None, None).map_err(write_error)?;
     Ok(ExitStatus::Done)
 }

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::output::style::{Glyphs, Styles, TerminalStyle};
 
 /// Default width of a terminal in columns.
-const WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
 /// Use of colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -62,7 +62,9 @@ pub(super) fn screen(color: Color) -> TerminalStyle {
 /// container, may report no width or 0.
 fn terminal_width(told: Option<usize>, variable: Option<&str>) -> usize {
     let of_variable = || variable.and_then(|columns| columns.trim().parse().ok());
-    told.filter(|width| *width > 0).or_else(|| of_variable().filter(|width| *width > 0)).unwrap_or(WIDTH)
+    told.filter(|width| *width > 0)
+        .or_else(|| of_variable().filter(|width| *width > 0))
+        .unwrap_or(DEFAULT_WIDTH)
 }
 
 /// Returns the characters for output by the variables of setlocale(3). A locale decides if one is set; else, as in a
@@ -78,18 +80,18 @@ fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyph
 }
 
 /// Restricts text to the characters of the locale, for standard output or standard error.
-pub(super) fn in_locale(text: String, is_error: bool) -> String {
+pub(super) fn restrict_to_locale(text: String, is_error: bool) -> String {
     let is_terminal = if is_error { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
-    if glyphs(is_terminal, |name| env::var(name).ok()).is_unicode { text } else { ascii(&text) }
+    if glyphs(is_terminal, |name| env::var(name).ok()).is_unicode { text } else { to_ascii(&text) }
 }
 
 /// Converts text to ASCII: glyphs by their ASCII forms, and other characters by `?`.
-fn ascii(text: &str) -> String {
+fn to_ascii(text: &str) -> String {
     let (from, to) = (Glyphs::UNICODE, Glyphs::ASCII);
     let glyphs = [
         (from.cut, to.cut),
         (from.to, to.to),
-        (from.back, to.back),
+        (from.reply_arrow, to.reply_arrow),
         (from.times, to.times),
         (from.micro, to.micro),
         (from.infinity, to.infinity),
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn ascii_has_the_glyphs_of_the_views() {
         assert_eq!(
-            ascii("\u{2026}/log \u{2192} b, reply\u{d7}2, 5 \u{b5}s, \u{e9}"),
+            to_ascii("\u{2026}/log \u{2192} b, reply\u{d7}2, 5 \u{b5}s, \u{e9}"),
             "~/log -> b, replyx2, 5 us, ?"
         );
     }

@@ -41,7 +41,7 @@ The key ? shows what the keys do.
 ";
 
 /// Interval between checks of a followed file for growth.
-const GROWTH: Duration = Duration::from_millis(100);
+const GROWTH_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts
 #[derive(Debug, Args)]
@@ -105,7 +105,7 @@ impl Read for GrowingFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.read(buffer)? {
-                0 if !buffer.is_empty() => thread::sleep(GROWTH),
+                0 if !buffer.is_empty() => thread::sleep(GROWTH_POLL_INTERVAL),
                 count => return Ok(count),
             }
         }
@@ -144,12 +144,12 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
             bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
         }
         let opened = args.live.open(interface)?;
-        args.live.give_up(false, || Ok(()))?;
+        args.live.drop_privileges(false, || Ok(()))?;
         let (source, session) = args.live.start(opened, true)?;
         return Ok(CaptureHandle::live(interface, source, kept_bytes, Box::new(session)));
     }
     #[cfg(feature = "live")]
-    args.live.refuse_for_files()?;
+    args.live.reject_for_files()?;
     if args.files.is_empty() {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
         bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
@@ -168,7 +168,7 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
     // A file that is no capture is reported before the screen is taken over, and a pipe is read only once.
     let source = CaptureSource::open_within(&args.files, memory.windows())?;
     if !args.files.iter().any(is_pipe) {
-        hold_frames(source, &args.files)?;
+        require_frames(source, &args.files)?;
         return Ok(CaptureHandle::files(args.files.clone(), memory.windows().clone()));
     }
     let name = match args.files.as_slice() {
@@ -179,7 +179,7 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
 }
 
 /// Returns an error if the capture has no frame to show.
-fn hold_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
+fn require_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
     let mut errors = Vec::new();
     loop {
         match source.next() {
@@ -213,7 +213,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
         glyphs,
         limits: FlowLimits {
             call_age_ns: args.max_call_age.map(|age| age.0),
-            dialect: args.dialect.named(),
+            dialect: args.dialect.selected(),
             ..memory.limits()
         },
         memory,

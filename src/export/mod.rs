@@ -72,7 +72,7 @@ impl Export {
             let facts = reading.summary();
             names.infer(transaction, reading, &facts);
             transactions.add(&TransactionRow::of(transaction, &facts, names.paths()))?;
-            lines.said(reading, &facts, |of| {
+            lines.with_decoded_values(reading, &facts, |of| {
                 operations::for_each_row(transaction.index, &facts, of, names, |row| operations.add(row))
             })?;
             io::Result::Ok(facts.missing(transaction).is_empty())

@@ -20,14 +20,14 @@ use super::fields_format;
 #[derive(Debug, Default)]
 pub(super) struct FrameFieldValues {
     members: Vec<(&'static str, Vec<String>)>,
-    places: FxHashMap<&'static str, usize>,
+    indexes: FxHashMap<&'static str, usize>,
 }
 
 impl FrameFieldValues {
     /// Replaces the values with those of `frame`.
-    pub(super) fn take(&mut self, frame: &Frame<'_>, flow: &Flow) {
+    pub(super) fn replace_with(&mut self, frame: &Frame<'_>, flow: &Flow) {
         self.members.clear();
-        self.places.clear();
+        self.indexes.clear();
         let datagram = net::decode(frame, self);
         match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
@@ -62,12 +62,12 @@ impl FrameFieldValues {
         if field.name.is_empty() {
             return;
         }
-        let place = *self.places.entry(field.name).or_insert_with(|| {
+        let place = *self.indexes.entry(field.name).or_insert_with(|| {
             self.members.push((field.name, Vec::new()));
             self.members.len() - 1
         });
         if let Some((_, values)) = self.members.get_mut(place) {
-            values.push(fields_format::text(
+            values.push(fields_format::format_value(
                 (field.name, FilterType::from_field(field.name, field.kind)),
                 value,
             ));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::comparison::{frame_of, words};
+use super::comparison::{difference_text, frame_of};
 use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle, columns, fit};
 use super::units::PluralCount;
@@ -28,7 +28,7 @@ pub struct CheckSummary {
 
 impl CheckSummary {
     /// Creates the summary of a capture with these counts.
-    pub fn of(counts: &BaselineCounts) -> Self {
+    pub fn from_counts(counts: &BaselineCounts) -> Self {
         let operations = counts.operations.keys().cloned().collect();
         Self { transactions: counts.capture_count("transactions"), operations, filtered: 0 }
     }
@@ -98,7 +98,7 @@ pub struct CheckReportView<'a> {
 }
 
 /// Formats a difference from a baseline in one line: `frame 595: NFS 4.2 READ, count: READ count: 4096 → 4095`.
-pub fn line(difference: &Difference, to: &str) -> String {
+pub fn difference_line(difference: &Difference, to: &str) -> String {
     let (then, now) = (frame_of(&difference.a), frame_of(&difference.b));
     let place = match (then, now) {
         (Some(then), Some(now)) if then != now => format!("frame {now}, in the baseline {then}: "),
@@ -106,7 +106,7 @@ pub fn line(difference: &Difference, to: &str) -> String {
         (Some(then), None) => format!("frame {then} of the baseline: "),
         (None, None) => String::new(),
     };
-    format!("{place}{}, {}: {}", difference.operation, difference.kind, words(difference, to))
+    format!("{place}{}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
 }
 
 impl CheckReportView<'_> {
@@ -116,11 +116,16 @@ impl CheckReportView<'_> {
     /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let styles = self.screen.styles;
-        let name =
-            self.checks.iter().map(|check| columns(&escape::line(&check.file))).max().unwrap_or(0).min(48);
+        let name = self
+            .checks
+            .iter()
+            .map(|check| columns(&escape::escape_line(&check.file)))
+            .max()
+            .unwrap_or(0)
+            .min(48);
         let (mut same, mut blessed, mut different, mut unreadable) = (0, 0, 0, 0);
         for check in self.checks {
-            let file = escape::line(&check.file);
+            let file = escape::escape_line(&check.file);
             let of_summary = |summary: &CheckSummary| {
                 let left_out = match summary.filtered {
                     0 => String::new(),
@@ -170,7 +175,7 @@ impl CheckReportView<'_> {
     fn differences(&self, to: &mut impl Write, found: &CheckDifferences) -> io::Result<()> {
         let shown = found.tally.first.differences();
         for difference in shown {
-            let line = line(difference, self.screen.glyphs.to);
+            let line = difference_line(difference, self.screen.glyphs.to);
             match self.screen.width {
                 Some(width) => {
                     writeln!(to, "  {}", fit(&line, width.saturating_sub(2).max(40), &self.screen.glyphs))?;

@@ -52,7 +52,7 @@ pub fn json_line(to: &mut impl Write, difference: &Difference, file: Option<&str
 }
 
 /// Shortens a path to the operation and the field: `GETATTR size` for `GETATTR.obj_attributes.size`.
-pub fn short(path: &str) -> String {
+pub fn short_path(path: &str) -> String {
     match (path.split('.').next(), path.rsplit('.').next()) {
         (Some(first), Some(last)) if first != last => format!("{first} {last}"),
         _ => path.to_owned(),
@@ -60,12 +60,12 @@ pub fn short(path: &str) -> String {
 }
 
 /// Formats a difference: `READ count: 4096 → 4095`. A value that one side lacks is `-`.
-pub fn words(difference: &Difference, to: &str) -> String {
+pub fn difference_text(difference: &Difference, to: &str) -> String {
     let value = |half: &DifferenceSide| half.value.clone().unwrap_or_else(|| "-".to_owned());
     let (a, b) = (value(&difference.a), value(&difference.b));
     let mut text = String::new();
     if !difference.path.is_empty() {
-        text.push_str(&short(&difference.path));
+        text.push_str(&short_path(&difference.path));
         text.push_str(": ");
     }
     text += &format!("{a} {to} {b}");

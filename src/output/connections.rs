@@ -45,7 +45,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
     };
     [
-        ends(&name, glyphs),
+        format_endpoints(&name, glyphs),
         name.number.to_string(),
         name.transport.to_string(),
         dialect.map_or(String::new(), |dialect| dialect.to_string()),
@@ -59,7 +59,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
 }
 
 /// Formats the endpoints of a connection, and its virtual network.
-pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
+pub fn format_endpoints(name: &ConnectionName, glyphs: Glyphs) -> String {
     let end = |end: &Endpoint| match end.port {
         Some(port) if name.transport.has_ports() => format!("{}:{port}", end.address),
         Some(port) => format!("{} QP {port}", end.address),
@@ -74,7 +74,7 @@ pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
 
 /// Describes the setup parameters of a connection, its sessions, and the RPC-over-RDMA version 2 properties of its
 /// peers.
-pub fn terms(row: &ConnectionStats) -> String {
+pub fn describe_parameters(row: &ConnectionStats) -> String {
     let mut said = set_up(row);
     for BoundSession { id, connections } in &row.sessions {
         let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
@@ -141,11 +141,11 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
         has_host_auth,
     } = properties;
     [
-        ("sends", said(send_size_bytes), " bytes"),
-        ("receives", said(receive_size_bytes), " bytes"),
-        ("segments of", said(segment_size_bytes), " bytes"),
-        ("segments", said(segment_count), ""),
-        ("reverse direction", said(reverse_direction), ""),
+        ("sends", to_text(send_size_bytes), " bytes"),
+        ("receives", to_text(receive_size_bytes), " bytes"),
+        ("segments of", to_text(segment_size_bytes), " bytes"),
+        ("segments", to_text(segment_count), ""),
+        ("reverse direction", to_text(reverse_direction), ""),
         ("host authentication", has_host_auth.then(|| "sent".to_owned()), ""),
     ]
 }
@@ -232,12 +232,12 @@ impl ConnectionLines {
                 self.table.line(to, &cells)?;
                 // Only RDMA connections have setup parameters.
                 if is_full && row.tally.name.transport.is_rdma() {
-                    writeln!(to, "    {}", terms(row))?;
+                    writeln!(to, "    {}", describe_parameters(row))?;
                 }
                 Ok(())
             }
             LineFormat::Json => {
-                let mut line = escape::json(&ConnectionJsonLine::of(row, self.has_iso))?;
+                let mut line = escape::json(&ConnectionJsonLine::from_stats(row, self.has_iso))?;
                 line.push(b'\n');
                 to.write_all(&line)
             }
@@ -245,7 +245,7 @@ impl ConnectionLines {
                 if !std::mem::replace(&mut self.has_header, true) {
                     csv(to, CSV.iter().map(|(name, _)| name))?;
                 }
-                let line = ConnectionJsonLine::of(row, false);
+                let line = ConnectionJsonLine::from_stats(row, false);
                 csv(to, CSV.iter().map(|(_, value)| value(&line).unwrap_or_default()))
             }
         }
@@ -471,7 +471,7 @@ impl From<NegotiatedParameters> for SetUpObject {
 }
 
 impl ConnectionJsonLine {
-    fn of(row: &ConnectionStats, has_iso: bool) -> Self {
+    fn from_stats(row: &ConnectionStats, has_iso: bool) -> Self {
         let tally = &row.tally;
         let iso = tally.times.filter(|_| has_iso);
         Self {
@@ -513,7 +513,7 @@ impl ConnectionJsonLine {
     }
 }
 
-fn said<T: ToString>(value: &Option<T>) -> Option<String> {
+fn to_text<T: ToString>(value: &Option<T>) -> Option<String> {
     value.as_ref().map(T::to_string)
 }
 
@@ -536,31 +536,31 @@ type ConnectionCsvColumn = (&'static str, fn(&ConnectionJsonLine) -> Option<Stri
 const CSV: &[ConnectionCsvColumn] = &[
     ("connection", |line| Some(line.connection.connection.to_string())),
     ("transport", |line| Some(line.connection.transport.0.to_string())),
-    ("client", |line| said(&line.connection.client)),
-    ("client_port", |line| said(&line.connection.client_port)),
-    ("server", |line| said(&line.connection.server)),
-    ("server_port", |line| said(&line.connection.server_port)),
+    ("client", |line| to_text(&line.connection.client)),
+    ("client_port", |line| to_text(&line.connection.client_port)),
+    ("server", |line| to_text(&line.connection.server)),
+    ("server_port", |line| to_text(&line.connection.server_port)),
     ("vlan_ids", |line| {
         let ids: Vec<_> = line.connection.vlan_ids.iter().map(u16::to_string).collect();
         (!ids.is_empty()).then(|| ids.join(","))
     }),
-    ("vni", |line| said(&line.connection.vni)),
+    ("vni", |line| to_text(&line.connection.vni)),
     ("transactions", |line| Some(line.connection.transactions.to_string())),
     ("incomplete", |line| Some(line.connection.incomplete.to_string())),
     ("bytes", |line| Some(line.connection.bytes.to_string())),
-    ("time", |line| said(&line.time)),
-    ("end_time", |line| said(&line.end_time)),
+    ("time", |line| to_text(&line.time)),
+    ("end_time", |line| to_text(&line.end_time)),
     ("ended", |line| Some(line.ended.to_string())),
-    ("dialect", |line| said(&line.dialect)),
+    ("dialect", |line| to_text(&line.dialect)),
     ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
     ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),
-    ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| said(&credits.in_use))),
-    ("credits.at_limit_ns", |line| line.credits.as_ref().and_then(|credits| said(&credits.at_limit_ns))),
+    ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| to_text(&credits.in_use))),
+    ("credits.at_limit_ns", |line| line.credits.as_ref().and_then(|credits| to_text(&credits.at_limit_ns))),
     ("credits.reverse_asked", |line| line.credits.as_ref().map(|credits| credits.reverse_asked.to_string())),
     ("credits.reverse_granted", |line| {
         line.credits.as_ref().map(|credits| credits.reverse_granted.to_string())
     }),
-    ("set_up.port", |line| line.set_up.as_ref().and_then(|terms| said(&terms.port))),
+    ("set_up.port", |line| line.set_up.as_ref().and_then(|terms| to_text(&terms.port))),
     ("set_up.private_data.client", |line| {
         line.set_up.as_ref().map(|terms| terms.private_data.client.to_owned())
     }),

@@ -100,7 +100,7 @@ pub struct FieldLines {
     pub occurrence: Occurrence,
     /// Separator of the values of one field.
     pub aggregator: char,
-    whole: Option<Box<FrameFieldValues>>,
+    all_fields: Option<Box<FrameFieldValues>>,
 }
 
 impl FieldLines {
@@ -112,14 +112,14 @@ impl FieldLines {
             header: form == FieldLineFormat::Csv,
             occurrence: Occurrence::All,
             aggregator: ',',
-            whole: None,
+            all_fields: None,
         }
     }
 
     /// Adds to the JSON line of a frame all its fields after the columns.
     #[must_use]
-    pub fn whole(mut self) -> Self {
-        self.whole = Some(Box::default());
+    pub fn with_all_fields(mut self) -> Self {
+        self.all_fields = Some(Box::default());
         self
     }
 }
@@ -127,7 +127,7 @@ impl FieldLines {
 impl FieldLines {
     /// Writes the values that a selection evaluated last, and before the first line the header if selected.
     pub(super) fn line(&mut self, to: &mut impl Write, selection: &FilterRunner) -> io::Result<()> {
-        self.line_of(to, selection, None)
+        self.write_line(to, selection, None)
     }
 
     /// Writes the values of a frame, with all its fields if selected.
@@ -138,14 +138,14 @@ impl FieldLines {
         frame: &Frame<'_>,
         flow: &Flow,
     ) -> io::Result<()> {
-        let Some(mut whole) = self.whole.take() else { return self.line(to, selection) };
-        whole.take(frame, flow);
-        let written = self.line_of(to, selection, Some(&whole));
-        self.whole = Some(whole);
+        let Some(mut whole) = self.all_fields.take() else { return self.line(to, selection) };
+        whole.replace_with(frame, flow);
+        let written = self.write_line(to, selection, Some(&whole));
+        self.all_fields = Some(whole);
         written
     }
 
-    fn line_of(
+    fn write_line(
         &mut self,
         to: &mut impl Write,
         selection: &FilterRunner,
@@ -164,15 +164,15 @@ impl FieldLines {
                 Occurrence::First => values
                     .next()
                     .into_iter()
-                    .map(|value| text((column.name, column.kind), value.plain()))
+                    .map(|value| format_value((column.name, column.kind), value.plain()))
                     .collect(),
                 Occurrence::Last => values
                     .last()
                     .into_iter()
-                    .map(|value| text((column.name, column.kind), value.plain()))
+                    .map(|value| format_value((column.name, column.kind), value.plain()))
                     .collect(),
                 Occurrence::All => {
-                    values.map(|value| text((column.name, column.kind), value.plain())).collect()
+                    values.map(|value| format_value((column.name, column.kind), value.plain())).collect()
                 }
             };
             if self.form == FieldLineFormat::Json {
@@ -210,7 +210,7 @@ impl FieldLines {
                 }
                 FieldLineFormat::Csv | FieldLineFormat::Json => {
                     line.extend((at > 0).then_some(','));
-                    quoted(&escape::formula(text), &mut line);
+                    push_csv_cell(&escape::escape_formula(text), &mut line);
                 }
             }
         }
@@ -220,7 +220,7 @@ impl FieldLines {
 }
 
 /// Appends a CSV cell, in double quotes if needed (RFC 4180 section 2).
-pub(super) fn quoted(text: &str, line: &mut String) {
+pub(super) fn push_csv_cell(text: &str, line: &mut String) {
     if text.contains(['"', ',', '\r', '\n']) {
         line.push('"');
         line.push_str(&text.replace('"', "\"\""));
@@ -231,7 +231,7 @@ pub(super) fn quoted(text: &str, line: &mut String) {
 }
 
 /// Formats a value as tshark 4.0 does; times are in UTC.
-pub(super) fn text((name, kind): (&str, FilterType), value: PlainValue<'_>) -> String {
+pub(super) fn format_value((name, kind): (&str, FilterType), value: PlainValue<'_>) -> String {
     let mut text = String::new();
     // Writing to a String never fails.
     let _ = match value {
@@ -250,13 +250,17 @@ pub(super) fn text((name, kind): (&str, FilterType), value: PlainValue<'_>) -> S
                 .enumerate()
                 .try_for_each(|(at, byte)| write!(text, "{}{byte:02x}", if at > 0 { colon } else { "" }))
         }
-        PlainValue::Text(bytes) => {
-            String::from_utf8_lossy(bytes).chars().try_for_each(|letter| escape::letter(letter, &mut text))
-        }
+        PlainValue::Text(bytes) => String::from_utf8_lossy(bytes)
+            .chars()
+            .try_for_each(|letter| escape::write_escaped(letter, &mut text)),
         PlainValue::Ipv4(address) => write!(text, "{address}"),
         PlainValue::Ipv6(address) => write!(text, "{address}"),
         PlainValue::Time(time) => {
-            write!(text, "{}", LongDate(CalendarTime::of(Timestamp(i64::try_from(time).unwrap_or(i64::MAX)))))
+            write!(
+                text,
+                "{}",
+                LongDate(CalendarTime::from_timestamp(Timestamp(i64::try_from(time).unwrap_or(i64::MAX))))
+            )
         }
         PlainValue::Duration(duration) => {
             let sign = if duration < 0 { "-" } else { "" };

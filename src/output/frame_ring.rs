@@ -24,25 +24,25 @@ struct FrameRingEntry {
 pub struct FrameRing {
     frames: VecDeque<FrameRingEntry>,
     bytes: usize,
-    room: usize,
+    limit_bytes: usize,
 }
 
 impl FrameRing {
     /// Creates a ring of at most `room` bytes, including the bookkeeping of each frame.
     pub fn new(room: usize) -> Self {
-        Self { frames: VecDeque::new(), bytes: 0, room }
+        Self { frames: VecDeque::new(), bytes: 0, limit_bytes: room }
     }
 
     /// Returns the number of the oldest frame in the ring.
-    pub fn first(&self) -> Option<FrameNumber> {
+    pub fn first_number(&self) -> Option<FrameNumber> {
         self.frames.front().map(|frame| frame.number)
     }
 
     /// Appends a frame; frames must come in the order of their numbers. A frame larger than the ring is dropped.
-    pub fn keep(&mut self, frame: &Frame<'_>) {
+    pub fn push(&mut self, frame: &Frame<'_>) {
         let cost = frame.bytes.len() + size_of::<FrameRingEntry>();
         let mut bytes = Vec::new();
-        while self.bytes + cost > self.room {
+        while self.bytes + cost > self.limit_bytes {
             let Some(oldest) = self.frames.pop_front() else { return };
             self.bytes -= oldest.bytes.len() + size_of::<FrameRingEntry>();
             bytes = oldest.bytes;
@@ -56,7 +56,7 @@ impl FrameRing {
     }
 
     /// Stores the CRC results of the FPDUs that the last frame completes.
-    pub fn note_crc(&mut self, crc: MpaCounts) {
+    pub fn set_last_crc(&mut self, crc: MpaCounts) {
         if let Some(last) = self.frames.back_mut()
             && crc != MpaCounts::default()
         {
@@ -91,7 +91,7 @@ mod tests {
     fn the_oldest_frames_make_room_for_new_ones() {
         let mut kept = FrameRing::new(3 * (100 + size_of::<FrameRingEntry>()));
         for number in [1, 2, 3, 5] {
-            kept.keep(&frame(number, &[number as u8; 100]));
+            kept.push(&frame(number, &[number as u8; 100]));
         }
         let bytes = |number| kept.frame(FrameNumber(number)).map(|frame| frame.bytes.to_vec());
         assert_eq!(bytes(1), None);
@@ -100,14 +100,14 @@ mod tests {
         assert_eq!(bytes(5), Some(vec![5; 100]));
         let found = kept.frame(FrameNumber(3)).unwrap();
         assert_eq!((found.time, found.link, found.length), (Timestamp(7), LinkType::ETHERNET, 99));
-        kept.keep(&frame(6, &[6; 300]));
+        kept.push(&frame(6, &[6; 300]));
         assert_eq!(kept.frames.len(), 1);
     }
 
     #[test]
     fn a_frame_beyond_all_room_is_not_kept() {
         let mut kept = FrameRing::new(100);
-        kept.keep(&frame(1, &[0; 200]));
+        kept.push(&frame(1, &[0; 200]));
         assert!(kept.frame(FrameNumber(1)).is_none());
         assert_eq!(kept.bytes, 0);
     }

@@ -36,7 +36,7 @@ pub struct FrameList {
     has_header: bool,
     widths: FrameColumnWidths,
     /// Columns scrolled off at the left of each line.
-    left: usize,
+    scroll_columns: usize,
     line: FrameListLine,
     last: LastFrameLine,
 }
@@ -50,7 +50,7 @@ struct LastFrameLine {
     protocol: String,
     length_bytes: u32,
     /// Byte offset of the last column in the text.
-    info_at: usize,
+    info_offset: usize,
 }
 
 /// Cells of a line, as sort keys.
@@ -78,8 +78,8 @@ impl FrameList {
             clock: ViewClock::new(time),
             labels: OperationLabels::default(),
             has_header: false,
-            widths: FrameColumnWidths::of(screen.width, time),
-            left: 0,
+            widths: FrameColumnWidths::for_screen(screen.width, time),
+            scroll_columns: 0,
             line: FrameListLine::default(),
             last: LastFrameLine::default(),
         }
@@ -87,13 +87,14 @@ impl FrameList {
 
     /// Scrolls each line left by `left` columns.
     #[must_use]
-    pub fn scrolled(self, left: usize) -> Self {
-        Self { left, ..self }
+    pub fn with_scroll(self, left: usize) -> Self {
+        Self { scroll_columns: left, ..self }
     }
 
     /// Returns the cells of the last line.
     pub fn last_cells(&self) -> FrameCells {
-        let LastFrameLine { time, source, destination, ref protocol, length_bytes, info_at } = self.last;
+        let LastFrameLine { time, source, destination, ref protocol, length_bytes, info_offset: info_at } =
+            self.last;
         let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
         FrameCells { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
@@ -120,7 +121,7 @@ impl FrameList {
         let TerminalStyle { styles, glyphs, width } = self.screen;
         let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
         if width.is_none() {
-            self.widths.make_room(&source, &destination);
+            self.widths.widen_addresses(&source, &destination);
         }
         let FrameColumnWidths { number, time, address, protocol, length } = self.widths;
         if !self.has_header {
@@ -134,34 +135,36 @@ impl FrameList {
                 let _ = write!(text, "{:>address$} {to} {destination:<address$} ", "SOURCE");
             }
             let _ = write!(text, "{:<protocol$} {:>length$} INFO", "PROTO", "BYTES");
-            self.line.piece(styles.header);
-            self.line.end(out, &self.screen, self.left)?;
+            self.line.end_piece(styles.header);
+            self.line.write_line(out, &self.screen, self.scroll_columns)?;
         }
         self.line.clear();
         let _ = write!(self.line.text, "{:>number$} ", frame.number.0);
-        self.line.piece(styles.dim);
+        self.line.end_piece(styles.dim);
         let mut cell = String::new();
         self.clock.write(frame.time, &mut cell);
         let _ = write!(self.line.text, "{cell:>time$} ");
-        self.line.piece(styles.time);
+        self.line.end_piece(styles.time);
         if address > 0 {
             let text = &mut self.line.text;
             let _ = write!(text, "{source:>address$} {} {destination:<address$} ", glyphs.to);
-            self.line.piece(Style::new());
+            self.line.end_piece(Style::new());
         }
         let name = protocol_name(datagram, meaning, flow);
         let _ = write!(self.line.text, "{name:<protocol$} ");
-        self.line.piece(styles.label);
+        self.line.end_piece(styles.label);
         let _ = write!(self.line.text, "{:>length$} ", frame.length);
-        self.line.piece(Style::new());
+        self.line.end_piece(Style::new());
         let info_at = self.line.text.len();
         match &datagram.payload {
             DatagramPayload::Infiniband(packet) => self.packet(packet, meaning, flow, names),
             DatagramPayload::Tcp(segment) => {
-                self.behind(flow, names, segment.payload, |text| tcp(segment, glyphs.to, text));
+                self.write_payload_meanings(flow, names, segment.payload, |text| {
+                    write_tcp_header(segment, glyphs.to, text)
+                });
             }
             DatagramPayload::Udp(datagram) => {
-                self.behind(flow, names, datagram.payload, |text| {
+                self.write_payload_meanings(flow, names, datagram.payload, |text| {
                     let (source, destination) = (datagram.source_port, datagram.destination_port);
                     let length = datagram.payload.length;
                     let _ = write!(text, "{source} {} {destination} Len={length}", glyphs.to);
@@ -171,7 +174,7 @@ impl FrameList {
             DatagramPayload::Other(UnreadFrameReason::EtherType(_) | UnreadFrameReason::IpProtocol(_)) => {}
             DatagramPayload::Other(reason) => {
                 let _ = write!(self.line.text, "{reason}");
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
             }
         }
         self.last = LastFrameLine {
@@ -180,14 +183,14 @@ impl FrameList {
             destination: datagram.destination,
             protocol: name,
             length_bytes: frame.length,
-            info_at,
+            info_offset: info_at,
         };
         self.line.text.truncate(self.line.text.trim_end().len());
-        self.line.end(out, &self.screen, self.left)
+        self.line.write_line(out, &self.screen, self.scroll_columns)
     }
 
     /// Appends the meaning of a TCP segment or UDP datagram, and then its header in parentheses.
-    fn behind(
+    fn write_payload_meanings(
         &mut self,
         flow: &Flow,
         names: &mut FileNames,
@@ -204,29 +207,29 @@ impl FrameList {
                 _ => meanings.push((*meaning, 1)),
             }
         }
-        for (index, (meaning, count)) in meanings.iter().take(SHOWN).enumerate() {
+        for (index, (meaning, count)) in meanings.iter().take(MAX_SHOWN_MESSAGES).enumerate() {
             if index > 0 {
                 self.line.text.truncate(self.line.text.trim_end().len());
                 self.line.text.push_str("; ");
             }
-            self.stream(*meaning, *count, payload, flow, names);
+            self.write_meaning(*meaning, *count, payload, flow, names);
         }
-        if meanings.len() > SHOWN {
-            let _ = write!(self.line.text, "; and {} more ", meanings.len() - SHOWN);
+        if meanings.len() > MAX_SHOWN_MESSAGES {
+            let _ = write!(self.line.text, "; and {} more ", meanings.len() - MAX_SHOWN_MESSAGES);
         }
         if meanings.is_empty() {
             return wire(&mut self.line.text);
         }
-        self.line.piece(Style::new());
+        self.line.end_piece(Style::new());
         self.line.text.push('(');
         wire(&mut self.line.text);
         self.line.text.push(')');
-        self.line.piece(styles.dim);
+        self.line.end_piece(styles.dim);
     }
 
     /// Appends one meaning of the bytes of a stream or datagram; `count` is the number of successive FPDUs with this
     /// meaning.
-    fn stream(
+    fn write_meaning(
         &mut self,
         meaning: FrameKind,
         count: usize,
@@ -239,10 +242,10 @@ impl FrameList {
             FrameKind::Message { key, which } => self.message(key, which, flow, names),
             FrameKind::Retransmission { key, which } => {
                 self.line.text.push_str("again ");
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
                 self.message(key, which, flow, names);
             }
-            FrameKind::Done { key } => self.done(key, flow),
+            FrameKind::Done { key } => self.write_rdma_done(key, flow),
             FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
             FrameKind::EmptyOperation => self.empty(),
             FrameKind::PartialMessage if flow.is_iwarp() => {
@@ -251,12 +254,12 @@ impl FrameList {
             FrameKind::PartialMessage => self.line.text.push_str("part of a message "),
             FrameKind::SkippedBytes { bytes } => {
                 let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
             }
             FrameKind::Undecoded(reason) => {
-                self.line.text.push_str(why(reason));
+                self.line.text.push_str(undecoded_reason_text(reason));
                 self.line.text.push(' ');
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
             }
             FrameKind::ChunkData { key, kind, chunk } => {
                 let verb = match kind {
@@ -267,7 +270,7 @@ impl FrameList {
                 self.chunk(key, kind, chunk, flow);
                 if count > 1 {
                     let _ = write!(self.line.text, "in {count} FPDUs ");
-                    self.line.piece(Style::new());
+                    self.line.end_piece(Style::new());
                 }
             }
             FrameKind::ReadRequest { key, chunk } => {
@@ -275,12 +278,12 @@ impl FrameList {
                 self.chunk(key, ChunkKind::Read, chunk, flow);
             }
             FrameKind::Management => {
-                startup(payload, &mut self.line.text);
-                self.line.piece(Style::new());
+                write_mpa_startup(payload, &mut self.line.text);
+                self.line.end_piece(Style::new());
             }
             FrameKind::Terminate(terminate) => {
                 let _ = write!(self.line.text, "Terminate: {terminate} ");
-                self.line.piece(styles.error);
+                self.line.end_piece(styles.error);
             }
             FrameKind::Control | FrameKind::Unrelated => {}
         }
@@ -299,10 +302,10 @@ impl FrameList {
             FrameKind::Message { key, which } => self.message(key, which, flow, names),
             FrameKind::Retransmission { key, which } => {
                 self.line.text.push_str("again ");
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
                 self.message(key, which, flow, names);
             }
-            FrameKind::Done { key } => self.done(key, flow),
+            FrameKind::Done { key } => self.write_rdma_done(key, flow),
             FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
             FrameKind::EmptyOperation => self.empty(),
             FrameKind::PartialMessage => self.line.text.push_str("part of a message "),
@@ -321,48 +324,48 @@ impl FrameList {
             }
             FrameKind::Control => self.control(packet),
             FrameKind::Management => {
-                management(packet, &mut self.line.text);
-                self.line.piece(Style::new());
+                write_management(packet, &mut self.line.text);
+                self.line.end_piece(Style::new());
             }
             FrameKind::Undecoded(reason) => {
-                self.line.text.push_str(why(reason));
+                self.line.text.push_str(undecoded_reason_text(reason));
                 self.line.text.push(' ');
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
             }
             FrameKind::Unrelated | FrameKind::SkippedBytes { .. } | FrameKind::Terminate(_) => {}
         }
         if !matches!(meaning, FrameKind::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
             let _ = write!(self.line.text, "({} QP={qp} PSN={psn})", packet.bth.opcode);
-            self.line.piece(styles.dim);
+            self.line.end_piece(styles.dim);
         }
         if packet.bth.fecn || packet.bth.becn {
             let name = if packet.bth.becn { "BECN" } else { "FECN" };
             let _ = write!(self.line.text, " {name}");
-            self.line.piece(styles.mark);
+            self.line.end_piece(styles.mark);
         }
     }
 
     /// Appends an RDMA_DONE and the Transaction that it completes.
-    fn done(&mut self, key: TransactionKey, flow: &Flow) {
+    fn write_rdma_done(&mut self, key: TransactionKey, flow: &Flow) {
         self.line.text.push_str("RDMA_DONE ");
-        self.line.piece(self.screen.styles.operation);
+        self.line.end_piece(self.screen.styles.operation);
         if let Some(transaction) = flow.transaction(key) {
             let _ = write!(self.line.text, "of {} ", transaction.xid);
-            self.line.piece(self.screen.styles.xid);
+            self.line.end_piece(self.screen.styles.xid);
         }
     }
 
     /// Appends an RPC-over-RDMA message that belongs to no Transaction.
     fn transport_message(&mut self, message_type: MessageType) {
         let _ = write!(self.line.text, "{message_type} ");
-        self.line.piece(self.screen.styles.operation);
+        self.line.end_piece(self.screen.styles.operation);
     }
 
     /// Appends an RDMA operation without data.
     fn empty(&mut self) {
         self.line.text.push_str("no data: keep-alive or return of credits ");
-        self.line.piece(self.screen.styles.dim);
+        self.line.end_piece(self.screen.styles.dim);
     }
 
     fn control(&mut self, packet: &InfinibandPacket<'_>) {
@@ -371,24 +374,24 @@ impl FrameList {
         match packet.aeth.map(|aeth| (aeth.syndrome, aeth.msn)) {
             Some((Syndrome::Ack { .. }, msn)) => {
                 let _ = write!(text, "Ack, MSN {} ", msn.0);
-                self.line.piece(styles.ok);
+                self.line.end_piece(styles.ok);
             }
             Some((syndrome @ Syndrome::RnrNak { .. }, _)) => {
                 let wait = u64::from(syndrome.wait_us().unwrap_or(0)) * 1_000;
                 let _ = write!(text, "NAK: receiver not ready, wait {} ", HumanDuration(wait, glyphs));
-                self.line.piece(styles.error);
+                self.line.end_piece(styles.error);
             }
             Some((Syndrome::Nak(code), _)) => {
                 let _ = write!(text, "NAK: {code} ");
-                self.line.piece(styles.error);
+                self.line.end_piece(styles.error);
             }
             Some((Syndrome::Reserved(byte), _)) => {
                 let _ = write!(text, "reserved syndrome {byte:#04x} ");
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
             }
             None if packet.properties.operation == PacketOperation::Cnp => {
                 text.push_str("congestion ");
-                self.line.piece(styles.mark);
+                self.line.end_piece(styles.mark);
             }
             None => {}
         }
@@ -413,26 +416,26 @@ impl FrameList {
                 RpcMessageKind::Call => "Call ",
                 RpcMessageKind::Reply => "Reply ",
             });
-            self.line.piece(Style::new());
+            self.line.end_piece(Style::new());
             match which {
                 RpcMessageKind::Call => {
                     names.resolve(transaction, reading, &facts);
                     self.labels.write(reading, &facts, names.paths(), &glyphs, &mut self.line.text);
-                    self.line.piece(styles.operation);
+                    self.line.end_piece(styles.operation);
                 }
                 RpcMessageKind::Reply => {
                     if let Some(CallOperation::Named(name)) = facts.operation {
                         self.line.text.push_str(name);
-                        self.line.piece(styles.operation);
+                        self.line.end_piece(styles.operation);
                         self.line.text.push(' ');
                     }
                     let is_ok = transaction_list::status(&facts, &mut self.line.text);
-                    self.line.piece(if is_ok { styles.ok } else { styles.error });
+                    self.line.end_piece(if is_ok { styles.ok } else { styles.error });
                 }
             }
         });
         let _ = write!(self.line.text, " xid {}", transaction.xid);
-        self.line.piece(styles.xid);
+        self.line.end_piece(styles.xid);
         let call = transaction.call.as_ref().and_then(|call| call.frames.first());
         match (which, call) {
             (RpcMessageKind::Reply, Some(call)) => {
@@ -441,7 +444,7 @@ impl FrameList {
             (RpcMessageKind::Reply, None) => self.line.text.push_str(", no Call "),
             (RpcMessageKind::Call, _) => self.line.text.push(' '),
         }
-        self.line.piece(Style::new());
+        self.line.end_piece(Style::new());
     }
 
     /// Appends a chunk: `Write chunk 0 of 0xb38df27d`.
@@ -452,20 +455,20 @@ impl FrameList {
             ChunkKind::Write => write!(self.line.text, "Write chunk {chunk}"),
             ChunkKind::Reply => write!(self.line.text, "Reply chunk"),
         };
-        self.line.piece(styles.chunk);
+        self.line.end_piece(styles.chunk);
         if let Some(transaction) = flow.transaction(key) {
             self.line.text.push_str(" of");
-            self.line.piece(Style::new());
+            self.line.end_piece(Style::new());
             let _ = write!(self.line.text, " {}", transaction.xid);
-            self.line.piece(styles.xid);
+            self.line.end_piece(styles.xid);
         }
         self.line.text.push(' ');
-        self.line.piece(Style::new());
+        self.line.end_piece(Style::new());
     }
 }
 
 /// Maximum number of messages shown of a TCP segment.
-const SHOWN: usize = 8;
+const MAX_SHOWN_MESSAGES: usize = 8;
 
 /// Returns the name of the highest protocol found in a frame.
 fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> String {
@@ -538,7 +541,7 @@ fn program_name(transaction: &Transaction) -> String {
 }
 
 /// Appends a TCP header like tshark, but with the absolute sequence number: `42296 → 111 [SYN, ACK] Seq=0 Len=0`.
-fn tcp(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
+fn write_tcp_header(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
     let (source, destination) = (segment.source_port, segment.destination_port);
     let _ = write!(text, "{source} {to} {destination} [");
     let names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
@@ -550,7 +553,7 @@ fn tcp(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
 }
 
 /// Appends a message of the connection manager and the inline thresholds of its private data.
-fn management(packet: &InfinibandPacket<'_>, text: &mut String) {
+fn write_management(packet: &InfinibandPacket<'_>, text: &mut String) {
     let Some(mad) = Mad::from_packet(packet, &mut NullObserver) else {
         text.push_str("management datagram");
         return;
@@ -580,7 +583,7 @@ fn management(packet: &InfinibandPacket<'_>, text: &mut String) {
 }
 
 /// Appends an MPA startup frame and its parameters.
-fn startup(payload: CapturedSlice<'_>, text: &mut String) {
+fn write_mpa_startup(payload: CapturedSlice<'_>, text: &mut String) {
     let Some(startup) = Startup::decode(payload, &mut NullObserver) else {
         text.push_str("end of a frame that starts MPA ");
         return;
@@ -613,7 +616,7 @@ fn private_data(private: SidePrivateData, text: &mut String) {
 }
 
 /// Returns the description of the reason why a frame was not decoded.
-fn why(reason: UndecodedReason) -> &'static str {
+fn undecoded_reason_text(reason: UndecodedReason) -> &'static str {
     match reason {
         UndecodedReason::Malformed => "malformed",
         UndecodedReason::CutFrame => "too little of the packet was captured to tell what it does",

@@ -16,13 +16,13 @@ use nfsrdma_dissectors::rpc::gss::{Control, GssPayload};
 use field_collector::{LabelFieldCollector, LabelFieldValue};
 
 use super::style::{Glyphs, columns};
-use super::units::{ExactSize, path, quote, unquoted};
+use super::units::{ExactSize, escape, path, quote};
 use crate::analysis::names::OperationPaths;
 
 /// Maximum number of requested attributes that are named.
-const ATTRIBUTES: usize = 4;
+const MAX_SHOWN_ATTRIBUTES: usize = 4;
 /// Maximum number of names of a looked-up path.
-const NAMES: usize = 32;
+const MAX_PATH_NAMES: usize = 32;
 
 /// Formatter of operations, reused for all lines, so that a line allocates nothing.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct OperationLabels {
 }
 
 /// Minimum number of columns left of the last name of a path.
-const PATH: usize = 16;
+const MIN_NAME_WIDTH: usize = 16;
 
 impl OperationLabels {
     /// Appends the name of the operation and its details.
@@ -105,7 +105,7 @@ pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &
     let Some(path) = text.get(place.clone()) else { return };
     let excess = columns(text).saturating_sub(room);
     let name = path.rsplit('/').next().unwrap_or(path);
-    let most = columns(path).saturating_sub(columns(name).min(PATH) + 1);
+    let most = columns(path).saturating_sub(columns(name).min(MIN_NAME_WIDTH) + 1);
     if excess == 0 || most == 0 {
         return;
     }
@@ -157,38 +157,38 @@ struct LabelWriter<'a> {
 }
 
 /// Abbreviations of the rights of `ACCESS`, as in tshark.
-const RIGHTS: [&str; 9] = ["RD", "LU", "MD", "XT", "DL", "XE", "XAR", "XAW", "XAL"];
+const ACCESS_RIGHT_NAMES: [&str; 9] = ["RD", "LU", "MD", "XT", "DL", "XE", "XAR", "XAW", "XAL"];
 /// Rights to extended attributes. All three together are written as `XA`.
 const XATTR_RIGHTS: u64 = 0x1c0;
 
 /// Attributes that stat(2) needs at least one of: change and size.
-const STAT: u64 = 0x18;
+const STAT_REQUIRED: u64 = 0x18;
 /// Attributes of the first word that stat(2) requests: type, change, size, fsid, rdattr_error, fileid.
-const STAT_ONLY: u64 = 0x0010_091a;
+const STAT_ATTRIBUTES: u64 = 0x0010_091a;
 
 impl LabelWriter<'_> {
     fn about(&mut self, facts: &RpcSummary, name: &str) {
         match facts.program {
             Some(Program::NLM) => self.lock(name),
-            Some(Program::NSM) => self.monitored(),
-            Some(Program::MOUNT) => self.mounted(name),
-            Some(Program::PORTMAP) => self.registered(name),
+            Some(Program::NSM) => self.nsm(),
+            Some(Program::MOUNT) => self.mount(name),
+            Some(Program::PORTMAP) => self.portmap(name),
             Some(Program::RQUOTA) => self.quota(),
             Some(Program::NFSACL) if name != "ACCESS" => self.acl(),
-            _ => self.details(name),
+            _ => self.nfs_details(name),
         }
     }
 
-    fn details(&mut self, name: &str) {
+    fn nfs_details(&mut self, name: &str) {
         match name {
             "READ" => {
                 self.range("offset", "count");
-                self.got();
+                self.read_result();
             }
             "READ_PLUS" => self.range("rpa_offset", "rpa_count"),
             "WRITE" => {
                 self.write_range();
-                self.stable();
+                self.write_stability();
             }
             "COMMIT" => self.range("offset", "count"),
             "ALLOCATE" => self.range("aa_offset", "aa_length"),
@@ -196,56 +196,56 @@ impl LabelWriter<'_> {
             "IO_ADVISE" => self.range("iaa_offset", "iaa_count"),
             "LOCK" | "LOCKT" | "LOCKU" => {
                 self.range("offset", "length");
-                self.name_of("locktype", "", "_LT");
+                self.enum_name("locktype", "", "_LT");
             }
             "COPY" => self.transfer("ca_src_offset", "ca_dst_offset", "ca_count"),
             "CLONE" => self.transfer("cl_src_offset", "cl_dst_offset", "cl_count"),
             "LAYOUTGET" => {
                 self.range("loga_offset", "loga_length");
-                self.name_of("loga_iomode", "LAYOUTIOMODE4_", "");
+                self.enum_name("loga_iomode", "LAYOUTIOMODE4_", "");
             }
             "LAYOUTCOMMIT" => self.range("loca_offset", "loca_length"),
             "LAYOUTRETURN" => {
                 self.range("lrf_offset", "lrf_length");
-                self.name_of("lora_iomode", "LAYOUTIOMODE4_", "");
+                self.enum_name("lora_iomode", "LAYOUTIOMODE4_", "");
             }
             "LAYOUTSTATS" => self.range("lsa_offset", "lsa_length"),
             "LAYOUTERROR" => self.range("lea_offset", "lea_length"),
-            "GETDEVICEINFO" => self.name_of("gdia_layout_type", "LAYOUT4_", ""),
+            "GETDEVICEINFO" => self.enum_name("gdia_layout_type", "LAYOUT4_", ""),
             "SEEK" => self.seek(),
             "LOOKUP" => self.path(),
             "OPEN" => self.open(),
             "CREATE" => self.create(),
-            "MKDIR" | "MKNOD" | "REMOVE" | "RMDIR" | "SYMLINK" => self.named(name),
-            "LINK" if !self.moved() => {
-                self.quoted("name");
-                self.quoted("newname");
+            "MKDIR" | "MKNOD" | "REMOVE" | "RMDIR" | "SYMLINK" => self.new_object(name),
+            "LINK" if !self.new_path() => {
+                self.quote_text("name");
+                self.quote_text("newname");
             }
             "RENAME" => self.rename(),
             "READLINK" => self.link_text(true, "data"),
-            "READDIR" | "READDIRPLUS" => self.entries(),
+            "READDIR" | "READDIRPLUS" => self.directory_entries(),
             "ACCESS" => self.access(),
-            "GETATTR" => self.asked(),
-            "SETATTR" => self.attributes(),
-            "SECINFO" if self.about.path.is_none() => self.quoted("name"),
-            "SECINFO_NO_NAME" => self.name_of("style", "SECINFO_STYLE4_", ""),
-            "GETXATTR" => self.quoted("gxa_name"),
+            "GETATTR" => self.requested_attributes(),
+            "SETATTR" => self.set_attributes(),
+            "SECINFO" if self.about.path.is_none() => self.quote_text("name"),
+            "SECINFO_NO_NAME" => self.enum_name("style", "SECINFO_STYLE4_", ""),
+            "GETXATTR" => self.quote_text("gxa_name"),
             "SETXATTR" => {
-                self.quoted("sxa_key");
+                self.quote_text("sxa_key");
                 if let Some(length) = self.call.number("sxa_value") {
                     let _ = write!(self.text, " {length} bytes");
                 }
             }
-            "REMOVEXATTR" => self.quoted("rxa_name"),
-            "LISTXATTRS" => self.counted("lxr_names", "name"),
-            "TEST_STATEID" => self.counted("tsr_status_codes", "stateid"),
+            "REMOVEXATTR" => self.quote_text("rxa_name"),
+            "LISTXATTRS" => self.result_count("lxr_names", "name"),
+            "TEST_STATEID" => self.result_count("tsr_status_codes", "stateid"),
             "CREATE_SESSION" => self.slots(),
-            "EXCHANGE_ID" => self.quoted("co_ownerid"),
-            "SETCLIENTID" => self.quoted("id"),
-            "BIND_CONN_TO_SESSION" => self.name_of("bctsa_dir", "CDFC4_", ""),
+            "EXCHANGE_ID" => self.quote_text("co_ownerid"),
+            "SETCLIENTID" => self.quote_text("id"),
+            "BIND_CONN_TO_SESSION" => self.enum_name("bctsa_dir", "CDFC4_", ""),
             "CB_RECALL_SLOT" => self.number("rsa_target_highest_slotid", "highest slot"),
             "CB_RECALL_ANY" => self.number("craa_objects_to_keep", "keep"),
-            "CB_LAYOUTRECALL" => self.name_of("clora_iomode", "LAYOUTIOMODE4_", ""),
+            "CB_LAYOUTRECALL" => self.enum_name("clora_iomode", "LAYOUTIOMODE4_", ""),
             _ => {}
         }
     }
@@ -255,12 +255,12 @@ impl LabelWriter<'_> {
         if let Some(offset) = self.call.number(offset) {
             let _ = write!(self.text, " {offset}");
             if let Some(length) = self.call.number(length) {
-                self.plus(length);
+                self.push_length(length);
             }
         }
     }
 
-    fn plus(&mut self, length: u64) {
+    fn push_length(&mut self, length: u64) {
         match length {
             u64::MAX => {
                 let _ = write!(self.text, "+{}", self.glyphs.infinity);
@@ -272,7 +272,7 @@ impl LabelWriter<'_> {
     }
 
     /// Appends the length of a READ result if it is not the requested one, and EOF.
-    fn got(&mut self) {
+    fn read_result(&mut self) {
         let got = self.reply.number("data");
         if let Some(got) = got.filter(|got| self.call.number("count") != Some(*got)) {
             let _ = write!(self.text, " got {got}");
@@ -286,13 +286,13 @@ impl LabelWriter<'_> {
         if let Some(offset) = self.call.number("offset") {
             let _ = write!(self.text, " {offset}");
             if let Some(length) = self.call.number("data").or_else(|| self.call.number("count")) {
-                self.plus(length);
+                self.push_length(length);
             }
         }
     }
 
     /// Appends the requested stability of a WRITE, and the returned one if it differs.
-    fn stable(&mut self) {
+    fn write_stability(&mut self) {
         let name = |heard: Option<&LabelFieldValue>| match heard {
             Some(LabelFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
             _ => None,
@@ -305,7 +305,7 @@ impl LabelWriter<'_> {
     }
 
     /// Appends the name of an enumeration's value without the common prefix and suffix of its type.
-    fn name_of(&mut self, field: &str, prefix: &str, suffix: &str) {
+    fn enum_name(&mut self, field: &str, prefix: &str, suffix: &str) {
         if let Some(LabelFieldValue::Enum(_, Some(name))) = self.call.find(field) {
             let name = name.strip_prefix(prefix).unwrap_or(name);
             let _ = write!(self.text, " {}", name.strip_suffix(suffix).unwrap_or(name));
@@ -321,7 +321,7 @@ impl LabelWriter<'_> {
     fn transfer(&mut self, source: &str, destination: &str, length: &str) {
         self.range(source, length);
         let Some(offset) = self.call.number(destination) else { return };
-        if !self.moved() {
+        if !self.new_path() {
             let _ = write!(self.text, " {}", self.glyphs.to);
         }
         let _ = write!(self.text, " {offset}");
@@ -342,7 +342,7 @@ impl LabelWriter<'_> {
     }
 
     /// Appends a name that the path does not contain already.
-    fn quote_unknown(&mut self, name: &[u8]) {
+    fn quote_unless_in_path(&mut self, name: &[u8]) {
         if self.about.path.is_none() {
             self.quote(name);
         }
@@ -354,7 +354,7 @@ impl LabelWriter<'_> {
     }
 
     /// Appends the first name of this label in the Call.
-    fn quoted(&mut self, label: &str) {
+    fn quote_text(&mut self, label: &str) {
         let call = self.call;
         if let Some(name) = call.texts(label).next() {
             self.quote(name);
@@ -363,7 +363,7 @@ impl LabelWriter<'_> {
 
     /// Appends the new path of the file, or only its name if both are in one directory. Returns `false` if there is
     /// none.
-    fn moved(&mut self) -> bool {
+    fn new_path(&mut self) -> bool {
         let Some(new) = self.about.new_path else { return false };
         let _ = write!(self.text, " {} ", self.glyphs.to);
         // The hash of a filehandle is in no directory.
@@ -381,13 +381,13 @@ impl LabelWriter<'_> {
             return;
         }
         let call = self.call;
-        let mut names = call.texts("objname").chain(call.texts("name")).take(NAMES);
+        let mut names = call.texts("objname").chain(call.texts("name")).take(MAX_PATH_NAMES);
         let Some(first) = names.next() else { return };
         self.text.push_str(" \"");
-        unquoted(first, self.glyphs, self.text);
+        escape(first, self.glyphs, self.text);
         for name in names {
             self.text.push('/');
-            unquoted(name, self.glyphs, self.text);
+            escape(name, self.glyphs, self.text);
         }
         self.text.push('"');
     }
@@ -396,7 +396,7 @@ impl LabelWriter<'_> {
         let call = self.call;
         let name = call.texts("file").chain(call.texts("file_delegate_prev")).next();
         if let Some(name) = name {
-            self.quote_unknown(name);
+            self.quote_unless_in_path(name);
         } else if let Some(LabelFieldValue::Enum(_, Some(claim))) = call.find("claim") {
             let _ = write!(self.text, " {}", claim.trim_start_matches("CLAIM_"));
         }
@@ -428,14 +428,14 @@ impl LabelWriter<'_> {
     fn create(&mut self) {
         let call = self.call;
         if let Some(name) = call.texts("objname").next() {
-            self.quote_unknown(name);
+            self.quote_unless_in_path(name);
             if let Some(LabelFieldValue::Enum(_, Some(kind))) = call.find("type") {
                 let _ = write!(self.text, " {}", kind.trim_start_matches("NF4"));
             }
             self.link_text(false, "linkdata");
         } else {
             if self.about.path.is_none() {
-                self.quoted("name");
+                self.quote_text("name");
             }
             if let Some(LabelFieldValue::Enum(_, Some(mode))) = call.find("mode") {
                 let _ = write!(self.text, " {mode}");
@@ -443,10 +443,10 @@ impl LabelWriter<'_> {
         }
     }
 
-    fn named(&mut self, operation: &str) {
+    fn new_object(&mut self, operation: &str) {
         let call = self.call;
         if let Some(name) = call.texts("target").chain(call.texts("name")).next() {
-            self.quote_unknown(name);
+            self.quote_unless_in_path(name);
         }
         match operation {
             "SYMLINK" => self.link_text(false, "symlink_data"),
@@ -470,7 +470,7 @@ impl LabelWriter<'_> {
     }
 
     fn rename(&mut self) {
-        if self.moved() {
+        if self.new_path() {
             return;
         }
         let call = self.call;
@@ -484,11 +484,11 @@ impl LabelWriter<'_> {
         }
     }
 
-    fn entries(&mut self) {
+    fn directory_entries(&mut self) {
         if let Some(cookie) = self.call.number("cookie").filter(|cookie| *cookie != 0) {
             let _ = write!(self.text, " from {cookie}");
         }
-        if self.reply.seen > 0 && self.reply.number("eof").is_some() {
+        if self.reply.operations_seen > 0 && self.reply.number("eof").is_some() {
             let entries = self.reply.entries;
             let _ = write!(self.text, " {entries} {}", if entries == 1 { "entry" } else { "entries" });
             if self.reply.number("eof") == Some(1) {
@@ -511,7 +511,7 @@ impl LabelWriter<'_> {
             self.text.push_str(" none");
         }
         let extended = mask & XATTR_RIGHTS == XATTR_RIGHTS;
-        for (bit, right) in RIGHTS.iter().enumerate() {
+        for (bit, right) in ACCESS_RIGHT_NAMES.iter().enumerate() {
             if mask >> bit & 1 == 1 && !(extended && XATTR_RIGHTS >> bit & 1 == 1) {
                 let _ = write!(self.text, " {right}");
             }
@@ -522,26 +522,30 @@ impl LabelWriter<'_> {
     }
 
     /// Appends the attributes that GETATTR requests, unless they are those of stat(2), as in nearly every GETATTR.
-    fn asked(&mut self) {
+    fn requested_attributes(&mut self) {
         let masks = self.call.fields.iter().filter_map(|(field, heard)| match heard {
             LabelFieldValue::Flags(mask, names) if field.label == "attr_request" => Some((*mask, *names)),
             _ => None,
         });
-        if masks.clone().next().is_none_or(|(first, _)| first & STAT != 0 && first & !STAT_ONLY == 0) {
+        if masks
+            .clone()
+            .next()
+            .is_none_or(|(first, _)| first & STAT_REQUIRED != 0 && first & !STAT_ATTRIBUTES == 0)
+        {
             return;
         }
         let names = masks.flat_map(|(mask, names)| names.iter().filter(move |(bit, _)| mask & bit != 0));
-        for (_, name) in names.clone().take(ATTRIBUTES) {
+        for (_, name) in names.clone().take(MAX_SHOWN_ATTRIBUTES) {
             let _ = write!(self.text, " {name}");
         }
-        let more = names.skip(ATTRIBUTES).count();
+        let more = names.skip(MAX_SHOWN_ATTRIBUTES).count();
         if more > 0 {
             let _ = write!(self.text, " +{more}");
         }
     }
 
     /// Appends the attributes that SETATTR sets, with their values if they are short.
-    fn attributes(&mut self) {
+    fn set_attributes(&mut self) {
         let mut times = false;
         for (field, heard) in &self.call.fields {
             let _ = match (field.label, heard) {
@@ -550,7 +554,7 @@ impl LabelWriter<'_> {
                 ("uid" | "gid", LabelFieldValue::Number(id)) => write!(self.text, " {} {id}", field.label),
                 ("owner" | "owner_group", LabelFieldValue::Text(range)) => {
                     self.text.push_str(if field.label == "owner" { " owner " } else { " group " });
-                    unquoted(self.call.text.get(range.clone()).unwrap_or_default(), self.glyphs, self.text);
+                    escape(self.call.text.get(range.clone()).unwrap_or_default(), self.glyphs, self.text);
                     Ok(())
                 }
                 ("set_it", LabelFieldValue::Enum(_, Some(how))) if *how != "DONT_CHANGE" && !times => {
@@ -566,9 +570,9 @@ impl LabelWriter<'_> {
         }
     }
 
-    fn counted(&mut self, label: &str, word: &str) {
+    fn result_count(&mut self, label: &str, word: &str) {
         let count = self.reply.count(label);
-        if self.reply.seen > 0 && self.reply.number("status") == Some(0) {
+        if self.reply.operations_seen > 0 && self.reply.number("status") == Some(0) {
             let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
         }
     }

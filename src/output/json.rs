@@ -82,16 +82,16 @@ impl JsonLines {
         names: &FileNames,
         pending: Option<PendingCallState>,
     ) -> io::Result<()> {
-        let mut tape = std::mem::take(&mut self.tape).wiped();
-        let (results, call_parts) = listen(&mut tape, reading, facts);
+        let mut tape = std::mem::take(&mut self.tape).cleared();
+        let (results, call_parts) = record_messages(&mut tape, reading, facts);
         self.line.clear();
         let mut line =
             TransactionJsonLine::new(transaction, facts, names, &tape, (results, call_parts), self.has_iso);
         if let Some(pending) = pending {
-            line = line.pending(pending);
+            line = line.into_pending(pending);
         }
         let written = escape::json_to(&mut self.line, &line);
-        self.tape = tape.wiped();
+        self.tape = tape.cleared();
         written?;
         self.line.push(b'\n');
         to.write_all(&self.line)
@@ -99,32 +99,32 @@ impl JsonLines {
 
     /// Passes the decoded messages of a Transaction to `take`, in the form of a line.
     #[cfg(feature = "parquet")]
-    pub(crate) fn said<R>(
+    pub(crate) fn with_decoded_values<R>(
         &mut self,
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         take: impl FnOnce(&DecodedValuesJson<'_, '_>) -> R,
     ) -> R {
-        let mut tape = std::mem::take(&mut self.tape).wiped();
-        let (results, call_parts) = listen(&mut tape, reading, facts);
+        let mut tape = std::mem::take(&mut self.tape).cleared();
+        let (results, call_parts) = record_messages(&mut tape, reading, facts);
         let taken = take(&DecodedValuesJson { tape: &tape, results, call_parts });
-        self.tape = tape.wiped();
+        self.tape = tape.cleared();
         taken
     }
 }
 
 /// Records both messages on a tape; returns the indexes of the first item and of the first part of the Reply.
-fn listen<'a>(
+fn record_messages<'a>(
     tape: &mut FieldTape<'a>,
     reading: &TransactionMessages<'a>,
     facts: &RpcSummary,
 ) -> (usize, usize) {
     let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
-    tape.listen_to(if is_compound { None } else { facts.procedure_name.or(Some("")) });
+    tape.begin_message(if is_compound { None } else { facts.procedure_name.or(Some("")) });
     // Fields decoded before an error are used; `missing` has what was not captured.
     let _ = reading.observe_rpc(RpcMessageKind::Call, tape);
-    let (results, call_parts) = (tape.end(), tape.parts.len());
+    let (results, call_parts) = (tape.end_message(), tape.parts.len());
     let _ = reading.observe_rpc(RpcMessageKind::Reply, tape);
-    tape.end();
+    tape.end_message();
     (results, call_parts)
 }

@@ -11,15 +11,15 @@ use std::time::{Duration, SystemTime};
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::check_report::{CaptureCheckResult, CheckOutcome, line};
+use super::check_report::{CaptureCheckResult, CheckOutcome, difference_line};
 use super::units::{CalendarTime, DateTimeUtc};
 use crate::analysis::comparison::tally::OperationDifferences;
 use crate::escape;
 
 /// Name of the case for the capture as a whole.
-const CAPTURE: &str = "capture";
+const CAPTURE_CASE: &str = "capture";
 /// Maximum number of differences in the text of one failure.
-pub const SHOWN: usize = 20;
+pub const MAX_SHOWN_DIFFERENCES: usize = 20;
 
 /// Text in XML. Escapes markup and invisible characters, and replaces characters that XML 1.0 does not allow.
 pub(super) struct XmlText<'a>(pub(super) &'a str);
@@ -36,7 +36,7 @@ impl fmt::Display for XmlText<'_> {
             '\n' => f.write_char('\n'),
             '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}'),
             letter if letter < ' ' => f.write_char('\u{fffd}'),
-            letter => escape::letter(letter, f),
+            letter => escape::write_escaped(letter, f),
         })
     }
 }
@@ -64,12 +64,17 @@ pub fn write(to: &mut impl Write, checks: &[CaptureCheckResult], started: System
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, check) in checks.iter().enumerate() {
-        suite(to, id, check, started)?;
+        write_check_suite(to, id, check, started)?;
     }
     writeln!(to, "</testsuites>")
 }
 
-fn suite(to: &mut impl Write, id: usize, check: &CaptureCheckResult, started: SystemTime) -> io::Result<()> {
+fn write_check_suite(
+    to: &mut impl Write,
+    id: usize,
+    check: &CaptureCheckResult,
+    started: SystemTime,
+) -> io::Result<()> {
     let error = match &check.outcome {
         CheckOutcome::Unreadable(what) => Some(what.as_str()),
         _ => None,
@@ -82,8 +87,8 @@ fn suite(to: &mut impl Write, id: usize, check: &CaptureCheckResult, started: Sy
     // Includes operations of the baseline alone, and the group of those beyond the limit.
     let mut names: BTreeSet<&str> = found.keys().map(String::as_str).collect();
     names.extend(check.outcome.summary().iter().flat_map(|summary| &summary.operations).map(String::as_str));
-    names.remove(CAPTURE);
-    let cases: Vec<&str> = [CAPTURE].into_iter().chain(names).collect();
+    names.remove(CAPTURE_CASE);
+    let cases: Vec<&str> = [CAPTURE_CASE].into_iter().chain(names).collect();
     let failures = found.len();
     let timestamp = timestamp(started);
     let class = class(&check.file);
@@ -101,13 +106,13 @@ fn suite(to: &mut impl Write, id: usize, check: &CaptureCheckResult, started: Sy
         // A capture is read once for all of its operations.
         let time = JunitSeconds(if at == 0 { check.time } else { Duration::ZERO });
         write!(to, r#"    <testcase classname="{}" name="{}" time="{time}""#, XmlText(class), XmlText(case))?;
-        if let (Some(what), CAPTURE) = (error, *case) {
+        if let (Some(what), CAPTURE_CASE) = (error, *case) {
             writeln!(to, ">")?;
             writeln!(to, r#"      <error message="{0}" type="unreadable">{0}</error>"#, XmlText(what))?;
             writeln!(to, "    </testcase>")?;
         } else if let Some(of_operation) = found.get(*case) {
             writeln!(to, ">")?;
-            failure(to, of_operation)?;
+            write_failure(to, of_operation)?;
             writeln!(to, "    </testcase>")?;
         } else {
             writeln!(to, "/>")?;
@@ -122,7 +127,7 @@ fn suite(to: &mut impl Write, id: usize, check: &CaptureCheckResult, started: Sy
 fn timestamp(started: SystemTime) -> String {
     let seconds = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = Timestamp(i64::try_from(seconds.as_nanos()).unwrap_or(i64::MAX));
-    let timestamp = DateTimeUtc(CalendarTime::of(time)).to_string();
+    let timestamp = DateTimeUtc(CalendarTime::from_timestamp(time)).to_string();
     timestamp.get(..19).unwrap_or_default().replace(' ', "T")
 }
 
@@ -154,7 +159,7 @@ pub(super) struct JunitTestSuite<'a> {
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub(super) fn replays(
+pub(super) fn write_replays(
     to: &mut impl Write,
     suites: &[JunitTestSuite<'_>],
     started: SystemTime,
@@ -162,12 +167,12 @@ pub(super) fn replays(
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, suite) in suites.iter().enumerate() {
-        replayed(to, id, suite, started)?;
+        write_replay_suite(to, id, suite, started)?;
     }
     writeln!(to, "</testsuites>")
 }
 
-fn replayed(
+fn write_replay_suite(
     to: &mut impl Write,
     id: usize,
     suite: &JunitTestSuite<'_>,
@@ -211,14 +216,14 @@ fn replayed(
     writeln!(to, "  </testsuite>")
 }
 
-fn failure(to: &mut impl Write, found: &OperationDifferences) -> io::Result<()> {
+fn write_failure(to: &mut impl Write, found: &OperationDifferences) -> io::Result<()> {
     let shown = found.first.differences();
     let Some(first) = shown.first() else { return Ok(()) };
-    let message = line(first, "→");
+    let message = difference_line(first, "→");
     write!(to, r#"      <failure message="{}" type="{}">"#, XmlText(&message), first.kind)?;
     for (at, difference) in shown.iter().enumerate() {
         let end = if at == 0 { "" } else { "\n" };
-        write!(to, "{end}{}", XmlText(&line(difference, "→")))?;
+        write!(to, "{end}{}", XmlText(&difference_line(difference, "→")))?;
     }
     let left = found.count - shown.len() as u64;
     if left > 0 {

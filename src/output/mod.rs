@@ -62,7 +62,7 @@ use tree::TreeView;
 use units::HumanSize;
 
 /// Width of the summary in columns if the output has no width limit.
-const WIDTH: usize = 100;
+const DEFAULT_SUMMARY_WIDTH: usize = 100;
 
 /// State of a pending Call that its Transaction does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ enum OutputLines {
 }
 
 impl OutputLines {
-    fn of(settings: &OutputSettings) -> Self {
+    fn for_settings(settings: &OutputSettings) -> Self {
         let OutputSettings { screen, time, .. } = *settings;
         let view_bytes = settings.memory.view_bytes();
         // The statistics share the memory of the tables.
@@ -150,13 +150,13 @@ pub struct Output<W> {
 impl<W: Write> Output<W> {
     /// Creates an output that has written nothing.
     pub fn new(settings: OutputSettings, to: W) -> Self {
-        let lines_view = OutputLines::of(&settings);
+        let lines_view = OutputLines::for_settings(&settings);
         let names_bytes = settings.memory.names_bytes();
         let statistics = Statistics::new(settings.memory.tables_bytes());
         let names = match lines_view {
             // Names are not needed if no line shows them.
             OutputLines::None | OutputLines::Operations | OutputLines::Connections(..)
-                if !settings.tells_files =>
+                if !settings.needs_file_names =>
             {
                 FileNames::new(Filehandles::Off, 0)
             }
@@ -165,7 +165,7 @@ impl<W: Write> Output<W> {
         };
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
         // before.
-        let has_both = settings.view == LineView::Frames && settings.tells_files;
+        let has_both = settings.view == LineView::Frames && settings.needs_file_names;
         let this = Self {
             lines_view,
             settings,
@@ -211,7 +211,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Returns the number of frames whose values for the filter were dropped before their Transactions were complete.
-    pub fn not_kept(&self) -> u64 {
+    pub fn dropped_frames(&self) -> u64 {
         self.selection.as_ref().map_or(0, FilterRunner::dropped_frames)
     }
 
@@ -223,7 +223,7 @@ impl<W: Write> Output<W> {
         // Relative times count from the first frame, shown or not.
         match &mut self.lines_view {
             OutputLines::List(list) => list.start(frame.time),
-            OutputLines::Trees(_, kept) => kept.keep(frame),
+            OutputLines::Trees(_, kept) => kept.push(frame),
             OutputLines::Frames(list) | OutputLines::FrameTrees(list, _) => list.start(frame.time),
             _ => {}
         }
@@ -237,7 +237,7 @@ impl<W: Write> Output<W> {
                 }
             }
             if let OutputLines::Trees(_, kept) = &mut self.lines_view {
-                kept.note_crc(flow.frame_mpa_counts());
+                kept.set_last_crc(flow.frame_mpa_counts());
             }
             if let Some(names) = &mut self.early_names {
                 names.infer_from_frame(flow);
@@ -284,18 +284,22 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn transaction(&mut self, key: TransactionKey, transaction: &Transaction) -> io::Result<bool> {
-        self.told(Some(key), transaction)
+        self.write_transaction(Some(key), transaction)
     }
 
     /// Writes a Transaction without frames, as read from a trace. Display filters do not apply.
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn retold(&mut self, transaction: &Transaction) -> io::Result<bool> {
-        self.told(None, transaction)
+    pub fn trace_transaction(&mut self, transaction: &Transaction) -> io::Result<bool> {
+        self.write_transaction(None, transaction)
     }
 
-    fn told(&mut self, key: Option<TransactionKey>, transaction: &Transaction) -> io::Result<bool> {
+    fn write_transaction(
+        &mut self,
+        key: Option<TransactionKey>,
+        transaction: &Transaction,
+    ) -> io::Result<bool> {
         let Self { to, lines_view, statistics, selection, lines, settings, names, .. } = self;
         let is_frames = settings.view == LineView::Frames;
         transaction.with_messages(|reading| {
@@ -304,7 +308,7 @@ impl<W: Write> Output<W> {
             if names.is_enabled() {
                 let facts = facts.get_or_insert_with(|| reading.summary());
                 // In the view of frames, names were learned from the frames already, before the connection had a name.
-                if !is_frames || settings.tells_files {
+                if !is_frames || settings.needs_file_names {
                     names.infer(transaction, reading, facts);
                 }
             }
@@ -380,9 +384,9 @@ impl<W: Write> Output<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn closed(&mut self, flow: &mut Flow) -> io::Result<()> {
+    pub fn write_closed_connections(&mut self, flow: &mut Flow) -> io::Result<()> {
         let OutputLines::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
-        while self.lines < self.settings.most
+        while self.lines < self.settings.max_lines
             && let Some(state) = flow.next_closed()
         {
             if let Some(row) = open.close(state) {
@@ -394,8 +398,8 @@ impl<W: Write> Output<W> {
     }
 
     /// Writes the lines that need the end of the input.
-    fn last_lines(&mut self, flow: &Flow) -> io::Result<()> {
-        let OutputSettings { format, screen, most, tree, .. } = self.settings;
+    fn write_last_lines(&mut self, flow: &Flow) -> io::Result<()> {
+        let OutputSettings { format, screen, max_lines: most, tree, .. } = self.settings;
         match &mut self.lines_view {
             OutputLines::Operations => {
                 self.lines += operations::write(&mut self.to, &self.statistics, (format, screen), most)?;
@@ -446,7 +450,7 @@ impl<W: Write> Output<W> {
         dropped: Option<u64>,
         counters: Option<Counters>,
     ) -> io::Result<()> {
-        self.last_lines(flow)?;
+        self.write_last_lines(flow)?;
         let icrc = self.settings.icrc.then(|| flow.icrc_counts());
         let names = self.names.dropped_count();
         let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
@@ -462,7 +466,7 @@ impl<W: Write> Output<W> {
                 if self.lines > 0 && !self.settings.quiet {
                     self.to.write_all(b"\n")?;
                 }
-                summary.text(&mut self.to, self.settings.screen.width.unwrap_or(WIDTH))?;
+                summary.text(&mut self.to, self.settings.screen.width.unwrap_or(DEFAULT_SUMMARY_WIDTH))?;
             }
         }
         self.flush()

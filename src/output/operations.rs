@@ -85,7 +85,7 @@ pub(super) fn write(
                 let mut line = escape::json(&OperationJsonLine {
                     schema: SCHEMA,
                     kind: "operation",
-                    operation: OperationStatsObject::of(key, tally),
+                    operation: OperationStatsObject::from_tally(key, tally),
                 })?;
                 line.push(b'\n');
                 to.write_all(&line)?;
@@ -94,7 +94,7 @@ pub(super) fn write(
         LineFormat::Csv | LineFormat::Fields => {
             csv(to, CSV.iter().map(|(name, _)| name))?;
             for (key, tally) in busiest.into_iter().take(most) {
-                let object = OperationStatsObject::of(key, tally);
+                let object = OperationStatsObject::from_tally(key, tally);
                 csv(to, CSV.iter().map(|(_, value)| value(&object).unwrap_or_default()))?;
             }
         }
@@ -128,7 +128,7 @@ pub(super) struct OperationStatsObject<'a> {
 }
 
 impl<'a> OperationStatsObject<'a> {
-    pub(super) fn of(key: &OperationKey, tally: &'a OperationTally) -> Self {
+    pub(super) fn from_tally(key: &OperationKey, tally: &'a OperationTally) -> Self {
         Self {
             program_name: key.program,
             version: key.version,

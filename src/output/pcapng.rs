@@ -27,7 +27,7 @@ const ISB_OSDROP: u16 = 7;
 const ISB_USRDELIV: u16 = 8;
 
 /// Maximum number of bytes of an option, whose length field has 16 bits.
-const LONGEST_OPTION: usize = u16::MAX as usize;
+const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 
 /// Content of an Interface Description Block, and the file that the interface comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ struct InterfaceDescription {
 }
 
 impl InterfaceDescription {
-    fn is(&self, file: usize, interface: &Interface) -> bool {
+    fn matches(&self, file: usize, interface: &Interface) -> bool {
         self.file == file
             && self.link == interface.link
             && self.snap_length == interface.snap_length
@@ -61,7 +61,7 @@ pub struct PcapngWriter<W> {
     to: W,
     interfaces: Vec<InterfaceDescription>,
     /// Index of the interface of the last request.
-    last: usize,
+    last_interface: usize,
     block: Vec<u8>,
     /// Capture filter of all interfaces.
     filter: Option<String>,
@@ -86,8 +86,14 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn new(to: W) -> io::Result<Self> {
-        let mut this =
-            Self { to, interfaces: Vec::new(), last: 0, block: Vec::new(), filter: None, length: 0 };
+        let mut this = Self {
+            to,
+            interfaces: Vec::new(),
+            last_interface: 0,
+            block: Vec::new(),
+            filter: None,
+            length: 0,
+        };
         this.begin(SECTION_HEADER);
         // The byte-order magic, version 1.0, and an unspecified section length.
         this.words(&[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX]);
@@ -114,17 +120,17 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn interface(&mut self, file: usize, interface: &Interface) -> io::Result<InterfaceId> {
-        let is_same = |at: usize| self.interfaces.get(at).is_some_and(|known| known.is(file, interface));
-        let known = if is_same(self.last) {
-            Some(self.last)
+        let is_same = |at: usize| self.interfaces.get(at).is_some_and(|known| known.matches(file, interface));
+        let known = if is_same(self.last_interface) {
+            Some(self.last_interface)
         } else {
             (0..self.interfaces.len()).find(|at| is_same(*at))
         };
-        self.last = match known {
+        self.last_interface = match known {
             Some(at) => at,
             None => self.describe(file, interface)?,
         };
-        Ok(InterfaceId(self.last as u32))
+        Ok(InterfaceId(self.last_interface as u32))
     }
 
     #[cold]
@@ -252,7 +258,7 @@ impl<W: Write> PcapngWriter<W> {
 
     /// Appends an option, section 3.5. A block ends with its options, so that opt_endofopt may be omitted.
     fn option(&mut self, code: u16, value: &[u8]) {
-        let value = value.get(..LONGEST_OPTION).unwrap_or(value);
+        let value = value.get(..MAX_OPTION_BYTES).unwrap_or(value);
         self.words(&[u32::from(code) << 16 | value.len() as u32]);
         self.padded(value);
     }

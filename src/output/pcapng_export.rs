@@ -26,9 +26,9 @@ use super::style::Glyphs;
 
 /// Maximum number of queued frames if their bytes are read again: more than pass while a Transaction awaits late
 /// duplicates.
-const MOST_WAITING: usize = 4 << 20;
+const MAX_QUEUED_FRAMES: usize = 4 << 20;
 /// Maximum number of comments on one frame: a TCP segment may complete any number of messages.
-const MOST_COMMENTS: usize = 64;
+const MAX_COMMENTS_PER_FRAME: usize = 64;
 
 /// Text common to the comments on all frames of a Transaction.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct TransactionLabel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransactionFrameRole {
     Message(RpcMessageKind),
-    Deed(FrameAction),
+    Event(FrameAction),
 }
 
 /// Transaction that a frame belongs to, and its role.
@@ -61,19 +61,19 @@ impl FrameMembership {
         let what = match self.role {
             TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
             TransactionFrameRole::Message(RpcMessageKind::Reply) => "Reply to".into(),
-            TransactionFrameRole::Deed(FrameAction::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
+            TransactionFrameRole::Event(FrameAction::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
                 format!("Read chunk {chunk} of")
             }
-            TransactionFrameRole::Deed(FrameAction::MovedChunkData { kind: ChunkKind::Write, chunk }) => {
+            TransactionFrameRole::Event(FrameAction::MovedChunkData { kind: ChunkKind::Write, chunk }) => {
                 format!("Write chunk {chunk} of")
             }
-            TransactionFrameRole::Deed(FrameAction::MovedChunkData { kind: ChunkKind::Reply, .. }) => {
+            TransactionFrameRole::Event(FrameAction::MovedChunkData { kind: ChunkKind::Reply, .. }) => {
                 "Reply chunk of".into()
             }
-            TransactionFrameRole::Deed(FrameAction::RequestedRead { chunk }) => {
+            TransactionFrameRole::Event(FrameAction::RequestedRead { chunk }) => {
                 format!("request for Read chunk {chunk} of")
             }
-            TransactionFrameRole::Deed(FrameAction::Done) => "RDMA_DONE of".into(),
+            TransactionFrameRole::Event(FrameAction::Done) => "RDMA_DONE of".into(),
         };
         let status =
             if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
@@ -90,7 +90,7 @@ struct WaitingFrame {
     is_set_up: bool,
     /// Connection of a control frame, if control frames are selected.
     control_of: Option<u64>,
-    marks: Vec<FrameMembership>,
+    memberships: Vec<FrameMembership>,
 }
 
 /// Frame that cannot be read again.
@@ -105,7 +105,7 @@ struct BufferedFrame {
 }
 
 impl BufferedFrame {
-    fn cost(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes.len() + self.comments.iter().map(String::len).sum::<usize>()
     }
 }
@@ -113,9 +113,9 @@ impl BufferedFrame {
 /// Source of the bytes of frames.
 enum FrameByteSource {
     /// Same files, opened a second time.
-    Again(Box<CaptureSource>),
+    Reread(Box<CaptureSource>),
     /// Bytes in memory.
-    Kept(VecDeque<BufferedFrame>),
+    Buffered(VecDeque<BufferedFrame>),
 }
 
 /// Writer of the selected frames.
@@ -124,16 +124,16 @@ pub struct FrameFile<W> {
     bytes: FrameByteSource,
     view: LineView,
     /// Number of the first queued frame.
-    first: u64,
-    waiting: VecDeque<Option<Box<WaitingFrame>>>,
+    first_frame: u64,
+    queue: VecDeque<Option<Box<WaitingFrame>>>,
     /// Frame events of pending Transactions.
-    steps: FxHashMap<TransactionKey, Vec<(FrameNumber, FrameAction)>>,
+    pending_events: FxHashMap<TransactionKey, Vec<(FrameNumber, FrameAction)>>,
     labels: OperationLabels,
     /// With [`FrameFile::with_control_frames`]: the connections of selected Transactions.
     connections: Option<FxHashSet<u64>>,
     /// Bytes of memory in use, and their limit.
-    held: usize,
-    room: usize,
+    used_bytes: usize,
+    limit_bytes: usize,
     written: u64,
     too_late: u64,
 }
@@ -155,16 +155,16 @@ impl<W: Write> FrameFile<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn reading_again(to: W, view: LineView, room: usize, again: CaptureSource) -> io::Result<Self> {
-        Self::new(to, view, room, FrameByteSource::Again(Box::new(again)))
+    pub fn with_second_pass(to: W, view: LineView, room: usize, again: CaptureSource) -> io::Result<Self> {
+        Self::new(to, view, room, FrameByteSource::Reread(Box::new(again)))
     }
 
     /// Creates a file for frames that can be read only once.
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn keeping(to: W, view: LineView, room: usize) -> io::Result<Self> {
-        Self::new(to, view, room, FrameByteSource::Kept(VecDeque::new()))
+    pub fn with_buffered_frames(to: W, view: LineView, room: usize) -> io::Result<Self> {
+        Self::new(to, view, room, FrameByteSource::Buffered(VecDeque::new()))
     }
 
     fn new(to: W, view: LineView, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
@@ -172,13 +172,13 @@ impl<W: Write> FrameFile<W> {
             to: PcapngWriter::new(to)?,
             bytes,
             view,
-            first: 1,
-            waiting: VecDeque::new(),
-            steps: FxHashMap::default(),
+            first_frame: 1,
+            queue: VecDeque::new(),
+            pending_events: FxHashMap::default(),
             labels: OperationLabels::default(),
             connections: None,
-            held: 0,
-            room,
+            used_bytes: 0,
+            limit_bytes: room,
             written: 0,
             too_late: 0,
         })
@@ -198,14 +198,14 @@ impl<W: Write> FrameFile<W> {
     /// Returns an error if writing fails.
     pub fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_chosen: bool) -> io::Result<()> {
         let (Some(frame), Some(on)) = (source.frame(), source.interface()) else { return Ok(()) };
-        self.kept_frame(&frame, on, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
+        self.buffered_frame(&frame, on, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
     }
 
     /// Queues a frame that the caller buffered, with the interface that it was captured on.
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn kept_frame(
+    pub fn buffered_frame(
         &mut self,
         frame: &Frame<'_>,
         (file, interface): (usize, &Interface),
@@ -213,33 +213,33 @@ impl<W: Write> FrameFile<W> {
         flow: &Flow,
         is_chosen: bool,
     ) -> io::Result<()> {
-        if self.waiting.is_empty() {
-            self.first = frame.number.0;
+        if self.queue.is_empty() {
+            self.first_frame = frame.number.0;
         }
         let is_set_up = self.view != LineView::Frames && flow.frame_kinds().contains(&FrameKind::Management);
         let is_chosen = is_chosen || is_set_up;
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
-        let known =
-            is_known.then(|| Box::new(WaitingFrame { is_chosen, is_set_up, control_of, marks: Vec::new() }));
-        self.held += cost(known.as_deref());
-        self.waiting.push_back(known);
-        if let FrameByteSource::Kept(kept) = &mut self.bytes {
+        let known = is_known
+            .then(|| Box::new(WaitingFrame { is_chosen, is_set_up, control_of, memberships: Vec::new() }));
+        self.used_bytes += membership_bytes(known.as_deref());
+        self.queue.push_back(known);
+        if let FrameByteSource::Buffered(kept) = &mut self.bytes {
             let on = self.to.interface(file, interface)?;
             let Frame { time, link, length, bytes, .. } = *frame;
             let frame = BufferedFrame { time, link, length, bytes: bytes.into(), on, comments: comments() };
-            self.held += frame.cost();
+            self.used_bytes += frame.memory_bytes();
             kept.push_back(frame);
         }
         for FrameEvent { frame, key, action: deed } in flow.frame_events() {
-            let of = self.steps.entry(*key).or_default();
+            let of = self.pending_events.entry(*key).or_default();
             // A frame may contain several parts of one chunk.
             if of.last() != Some(&(*frame, *deed)) {
                 of.push((*frame, *deed));
-                self.held += STEP;
+                self.used_bytes += EVENT_BYTES;
             }
         }
-        self.make_room()
+        self.enforce_limit()
     }
 
     /// Adds a complete Transaction, with its paths if it is selected. Its frames are selected with it, except in the
@@ -252,8 +252,8 @@ impl<W: Write> FrameFile<W> {
         facts: &RpcSummary,
         about: Option<OperationPaths<'_>>,
     ) {
-        let steps = self.steps.remove(&key).unwrap_or_default();
-        self.held -= STEP * steps.len();
+        let steps = self.pending_events.remove(&key).unwrap_or_default();
+        self.used_bytes -= EVENT_BYTES * steps.len();
         let Some(about) = about else { return };
         if let Some(connections) = &mut self.connections {
             connections.insert(transaction.connection.number);
@@ -265,7 +265,7 @@ impl<W: Write> FrameFile<W> {
             }
         }
         for (frame, deed) in steps {
-            self.mark(frame, &label, TransactionFrameRole::Deed(deed));
+            self.mark(frame, &label, TransactionFrameRole::Event(deed));
         }
     }
 
@@ -304,7 +304,7 @@ impl<W: Write> FrameFile<W> {
     }
 
     fn mark(&mut self, frame: FrameNumber, of: &Rc<TransactionLabel>, role: TransactionFrameRole) {
-        let place = frame.0.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize));
+        let place = frame.0.checked_sub(self.first_frame).and_then(|at| self.queue.get_mut(at as usize));
         let Some(place) = place else {
             self.too_late += 1;
             return;
@@ -312,24 +312,25 @@ impl<W: Write> FrameFile<W> {
         if place.is_none() && self.view == LineView::Frames {
             return;
         }
-        let before = cost(place.as_deref());
+        let before = membership_bytes(place.as_deref());
         let known = place.get_or_insert_default();
-        let is_known = known.marks.iter().any(|mark| Rc::ptr_eq(&mark.of, of) && mark.role == role);
-        if !is_known && known.marks.len() < MOST_COMMENTS {
-            known.marks.push(FrameMembership { of: Rc::clone(of), role });
-            let after = cost(Some(known));
-            self.held = (self.held + after).saturating_sub(before);
+        let is_known = known.memberships.iter().any(|mark| Rc::ptr_eq(&mark.of, of) && mark.role == role);
+        if !is_known && known.memberships.len() < MAX_COMMENTS_PER_FRAME {
+            known.memberships.push(FrameMembership { of: Rc::clone(of), role });
+            let after = membership_bytes(Some(known));
+            self.used_bytes = (self.used_bytes + after).saturating_sub(before);
         }
     }
 
-    fn make_room(&mut self) -> io::Result<()> {
-        let most = if matches!(self.bytes, FrameByteSource::Again(_)) { MOST_WAITING } else { usize::MAX };
-        while self.held > self.room || self.waiting.len() > most {
-            if !self.leave()? {
+    fn enforce_limit(&mut self) -> io::Result<()> {
+        let most =
+            if matches!(self.bytes, FrameByteSource::Reread(_)) { MAX_QUEUED_FRAMES } else { usize::MAX };
+        while self.used_bytes > self.limit_bytes || self.queue.len() > most {
+            if !self.pop_front()? {
                 // Only events of pending Transactions are left.
-                self.too_late += self.steps.values().map(|steps| steps.len() as u64).sum::<u64>();
-                self.steps.clear();
-                self.held = 0;
+                self.too_late += self.pending_events.values().map(|steps| steps.len() as u64).sum::<u64>();
+                self.pending_events.clear();
+                self.used_bytes = 0;
                 break;
             }
         }
@@ -337,22 +338,27 @@ impl<W: Write> FrameFile<W> {
     }
 
     /// Removes the first frame from the queue and writes it if it is selected. Returns `false` if the queue is empty.
-    fn leave(&mut self) -> io::Result<bool> {
-        let Some(known) = self.waiting.pop_front() else { return Ok(false) };
-        let number = FrameNumber(self.first);
-        self.first += 1;
-        self.held = self.held.saturating_sub(cost(known.as_deref()));
+    fn pop_front(&mut self) -> io::Result<bool> {
+        let Some(known) = self.queue.pop_front() else { return Ok(false) };
+        let number = FrameNumber(self.first_frame);
+        self.first_frame += 1;
+        self.used_bytes = self.used_bytes.saturating_sub(membership_bytes(known.as_deref()));
         let known = known.filter(|known| self.is_chosen(known));
         let control_of = known.as_ref().and_then(|known| known.control_of);
-        let control = control_of.map(|connection| format!("connection {connection}: {CONTROL}"));
-        let set_up = known.iter().filter(|known| known.is_set_up).map(|_| SET_UP.to_owned()).chain(control);
+        let control = control_of.map(|connection| format!("connection {connection}: {CONTROL_COMMENT}"));
+        let set_up =
+            known.iter().filter(|known| known.is_set_up).map(|_| SETUP_COMMENT.to_owned()).chain(control);
         let marks = || {
-            known.iter().flat_map(|known| &known.marks).map(FrameMembership::comment).chain(set_up.clone())
+            known
+                .iter()
+                .flat_map(|known| &known.memberships)
+                .map(FrameMembership::comment)
+                .chain(set_up.clone())
         };
         match &mut self.bytes {
-            FrameByteSource::Kept(kept) => {
+            FrameByteSource::Buffered(kept) => {
                 let Some(kept) = kept.pop_front() else { return Ok(true) };
-                self.held = self.held.saturating_sub(kept.cost());
+                self.used_bytes = self.used_bytes.saturating_sub(kept.memory_bytes());
                 if known.is_some() {
                     let BufferedFrame { time, link, length, bytes, on, comments } = kept;
                     let frame = Frame { number, time, link, length, bytes: &bytes };
@@ -361,7 +367,7 @@ impl<W: Write> FrameFile<W> {
                     self.written += 1;
                 }
             }
-            FrameByteSource::Again(source) => {
+            FrameByteSource::Reread(source) => {
                 if known.is_some() {
                     let (file, interface) = advance(source, number)?;
                     let on = self.to.interface(file, interface)?;
@@ -380,7 +386,11 @@ impl<W: Write> FrameFile<W> {
         let is_control_of = |connection| self.connections.as_ref().is_some_and(|of| of.contains(&connection));
         match self.view {
             LineView::Frames => known.is_chosen,
-            _ => known.is_chosen || !known.marks.is_empty() || known.control_of.is_some_and(is_control_of),
+            _ => {
+                known.is_chosen
+                    || !known.memberships.is_empty()
+                    || known.control_of.is_some_and(is_control_of)
+            }
         }
     }
 
@@ -394,24 +404,24 @@ impl<W: Write> FrameFile<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn finish(mut self) -> io::Result<(W, FrameTotals)> {
-        while self.leave()? {}
+        while self.pop_front()? {}
         let Self { to, written, too_late, .. } = self;
         Ok((to.into_output(), FrameTotals { written, too_late }))
     }
 }
 
 /// Comment on a frame of connection setup or teardown.
-const SET_UP: &str = "sets a connection up or takes it down";
+const SETUP_COMMENT: &str = "sets a connection up or takes it down";
 
 /// Comment on a control frame, after its connection.
-const CONTROL: &str = "control frame";
+const CONTROL_COMMENT: &str = "control frame";
 
-const STEP: usize = size_of::<(FrameNumber, FrameAction)>();
+const EVENT_BYTES: usize = size_of::<(FrameNumber, FrameAction)>();
 
 /// Returns the bytes of memory that the state of a frame takes; several frames share a label.
-fn cost(known: Option<&WaitingFrame>) -> usize {
+fn membership_bytes(known: Option<&WaitingFrame>) -> usize {
     let marks = known.map_or(0, |known| {
-        size_of::<WaitingFrame>() + known.marks.capacity() * (size_of::<FrameMembership>() + 32)
+        size_of::<WaitingFrame>() + known.memberships.capacity() * (size_of::<FrameMembership>() + 32)
     });
     size_of::<Option<Box<WaitingFrame>>>() + marks
 }
@@ -421,13 +431,13 @@ fn advance(source: &mut CaptureSource, to: FrameNumber) -> io::Result<(usize, &I
     loop {
         match source.next() {
             Ok(Some(frame)) if frame.number == to => break,
-            Ok(None) => return Err(changed()),
+            Ok(None) => return Err(capture_changed_error()),
             Ok(Some(_)) | Err(_) => {}
         }
     }
-    source.interface().ok_or_else(changed)
+    source.interface().ok_or_else(capture_changed_error)
 }
 
-fn changed() -> io::Error {
+fn capture_changed_error() -> io::Error {
     io::Error::other("the capture changed while it was read")
 }

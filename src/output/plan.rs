@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
-use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, unquoted};
+use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 use crate::replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
@@ -26,10 +26,10 @@ pub struct PlanReportView<'a> {
 }
 
 /// Width of the labels in columns.
-const NAMES: usize = 14;
+const LABEL_WIDTH: usize = 14;
 
 /// Maximum number of operations shown per reason.
-const OPERATIONS: usize = 6;
+const MAX_SHOWN_OPERATIONS: usize = 6;
 
 fn type_name(of: FileType, is_plural: bool) -> &'static str {
     match (of, is_plural) {
@@ -63,7 +63,7 @@ fn transport_name(of: TraceTransport) -> &'static str {
     }
 }
 
-fn keeping_name(of: ContentRetention) -> &'static str {
+fn retention_name(of: ContentRetention) -> &'static str {
     match of {
         ContentRetention::HASHED => "hash",
         ContentRetention::KEYED => "key",
@@ -88,7 +88,7 @@ impl PlanReportView<'_> {
         let ReplayPlan { summary, steps, operations, reasons, undefined, .. } = self.plan;
         let styles = self.screen.styles;
         let end = &summary.end;
-        writeln!(to, "{}", StyledText(styles.header, self.shown(self.name.as_bytes())))?;
+        writeln!(to, "{}", StyledText(styles.header, self.escaped(self.name.as_bytes())))?;
         self.line(to, "captures", &summary.captures.join(", "))?;
         let time = HumanDuration(end.last.saturating_sub(end.first), self.screen.glyphs);
         self.line(to, "steps", &format!("{} in {time}: {}", HumanCount(self.plan.total()), states(steps)))?;
@@ -144,7 +144,7 @@ impl PlanReportView<'_> {
             };
             writeln!(to, "{}", StyledText(styles.header, title))?;
             for (reason, because) in own {
-                self.because(to, *reason, because)?;
+                self.write_reason(to, *reason, because)?;
             }
         }
         if !undefined.is_empty() {
@@ -158,14 +158,19 @@ impl PlanReportView<'_> {
         self.tree(to)
     }
 
-    fn because(&self, to: &mut impl Write, reason: PlanReason, because: &PlanReasonCount) -> io::Result<()> {
+    fn write_reason(
+        &self,
+        to: &mut impl Write,
+        reason: PlanReason,
+        because: &PlanReasonCount,
+    ) -> io::Result<()> {
         writeln!(to, "  {:>7}  {}", HumanCount(because.steps), reason.text())?;
         let mut most: Vec<_> = because.operations.iter().collect();
         most.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
-        let left = most.len().saturating_sub(OPERATIONS);
+        let left = most.len().saturating_sub(MAX_SHOWN_OPERATIONS);
         let mut operations: Vec<_> = most
             .iter()
-            .take(OPERATIONS)
+            .take(MAX_SHOWN_OPERATIONS)
             .map(|(name, steps)| format!("{} {name}", HumanCount(**steps)))
             .collect();
         if left > 0 {
@@ -175,7 +180,7 @@ impl PlanReportView<'_> {
             because.examples.iter().map(|first| HumanCount(first.frame).to_string()).collect();
         let more = if because.steps as usize > frames.len() { ", ..." } else { "" };
         let (operations, frames) = (operations.join(", "), frames.join(", "));
-        writeln!(to, "           {}", self.shown(format!("{operations}; frames {frames}{more}").as_bytes()))
+        writeln!(to, "           {}", self.escaped(format!("{operations}; frames {frames}{more}").as_bytes()))
     }
 
     fn tree(&self, to: &mut impl Write) -> io::Result<()> {
@@ -213,7 +218,7 @@ impl PlanReportView<'_> {
                 FileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),
                 other => type_name(other, false).to_owned(),
             };
-            writeln!(to, "    {}  {}", self.shown(path), self.shown(what.as_bytes()))?;
+            writeln!(to, "    {}  {}", self.escaped(path), self.escaped(what.as_bytes()))?;
         }
         let left = tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
         if left > 0 {
@@ -223,14 +228,14 @@ impl PlanReportView<'_> {
     }
 
     /// Escapes text of a capture, so that it cannot affect a terminal.
-    fn shown(&self, text: &[u8]) -> String {
+    fn escaped(&self, text: &[u8]) -> String {
         let mut shown = String::new();
-        unquoted(text, &self.screen.glyphs, &mut shown);
+        escape(text, &self.screen.glyphs, &mut shown);
         shown
     }
 
     fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
-        writeln!(to, "  {name:NAMES$}  {}", self.shown(text.as_bytes()))
+        writeln!(to, "  {name:LABEL_WIDTH$}  {}", self.escaped(text.as_bytes()))
     }
 
     /// Writes the plan as one JSON object.
@@ -389,7 +394,7 @@ impl<'a> PlanObject<'a> {
             kind: "plan",
             trace,
             captures: &summary.captures,
-            data: keeping_name(summary.keeping),
+            data: retention_name(summary.keeping),
             first_ns: summary.end.first,
             last_ns: summary.end.last,
             payload_bytes: summary.end.payload,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
-use super::units::{HumanDuration, unquoted};
+use super::units::{HumanDuration, escape};
 use crate::escape;
 use crate::replay::probe::{ChannelLimits, Nfs3ProbeReport, Nfs4ProbeReport, ProbedExports, ServerProbe};
 use crate::replay::transport::RdmaTransportParams;
@@ -25,7 +25,7 @@ pub struct ProbeReportView<'a> {
 }
 
 /// Width of the labels in columns.
-const NAMES: usize = 14;
+const LABEL_WIDTH: usize = 14;
 
 /// Formats a number with commas.
 fn count(number: impl Into<u64>) -> String {
@@ -48,7 +48,7 @@ impl ProbeReportView<'_> {
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ServerProbe { terms, credits, null, .. } = self.probe;
         let styles = self.screen.styles;
-        writeln!(to, "{}", StyledText(styles.header, self.shown(&self.url.to_string())))?;
+        writeln!(to, "{}", StyledText(styles.header, self.escaped(&self.url.to_string())))?;
         self.line(to, "address", &self.probe.address.to_string())?;
         if let Some(local) = terms.local {
             self.line(to, "from", &local.to_string())?;
@@ -72,7 +72,7 @@ impl ProbeReportView<'_> {
         let versions: Vec<_> = self.probe.versions.iter().map(u32::to_string).collect();
         self.line(to, "NFS versions", &versions.join(", "))?;
         if let Some(absent) = &self.probe.missing_version_message {
-            writeln!(to, "{}", self.shown(absent))?;
+            writeln!(to, "{}", self.escaped(absent))?;
         }
         if let Some(v3) = &self.probe.v3 {
             writeln!(to, "{}", StyledText(styles.header, "NFSv3"))?;
@@ -99,14 +99,14 @@ impl ProbeReportView<'_> {
     }
 
     /// Escapes text of a server, so that it cannot affect a terminal.
-    fn shown(&self, text: &str) -> String {
+    fn escaped(&self, text: &str) -> String {
         let mut shown = String::new();
-        unquoted(text.as_bytes(), &self.screen.glyphs, &mut shown);
+        escape(text.as_bytes(), &self.screen.glyphs, &mut shown);
         shown
     }
 
     fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
-        writeln!(to, "  {name:NAMES$}  {}", self.shown(text))
+        writeln!(to, "  {name:LABEL_WIDTH$}  {}", self.escaped(text))
     }
 
     fn rdma(&self, to: &mut impl Write, rdma: &RdmaTransportParams) -> io::Result<()> {
@@ -199,7 +199,7 @@ impl ProbeReportView<'_> {
         writeln!(to, "{}", StyledText(self.screen.styles.header, title))?;
         for (path, groups) in &exports.list {
             let groups = if groups.is_empty() { "everybody".into() } else { groups.join(" ") };
-            self.line(to, &self.shown(path), &groups)?;
+            self.line(to, &self.escaped(path), &groups)?;
         }
         Ok(())
     }

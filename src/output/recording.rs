@@ -31,7 +31,7 @@ pub struct Rotation {
 
 impl Rotation {
     /// Returns `true` if any condition ends a file.
-    pub fn ends_files(&self) -> bool {
+    pub fn has_condition(&self) -> bool {
         self.bytes.or(self.seconds).or(self.interval).or(self.packets).is_some()
     }
 }
@@ -50,13 +50,13 @@ struct OpenRecordingFile {
     to: PcapngWriter<OutputFile>,
     on: InterfaceId,
     packets: u64,
-    since: Timestamp,
+    start: Timestamp,
 }
 
 /// Writer of a capture. A file appears under its name as soon as it has its header, and grows by whole blocks: it can
 /// be read while it is written, and no older file is removed before a new one exists.
 pub struct CaptureRecording {
-    place: RecordingTarget,
+    target: RecordingTarget,
     interface: Interface,
     filter: Option<String>,
     open: Option<OpenRecordingFile>,
@@ -69,7 +69,7 @@ pub struct CaptureRecording {
     packets: u64,
     bytes: u64,
     /// Counters at the end of the last file.
-    counted: Counters,
+    last_counters: Counters,
 }
 
 impl CaptureRecording {
@@ -83,7 +83,7 @@ impl CaptureRecording {
         filter: Option<&str>,
     ) -> Result<Self, OutputError> {
         let mut this = Self {
-            place,
+            target: place,
             interface: interface.clone(),
             filter: filter.map(str::to_owned),
             open: None,
@@ -92,10 +92,10 @@ impl CaptureRecording {
             written: VecDeque::new(),
             packets: 0,
             bytes: 0,
-            counted: Counters::default(),
+            last_counters: Counters::default(),
         };
-        if matches!(this.place, RecordingTarget::File(_)) {
-            this.begin(None)?;
+        if matches!(this.target, RecordingTarget::File(_)) {
+            this.begin_file(None)?;
         }
         Ok(this)
     }
@@ -126,25 +126,25 @@ impl CaptureRecording {
     /// # Errors
     /// Returns an error if a file cannot be created or written.
     pub fn frame(&mut self, frame: &Frame<'_>, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
-        if self.is_over(frame.time) {
+        if self.must_rotate(frame.time) {
             let mut counters = counters().without_pending();
             // This frame belongs to the next file.
             for count in [&mut counters.received, &mut counters.captured, &mut counters.decoded] {
                 *count = count.saturating_sub(1);
             }
-            self.end_one(frame.time, counters)?;
+            self.end_file(frame.time, counters)?;
         }
         if self.open.is_none() {
-            self.begin(Some(frame.time))?;
+            self.begin_file(Some(frame.time))?;
         }
         let Some(open) = &mut self.open else { return Ok(()) };
         if open.packets == 0 {
-            open.since = open.since.min(frame.time);
+            open.start = open.start.min(frame.time);
         }
         open.packets += 1;
         self.packets += 1;
         let written = open.to.frame(open.on, frame, std::iter::empty());
-        self.told(written)
+        self.with_path(written)
     }
 
     /// Flushes the current file if no frame arrives, and ends it if its time is over.
@@ -152,11 +152,11 @@ impl CaptureRecording {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
-        if self.is_over(now) {
-            self.end_one(now, counters().without_pending())?;
+        if self.must_rotate(now) {
+            self.end_file(now, counters().without_pending())?;
         }
         let flushed = self.open.as_mut().map_or(Ok(()), |open| open.to.flush());
-        self.told(flushed)
+        self.with_path(flushed)
     }
 
     /// Ends the current file and the capture.
@@ -166,21 +166,21 @@ impl CaptureRecording {
     pub fn finish(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
         // A capture without packets is a file, too.
         if self.files == 0 {
-            self.begin(Some(now))?;
+            self.begin_file(Some(now))?;
         }
         self.end(now, counters.without_pending())?.map_or(Ok(()), OutputFile::commit)
     }
 
     /// Returns `true` if `files` files are complete at `now`, so that a frame would begin another one.
-    pub fn is_next_file_after(&self, files: u64, now: Timestamp) -> bool {
-        self.files >= files && (self.open.is_none() || self.is_over(now))
+    pub fn needs_file_after(&self, files: u64, now: Timestamp) -> bool {
+        self.files >= files && (self.open.is_none() || self.must_rotate(now))
     }
 
-    fn is_over(&self, now: Timestamp) -> bool {
-        let (RecordingTarget::Files(_, rotation), Some(open)) = (&self.place, &self.open) else {
+    fn must_rotate(&self, now: Timestamp) -> bool {
+        let (RecordingTarget::Files(_, rotation), Some(open)) = (&self.target, &self.open) else {
             return false;
         };
-        let age = now.nanoseconds_since(open.since).unwrap_or(0) / 1_000_000_000;
+        let age = now.nanoseconds_since(open.start).unwrap_or(0) / 1_000_000_000;
         let second = |time: Timestamp| time.0.div_euclid(1_000_000_000);
         let round = |time: Timestamp, of: NonZeroU64| {
             second(time).div_euclid(i64::try_from(of.get()).unwrap_or(i64::MAX))
@@ -188,12 +188,12 @@ impl CaptureRecording {
         rotation.bytes.is_some_and(|most| open.to.length() >= most.get())
             || rotation.seconds.is_some_and(|most| age >= most.get())
             || rotation.packets.is_some_and(|most| open.packets >= most.get())
-            || rotation.interval.is_some_and(|of| round(now, of) > round(open.since, of))
+            || rotation.interval.is_some_and(|of| round(now, of) > round(open.start, of))
     }
 
-    fn begin(&mut self, now: Option<Timestamp>) -> Result<(), OutputError> {
+    fn begin_file(&mut self, now: Option<Timestamp>) -> Result<(), OutputError> {
         self.files += 1;
-        let path = match &self.place {
+        let path = match &self.target {
             RecordingTarget::File(name) => name.clone(),
             RecordingTarget::Files(name, rotation) => {
                 let most = rotation
@@ -205,16 +205,16 @@ impl CaptureRecording {
                 {
                     oldest.remove();
                 }
-                numbered(name, self.files, now.unwrap_or_default())
+                numbered_path(name, self.files, now.unwrap_or_default())
             }
         };
         let to = OutputFile::create(&path, &InputFiles::default())?;
         self.path = Some(path);
         let begun = self.header(to);
-        let (mut to, on) = self.told(begun)?;
+        let (mut to, on) = self.with_path(begun)?;
         to.output().publish()?;
         let since = now.unwrap_or(Timestamp(i64::MAX));
-        self.open = Some(OpenRecordingFile { to, on, packets: 0, since });
+        self.open = Some(OpenRecordingFile { to, on, packets: 0, start: since });
         Ok(())
     }
 
@@ -225,10 +225,10 @@ impl CaptureRecording {
     }
 
     /// Ends one of several files, without waiting for the disk: packets arrive meanwhile.
-    fn end_one(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
+    fn end_file(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
         if let Some(ended) = self.end(now, counters)? {
-            let written = ended.end();
-            let written = self.told(written)?;
+            let written = ended.end_published();
+            let written = self.with_path(written)?;
             self.written.push_back(written);
         }
         Ok(())
@@ -237,21 +237,22 @@ impl CaptureRecording {
     fn end(&mut self, now: Timestamp, counters: Counters) -> Result<Option<OutputFile>, OutputError> {
         let Some(mut open) = self.open.take() else { return Ok(None) };
         self.bytes += open.to.length();
-        let counters = counters.since(&std::mem::replace(&mut self.counted, counters));
-        let statistics = InterfaceStatistics { start: open.since.min(now), end: now, counters };
+        let counters = counters.since(&std::mem::replace(&mut self.last_counters, counters));
+        let statistics = InterfaceStatistics { start: open.start.min(now), end: now, counters };
         let written = open.to.statistics(open.on, &statistics);
-        self.told(written)?;
+        self.with_path(written)?;
         Ok(Some(open.to.into_output()))
     }
 
     /// Adds the path of the current file to a write error.
-    fn told<T>(&self, result: io::Result<T>) -> Result<T, OutputError> {
-        result.map_err(|error| OutputError::unwritten(self.path.as_deref().unwrap_or(Path::new("-")), error))
+    fn with_path<T>(&self, result: io::Result<T>) -> Result<T, OutputError> {
+        result
+            .map_err(|error| OutputError::write_error(self.path.as_deref().unwrap_or(Path::new("-")), error))
     }
 }
 
 /// Returns the path of a file of a sequence: `NAME_00001_20260101120000.EXT`.
-fn numbered(name: &Path, number: u64, time: Timestamp) -> PathBuf {
+fn numbered_path(name: &Path, number: u64, time: Timestamp) -> PathBuf {
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
     let mut file = part(name.file_stem());
     file.push(format!("_{number:05}_{}", CompactTimestamp(time)));

@@ -36,7 +36,7 @@ pub struct ReplayReportView<'a> {
     /// Result of the replay.
     pub report: &'a ReplayReport,
     /// Objects created before the replay.
-    pub made: SeedCounts,
+    pub seeded: SeedCounts,
     /// Pace of the steps.
     pub pace: ReplayPace,
     /// Output device.
@@ -44,11 +44,11 @@ pub struct ReplayReportView<'a> {
 }
 
 /// Maximum number of differences shown per step.
-const SHOWN: usize = 4;
+const MAX_SHOWN_DIFFERENCES: usize = 4;
 /// Maximum number of steps named that have the same differences as another.
-const ALIKE: usize = 5;
+const MAX_NAMED_STEPS: usize = 5;
 /// Indexes of the states whose reasons are shown: the step was not compared, or a difference was tolerated.
-const EXPLAINED: [usize; 4] = [5, 4, 3, 1];
+const STATES_WITH_REASONS: [usize; 4] = [5, 4, 3, 1];
 
 fn frames(step: &StepId) -> String {
     match step.frames {
@@ -59,7 +59,7 @@ fn frames(step: &StepId) -> String {
     }
 }
 
-fn told(difference: &Difference) -> String {
+fn difference_text(difference: &Difference) -> String {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
     let path = if difference.path.is_empty() { difference.kind.word() } else { &difference.path };
     let times = if difference.count > 1 { format!(" ({} times)", difference.count) } else { String::new() };
@@ -67,7 +67,7 @@ fn told(difference: &Difference) -> String {
 }
 
 /// Returns the differences that the final check found: each path with its description.
-fn left(walked: &TreeCheckReport) -> impl Iterator<Item = (&str, String)> {
+fn tree_differences(walked: &TreeCheckReport) -> impl Iterator<Item = (&str, String)> {
     walked.mismatches.iter().flat_map(|mismatch| {
         mismatch.differences.iter().map(|difference| {
             let [expected, found] =
@@ -82,7 +82,7 @@ fn left(walked: &TreeCheckReport) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-fn first(because: &ReplayReasonCount) -> String {
+fn first_frames(because: &ReplayReasonCount) -> String {
     let frames: Vec<_> = because
         .first
         .iter()
@@ -92,7 +92,7 @@ fn first(because: &ReplayReasonCount) -> String {
 }
 
 /// Returns a reason; for a tolerance rule, with its explanation.
-fn words(report: &ReplayReport, at: usize, reason: &str) -> String {
+fn reason_text(report: &ReplayReport, at: usize, reason: &str) -> String {
     let why = report.rules.get(reason).filter(|_| at == 1);
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
@@ -101,7 +101,7 @@ fn words(report: &ReplayReport, at: usize, reason: &str) -> String {
 type MismatchGroupKey<'m> = (&'m str, Vec<(&'m str, &'m str)>);
 
 /// Groups mismatches of the same operation and fields: the first, and the others.
-fn grouped(mismatches: &[StepMismatch]) -> Vec<(&StepMismatch, Vec<&StepMismatch>)> {
+fn group_mismatches(mismatches: &[StepMismatch]) -> Vec<(&StepMismatch, Vec<&StepMismatch>)> {
     let mut groups: Vec<(&StepMismatch, Vec<&StepMismatch>)> = Vec::new();
     let mut known: HashMap<MismatchGroupKey<'_>, usize> = HashMap::new();
     for mismatch in mismatches {
@@ -159,14 +159,17 @@ impl ReplayReportView<'_> {
         writeln!(
             to,
             "{}",
-            StyledText(styles.header, escape::told(format_args!("{} on {}", self.trace, self.server)))
+            StyledText(
+                styles.header,
+                escape::display_line(format_args!("{} on {}", self.trace, self.server))
+            )
         )?;
         writeln!(to, "  directory     {}", self.directory)?;
         writeln!(
             to,
             "  seeded        {}, {} of content",
-            PluralCount(self.made.objects, "object"),
-            HumanSize(self.made.bytes)
+            PluralCount(self.seeded.objects, "object"),
+            HumanSize(self.seeded.bytes)
         )?;
         writeln!(
             to,
@@ -229,7 +232,7 @@ impl ReplayReportView<'_> {
         for what in &self.report.refused {
             writeln!(to, "  refused       {what}")?;
         }
-        for at in EXPLAINED {
+        for at in STATES_WITH_REASONS {
             let mut reasons: Vec<_> =
                 self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
             reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
@@ -237,19 +240,20 @@ impl ReplayReportView<'_> {
             writeln!(to, "\n{}", StyledText(styles.header, name))?;
             for ((_, reason), because) in reasons {
                 let operations: Vec<_> = because.operations.keys().map(String::as_str).take(4).collect();
-                writeln!(to, "{:>7}  {}", because.steps, words(self.report, at, reason))?;
-                writeln!(to, "         {}; frames {}", operations.join(", "), first(because))?;
+                writeln!(to, "{:>7}  {}", because.steps, reason_text(self.report, at, reason))?;
+                writeln!(to, "         {}; frames {}", operations.join(", "), first_frames(because))?;
             }
         }
         if !self.report.mismatches.is_empty() {
             writeln!(to, "\n{}", StyledText(styles.header, "mismatched"))?;
             for (StepMismatch { step, copy, operation, differences }, alike) in
-                grouped(&self.report.mismatches)
+                group_mismatches(&self.report.mismatches)
             {
                 let of = if *copy > 0 { format!(", client {copy}") } else { String::new() };
                 writeln!(to, "  {operation}, {}{of}", frames(step))?;
                 if !alike.is_empty() {
-                    let first: Vec<_> = alike.iter().take(ALIKE).map(|alike| frames(&alike.step)).collect();
+                    let first: Vec<_> =
+                        alike.iter().take(MAX_NAMED_STEPS).map(|alike| frames(&alike.step)).collect();
                     let more = if alike.len() > first.len() { ", ..." } else { "" };
                     writeln!(
                         to,
@@ -258,11 +262,11 @@ impl ReplayReportView<'_> {
                         first.join("; ")
                     )?;
                 }
-                for difference in differences.iter().take(SHOWN) {
-                    writeln!(to, "    {}", told(difference))?;
+                for difference in differences.iter().take(MAX_SHOWN_DIFFERENCES) {
+                    writeln!(to, "    {}", difference_text(difference))?;
                 }
-                if differences.len() > SHOWN {
-                    writeln!(to, "    and {} more", differences.len() - SHOWN)?;
+                if differences.len() > MAX_SHOWN_DIFFERENCES {
+                    writeln!(to, "    and {} more", differences.len() - MAX_SHOWN_DIFFERENCES)?;
                 }
             }
             let more = self.report.mismatched().saturating_sub(self.report.mismatches.len() as u64);
@@ -310,7 +314,7 @@ impl ReplayReportView<'_> {
             return Ok(());
         };
         writeln!(to, "\n{}", StyledText(self.screen.styles.header, "files that differ"))?;
-        for (path, difference) in left(walked) {
+        for (path, difference) in tree_differences(walked) {
             writeln!(to, "  {path}: {difference}")?;
         }
         let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
@@ -432,8 +436,8 @@ impl ReplayReportView<'_> {
             bridged: report.synthesized,
             compared_fields: report.compared[0],
             compared_bytes: report.compared[1],
-            seeded_objects: self.made.objects,
-            seeded_bytes: self.made.bytes,
+            seeded_objects: self.seeded.objects,
+            seeded_bytes: self.seeded.bytes,
             interrupted: report.is_interrupted,
             recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
             own_faults: &report.own_faults,
@@ -468,13 +472,15 @@ impl ReplayReportView<'_> {
                 cases: view.cases(),
             })
             .collect();
-        junit::replays(to, &suites, started)
+        junit::write_replays(to, &suites, started)
     }
 
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
         let walk = self.report.tree_check.as_ref().map(|walked| {
-            let lines =
-                left(walked).take(junit::SHOWN).map(|(path, what)| format!("{path}: {what}")).collect();
+            let lines = tree_differences(walked)
+                .take(junit::MAX_SHOWN_DIFFERENCES)
+                .map(|(path, what)| format!("{path}: {what}"))
+                .collect();
             let count = walked.names + walked.objects;
             let failure = (walked.differing > 0)
                 .then(|| (format!("{} of {count} names and objects differ", walked.differing), lines));
@@ -494,9 +500,9 @@ impl ReplayReportView<'_> {
             let total: u64 = of.states.iter().sum();
             let shown = self.report.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
             let mut lines = Vec::new();
-            for mismatch in shown.take(junit::SHOWN) {
-                for difference in mismatch.differences.iter().take(SHOWN) {
-                    lines.push(format!("{}: {}", frames(&mismatch.step), told(difference)));
+            for mismatch in shown.take(junit::MAX_SHOWN_DIFFERENCES) {
+                for difference in mismatch.differences.iter().take(MAX_SHOWN_DIFFERENCES) {
+                    lines.push(format!("{}: {}", frames(&mismatch.step), difference_text(difference)));
                 }
             }
             let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
@@ -630,7 +636,7 @@ mod tests {
             mismatch(4, "NFS 3 LOOKUP", "obj_attributes.uid"),
             mismatch(5, "NFS 3 GETATTR", "obj_attributes.uid"),
         ];
-        let groups: Vec<_> = grouped(&all)
+        let groups: Vec<_> = group_mismatches(&all)
             .into_iter()
             .map(|(first, alike)| {
                 (first.step.step, alike.iter().map(|one| one.step.step).collect::<Vec<_>>())

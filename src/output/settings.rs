@@ -46,7 +46,7 @@ pub enum LineView {
 
 impl LineView {
     /// Returns `true` if a line counts Transactions.
-    pub fn counts(self) -> bool {
+    pub fn is_aggregate(self) -> bool {
         matches!(self, Self::Operations | Self::Connections)
     }
 }
@@ -104,9 +104,9 @@ pub struct OutputSettings {
     /// Format of the summary after the lines.
     pub summary: SummaryFormat,
     /// Maximum number of lines.
-    pub most: u64,
+    pub max_lines: u64,
     /// `true` if file names of Transactions are needed although no line shows them.
-    pub tells_files: bool,
+    pub needs_file_names: bool,
     /// `true` to check ICRCs.
     pub icrc: bool,
     /// Display of filehandles.

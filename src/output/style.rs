@@ -72,7 +72,7 @@ pub struct Glyphs {
     /// Arrow of the forward direction.
     pub to: &'static str,
     /// Arrow of the reverse direction.
-    pub back: &'static str,
+    pub reply_arrow: &'static str,
     /// Multiplication sign before a count.
     pub times: &'static str,
     /// Unit of microseconds.
@@ -85,13 +85,25 @@ pub struct Glyphs {
 
 impl Glyphs {
     /// Characters for terminals and files in UTF-8.
-    pub const UNICODE: Self =
-        Self {
-            cut: "…", to: "→", back: "←", times: "×", micro: "µs", infinity: "∞", is_unicode: true
-        };
+    pub const UNICODE: Self = Self {
+        cut: "…",
+        to: "→",
+        reply_arrow: "←",
+        times: "×",
+        micro: "µs",
+        infinity: "∞",
+        is_unicode: true,
+    };
     /// Characters for every other locale.
-    pub const ASCII: Self =
-        Self { cut: "~", to: "->", back: "<-", times: "x", micro: "us", infinity: "end", is_unicode: false };
+    pub const ASCII: Self = Self {
+        cut: "~",
+        to: "->",
+        reply_arrow: "<-",
+        times: "x",
+        micro: "us",
+        infinity: "end",
+        is_unicode: false,
+    };
 }
 
 /// Width, colours and characters of the output device.

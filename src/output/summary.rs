@@ -71,7 +71,7 @@ impl CaptureSummary<'_> {
     }
 
     /// Returns the state dropped at a memory limit, by kind.
-    fn given_up(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let own = [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
         let own = own.into_iter().filter(|(_, count)| *count > 0);
         self.flow.evicted_counts().map(|(what, count)| (what.key(), count)).chain(own)
@@ -94,7 +94,7 @@ impl CaptureSummary<'_> {
             operations: OperationStatsArray(statistics),
             chunks: statistics.chunks().into(),
             undecoded: NamedCountsObject(self.undecoded().collect()),
-            given_up: NamedCountsObject(self.given_up().collect()),
+            given_up: NamedCountsObject(self.evicted().collect()),
             time: statistics.times().map(|(first, _)| JsonText(first)),
             time_iso: iso.map(|(first, _)| JsonText(IsoTimestamp(first))),
             end_time: statistics.times().map(|(_, last)| JsonText(last)),
@@ -193,7 +193,8 @@ struct OperationStatsArray<'a>(&'a Statistics);
 
 impl Serialize for OperationStatsArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.operations().map(|(key, tally)| OperationStatsObject::of(key, tally)))
+        serializer
+            .collect_seq(self.0.operations().map(|(key, tally)| OperationStatsObject::from_tally(key, tally)))
     }
 }
 

@@ -84,7 +84,7 @@ impl TableLines {
             let gap = if at > 0 { GAP } else { "" };
             let mut width = *width;
             if let (0, Some(screen)) = (at, self.screen.width) {
-                width = screen.saturating_sub(others).max(LEAST);
+                width = screen.saturating_sub(others).max(MIN_FIRST_COLUMN_WIDTH);
             }
             // A pipe truncates nothing, and the last column of text ends with the screen.
             let most = left.saturating_sub(gap.len());
@@ -120,7 +120,7 @@ fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
     let Some(room) = width else { return (0..columns.len()).collect() };
     let mut others: Vec<_> = columns.iter().enumerate().skip(1).collect();
     others.sort_by_key(|(_, column)| column.from);
-    let mut left = room.saturating_sub(NAMES.min(room / 2));
+    let mut left = room.saturating_sub(PREFERRED_FIRST_COLUMN_WIDTH.min(room / 2));
     let has_room = |(_, column): &(usize, &TableColumn)| {
         let width = column.width + GAP.len();
         let has_room = usize::from(column.from) <= room && width <= left;
@@ -135,16 +135,19 @@ fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
 /// Separator of columns.
 const GAP: &str = "  ";
 /// Minimum width of the first column.
-const LEAST: usize = 8;
+const MIN_FIRST_COLUMN_WIDTH: usize = 8;
 /// Minimum width of the first column while other columns can be dropped for it.
-const NAMES: usize = 16;
+const PREFERRED_FIRST_COLUMN_WIDTH: usize = 16;
 
 /// Writes a line of comma-separated values (RFC 4180).
 pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<Item = T>) -> io::Result<()> {
     let mut line = String::new();
     for (at, cell) in cells.into_iter().enumerate() {
         line.extend((at > 0).then_some(','));
-        super::fields_format::quoted(&escape::formula(&escape::line(cell.as_ref())), &mut line);
+        super::fields_format::push_csv_cell(
+            &escape::escape_formula(&escape::escape_line(cell.as_ref())),
+            &mut line,
+        );
     }
     line.push('\n');
     to.write_all(line.as_bytes())

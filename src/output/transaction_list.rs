@@ -66,7 +66,7 @@ impl TransactionListColumn {
 }
 
 /// Width of the chunk column on a narrow screen: one kind of chunk, in rounded numbers.
-const NARROW_CHUNKS: usize = 13;
+const NARROW_CHUNKS_WIDTH: usize = 13;
 
 /// Columns of a screen and their widths; the operation takes the rest of the line.
 #[derive(Clone, Debug)]
@@ -92,8 +92,8 @@ impl TransactionListLayout {
             _ => 24,
         };
         let chunks = match wide {
-            ..100 => NARROW_CHUNKS,
-            100..120 => NARROW_CHUNKS,
+            ..100 => NARROW_CHUNKS_WIDTH,
+            100..120 => NARROW_CHUNKS_WIDTH,
             120..160 => 14,
             _ => 18,
         };
@@ -178,7 +178,7 @@ impl TransactionList {
         facts: &RpcSummary,
         names: &FileNames,
     ) -> io::Result<()> {
-        self.make_room(transaction.connection.client.address);
+        self.widen_client_column(transaction.connection.client.address);
         if !self.has_header {
             self.has_header = true;
             self.header(out)?;
@@ -190,9 +190,9 @@ impl TransactionList {
             self.cell.clear();
             let style = self.cell((column, width), transaction, reading, facts, names);
             let is_last = index + 1 == self.layout.columns.len();
-            self.put(column, width, style, is_last, &mut left);
+            self.push_cell(column, width, style, is_last, &mut left);
         }
-        self.end(out)
+        self.write_line(out)
     }
 
     /// Writes the line of a pending Call: its age as latency, and its phase as status.
@@ -215,7 +215,7 @@ impl TransactionList {
     }
 
     /// Widens the client column of a pipe for a longer address, so that this line and the following ones are aligned.
-    fn make_room(&mut self, client: Address) {
+    fn widen_client_column(&mut self, client: Address) {
         let layout = &mut self.layout.columns;
         let column = layout.iter_mut().find(|(column, _)| *column == TransactionListColumn::Client);
         // Every IPv4 address fits.
@@ -235,12 +235,12 @@ impl TransactionList {
             self.cell.clear();
             self.cell.push_str(column.name());
             let is_last = index + 1 == self.layout.columns.len();
-            self.put(column, width, SplitStyle::whole(style), is_last, &mut left);
+            self.push_cell(column, width, SplitStyle::whole(style), is_last, &mut left);
         }
-        self.end(out)
+        self.write_line(out)
     }
 
-    fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+    fn write_line(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.line.truncate(self.line.trim_end_matches(' ').len());
         self.line.push('\n');
         out.write_all(self.line.as_bytes())
@@ -248,7 +248,7 @@ impl TransactionList {
 
     /// Appends the cell to the line, padded to the width of its column; `left` is the number of columns left on the
     /// screen.
-    fn put(
+    fn push_cell(
         &mut self,
         column: TransactionListColumn,
         width: usize,
@@ -324,7 +324,7 @@ impl TransactionList {
             }
             TransactionListColumn::Version => {
                 if transaction.direction == CallDirection::Reverse {
-                    cell.push_str(glyphs.back);
+                    cell.push_str(glyphs.reply_arrow);
                     version(facts, cell);
                     return SplitStyle::whole(styles.callback);
                 }
@@ -495,7 +495,7 @@ pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
                 true
             }
             Some(name) => {
-                text.push_str(without_prefix(name));
+                text.push_str(strip_status_prefix(name));
                 false
             }
             None => {
@@ -522,7 +522,7 @@ pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
 }
 
 /// Removes the common prefix of a status name: `NOENT` of `NFS3ERR_NOENT`, `DENIED` of `NLM4_DENIED`.
-fn without_prefix(name: &'static str) -> &'static str {
+fn strip_status_prefix(name: &'static str) -> &'static str {
     let error = name.split_once("ERR_").map(|(_, short)| short);
     error
         .or_else(|| ["NLM4_", "LCK_", "STAT_", "Q_"].iter().find_map(|prefix| name.strip_prefix(prefix)))
@@ -577,7 +577,7 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
             text.push(' ');
         }
         // A narrow column would truncate the number of bytes offered.
-        let columns = NARROW_CHUNKS.saturating_sub(letter.len() + 1);
+        let columns = NARROW_CHUNKS_WIDTH.saturating_sub(letter.len() + 1);
         let _ = match (short, moved == offered) {
             (false, true) => write!(text, "{letter} {moved}"),
             (false, false) => write!(text, "{letter} {moved}/{offered}"),

@@ -45,11 +45,11 @@ impl FrameStore for EmptyFrameStore {
 }
 
 /// Maximum length in bytes of a structure on one line.
-const ONE_LINE: usize = 76;
+const MAX_LINE_BYTES: usize = 76;
 /// Name of the group that an RPC message begins with.
 const RPC: &str = "rpc";
 /// Maximum number of fields on one line.
-const FEW: usize = 4;
+const MAX_LINE_FIELDS: usize = 4;
 
 /// Field or group of fields.
 #[derive(Debug)]
@@ -105,12 +105,12 @@ impl FieldTree {
 
     /// Returns the end of the last byte decoded: of the RPC message, if there is one, which may have its own positions.
     fn end(&self) -> usize {
-        let start = self.rpc().unwrap_or(0);
+        let start = self.rpc_root().unwrap_or(0);
         self.nodes.get(start..).unwrap_or_default().iter().map(|node| node.bytes.end).max().unwrap_or(0)
     }
 
     /// Returns the node of the RPC message.
-    fn rpc(&self) -> Option<usize> {
+    fn rpc_root(&self) -> Option<usize> {
         self.roots.iter().copied().find(|at| self.nodes[*at].field.name == RPC)
     }
 
@@ -134,27 +134,27 @@ impl FieldTree {
         for root in &roots {
             self.arrange(*root);
         }
-        self.merge(&mut roots);
+        self.merge_lists(&mut roots);
         self.roots = roots;
     }
 
     fn arrange(&mut self, at: usize) {
-        self.take_in_arms(at);
+        self.flatten_union_arms(at);
         let mut children = std::mem::take(&mut self.nodes[at].children);
         for child in &children {
             self.arrange(*child);
         }
-        self.merge(&mut children);
+        self.merge_lists(&mut children);
         self.nodes[at].children = children;
-        self.put_on_one_line(at);
+        self.collapse(at);
         if self.nodes[at].is_group {
-            self.head(at);
+            self.set_heading(at);
         }
     }
 
     /// Replaces the last group of a structure by its fields if the discriminant before it selects it, or if it is a
     /// wrapper.
-    fn take_in_arms(&mut self, at: usize) {
+    fn flatten_union_arms(&mut self, at: usize) {
         let mut used = None;
         while let [before @ .., last] = self.nodes[at].children.as_slice() {
             let arm = &self.nodes[*last];
@@ -177,7 +177,7 @@ impl FieldTree {
     }
 
     /// Merges successive values of one list into one line.
-    fn merge(&mut self, children: &mut Vec<usize>) {
+    fn merge_lists(&mut self, children: &mut Vec<usize>) {
         let mut kept: Vec<usize> = Vec::with_capacity(children.len());
         for child in children.drain(..) {
             if let Some(before) = kept.last().copied()
@@ -211,7 +211,7 @@ impl FieldTree {
         let is_short = match next.field.kind {
             FieldKind::Flags => true,
             FieldKind::Unsigned | FieldKind::Enum | FieldKind::Text => {
-                before.text.len() + next.text.len() < ONE_LINE
+                before.text.len() + next.text.len() < MAX_LINE_BYTES
             }
             _ => false,
         };
@@ -224,9 +224,9 @@ impl FieldTree {
         matches!(first, Some("nfs.opcode" | "nfs.cb.operation"))
     }
 
-    fn put_on_one_line(&mut self, at: usize) {
+    fn collapse(&mut self, at: usize) {
         let node = &self.nodes[at];
-        let few = 1..=FEW;
+        let few = 1..=MAX_LINE_FIELDS;
         let is_small = node.is_group
             && few.contains(&node.children.len())
             && layers::title(node.field).is_none()
@@ -235,7 +235,7 @@ impl FieldTree {
         if !is_small {
             return;
         }
-        let text = match self.time_of(&node.children) {
+        let text = match self.format_time(&node.children) {
             Some(time) => time,
             None => {
                 let mut text = String::new();
@@ -247,7 +247,7 @@ impl FieldTree {
                 text
             }
         };
-        if text.len() <= ONE_LINE {
+        if text.len() <= MAX_LINE_BYTES {
             let node = &mut self.nodes[at];
             node.is_group = false;
             node.text = text;
@@ -256,7 +256,7 @@ impl FieldTree {
     }
 
     /// Formats seconds and nanoseconds as a date; small numbers of seconds are a resolution or a delay.
-    fn time_of(&self, children: &[usize]) -> Option<String> {
+    fn format_time(&self, children: &[usize]) -> Option<String> {
         let [seconds, nanoseconds] = children else { return None };
         let (seconds, nanoseconds) = (&self.nodes[*seconds], &self.nodes[*nanoseconds]);
         if (seconds.field.label, nanoseconds.field.label) != ("seconds", "nseconds") {
@@ -264,11 +264,11 @@ impl FieldTree {
         }
         let nanosecond = u32::try_from(nanoseconds.number?).ok().filter(|ns| *ns < 1_000_000_000)?;
         let seconds = seconds.number.filter(|seconds| *seconds > 1_000_000 && *seconds < 1 << 40)?;
-        Some(DateTimeUtc(CalendarTime::of_seconds(seconds, nanosecond)).to_string())
+        Some(DateTimeUtc(CalendarTime::from_unix_seconds(seconds, nanosecond)).to_string())
     }
 
     /// Sets the text of a group's heading after its name.
-    fn head(&mut self, at: usize) {
+    fn set_heading(&mut self, at: usize) {
         let mut text = String::new();
         if self.is_operation(at) {
             let children = &self.nodes[at].children;
@@ -345,26 +345,26 @@ impl FieldTree {
         origin: ByteRangeOrigin,
     ) {
         let node = &self.nodes[at];
-        let mut line = TreeLine::new(depth, origin).at(node.bytes.clone());
+        let mut line = TreeLine::new(depth, origin).with_bytes(node.bytes.clone());
         line.field = Some(node.field);
         if !node.is_group {
             line.literal.clone_from(&node.literal);
-            let line = line.with(styles.label, node.field.label).with(Style::new(), ": ");
-            return out.push(line.with(Style::new(), &node.text));
+            let line = line.with_text(styles.label, node.field.label).with_text(Style::new(), ": ");
+            return out.push(line.with_text(Style::new(), &node.text));
         }
         if self.is_operation_heading(node) {
             let (name, status) = node.text.split_once(": ").unwrap_or((&node.text, ""));
-            line = line.with(styles.operation, name);
+            line = line.with_text(styles.operation, name);
             if !status.is_empty() {
                 let style = if status.ends_with("_OK") { styles.ok } else { styles.error };
-                line = line.with(Style::new(), " ").with(style, status);
+                line = line.with_text(Style::new(), " ").with_text(style, status);
             }
         } else {
             let title = layers::title(node.field);
             let style = if title.is_some() { styles.layer } else { styles.label };
-            line = line.with(style, title.unwrap_or(node.field.label));
+            line = line.with_text(style, title.unwrap_or(node.field.label));
             if !node.text.is_empty() {
-                line = line.with(Style::new(), ": ").with(Style::new(), &node.text);
+                line = line.with_text(Style::new(), ": ").with_text(Style::new(), &node.text);
             }
         }
         out.push(line);
@@ -433,14 +433,14 @@ fn without_number(text: &str) -> &str {
 }
 
 /// Creates a line of a value that no decoder provides.
-fn fact(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
+fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
     TreeLine::new(depth, ByteRangeOrigin::Nothing)
-        .with(styles.label, label)
-        .with(Style::new(), ": ")
-        .with(Style::new(), value)
+        .with_text(styles.label, label)
+        .with_text(Style::new(), ": ")
+        .with_text(Style::new(), value)
 }
 
 /// Creates a heading.
 fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, ByteRangeOrigin::Nothing).with(style, text)
+    TreeLine::new(depth, ByteRangeOrigin::Nothing).with_text(style, text)
 }

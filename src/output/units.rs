@@ -218,13 +218,13 @@ impl TimeFormat {
 pub struct ViewClock {
     format: TimeFormat,
     start: Option<Timestamp>,
-    before: Option<Timestamp>,
+    previous: Option<Timestamp>,
 }
 
 impl ViewClock {
     /// Creates a clock that starts at the first time written, unless [`Self::start`] is called before.
     pub fn new(format: TimeFormat) -> Self {
-        Self { format, start: None, before: None }
+        Self { format, start: None, previous: None }
     }
 
     /// Sets the time that relative times count from, if it is not set.
@@ -240,17 +240,17 @@ impl ViewClock {
     /// Appends a time.
     pub fn write(&mut self, time: Timestamp, text: &mut String) {
         let start = *self.start.get_or_insert(time);
-        let before = self.before.replace(time).unwrap_or(time);
+        let before = self.previous.replace(time).unwrap_or(time);
         // Writing to a String never fails.
         let _ = match self.format {
             TimeFormat::Relative => write!(text, "{}", SecondsText(time.0.saturating_sub(start.0))),
             TimeFormat::Delta => write!(text, "{}", SecondsText(time.0.saturating_sub(before.0))),
             TimeFormat::Absolute => {
-                let date = CalendarTime::of(time);
+                let date = CalendarTime::from_timestamp(time);
                 write!(text, "{}", TimeOfDay(date, 6))
             }
             TimeFormat::AbsoluteDate => {
-                let date = CalendarTime::of(time);
+                let date = CalendarTime::from_timestamp(time);
                 write!(text, "{date} {}", TimeOfDay(date, 6))
             }
             TimeFormat::Epoch => write!(text, "{time}"),
@@ -283,13 +283,13 @@ pub struct CalendarTime {
 
 impl CalendarTime {
     /// Converts a timestamp.
-    pub fn of(time: Timestamp) -> Self {
+    pub fn from_timestamp(time: Timestamp) -> Self {
         const SECOND: i64 = 1_000_000_000;
-        Self::of_seconds(time.0.div_euclid(SECOND), time.0.rem_euclid(SECOND) as u32)
+        Self::from_unix_seconds(time.0.div_euclid(SECOND), time.0.rem_euclid(SECOND) as u32)
     }
 
     /// Converts seconds and nanoseconds since 1970-01-01 UTC, as XDR encodes them.
-    pub fn of_seconds(seconds: i64, nanosecond: u32) -> Self {
+    pub fn from_unix_seconds(seconds: i64, nanosecond: u32) -> Self {
         const DAY: i64 = 86_400;
         // Days count from 1 March of the year 0, so that the leap day is the last of its year.
         let days = seconds.div_euclid(DAY) + 719_468;
@@ -359,7 +359,7 @@ pub struct IsoTimestamp(pub Timestamp);
 
 impl fmt::Display for IsoTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = CalendarTime::of(self.0);
+        let date = CalendarTime::from_timestamp(self.0);
         write!(f, "{date}T{}Z", TimeOfDay(date, 9))
     }
 }
@@ -370,7 +370,7 @@ pub struct CompactTimestamp(pub Timestamp);
 
 impl fmt::Display for CompactTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CalendarTime { year, month, day, second, .. } = CalendarTime::of(self.0);
+        let CalendarTime { year, month, day, second, .. } = CalendarTime::from_timestamp(self.0);
         let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
         write!(f, "{year:04}{month:02}{day:02}{hours:02}{minutes:02}{seconds:02}")
     }
@@ -380,12 +380,12 @@ impl fmt::Display for CompactTimestamp {
 /// cannot affect a terminal; with ASCII glyphs, also all characters beyond ASCII.
 pub fn quote(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     text.push('"');
-    unquoted(bytes, glyphs, text);
+    escape(bytes, glyphs, text);
     text.push('"');
 }
 
 /// Appends text of the wire as [`quote`] does, without the quotes.
-pub fn unquoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
+pub fn escape(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
@@ -408,9 +408,9 @@ pub fn path(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     match bytes.strip_prefix(UNKNOWN_PREFIX.as_bytes()) {
         Some(rest) => {
             text.push_str(glyphs.cut);
-            unquoted(rest, glyphs, text);
+            escape(rest, glyphs, text);
         }
-        None => unquoted(bytes, glyphs, text),
+        None => escape(bytes, glyphs, text),
     }
     text.push_str(quotes);
 }
@@ -561,14 +561,14 @@ mod tests {
 
     #[test]
     fn dates_of_leap_days_and_before_1970() {
-        let date = |seconds| DateTimeUtc(CalendarTime::of_seconds(seconds, 5)).to_string();
+        let date = |seconds| DateTimeUtc(CalendarTime::from_unix_seconds(seconds, 5)).to_string();
         assert_eq!(date(0), "1970-01-01 00:00:00.000000005 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00.000000005 UTC");
         assert_eq!(date(4_107_542_399), "2100-02-28 23:59:59.000000005 UTC");
         assert_eq!(date(4_107_542_400), "2100-03-01 00:00:00.000000005 UTC");
         assert_eq!(date(-1), "1969-12-31 23:59:59.000000005 UTC");
         assert_eq!(
-            DateTimeUtc(CalendarTime::of(Timestamp(-1))).to_string(),
+            DateTimeUtc(CalendarTime::from_timestamp(Timestamp(-1))).to_string(),
             "1969-12-31 23:59:59.999999999 UTC"
         );
         date(i64::MAX / 2);

@@ -128,7 +128,7 @@ const DAMAGED: &str = "the file is damaged from here on; frames before it are va
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A name can contain anything, including line breaks and terminal control codes.
-        write!(f, "{}: ", escape::line(&self.file))?;
+        write!(f, "{}: ", escape::escape_line(&self.file))?;
         if let Some(frame) = self.frame {
             write!(f, "frame {frame}{}", if self.offset.is_some() { ", " } else { ": " })?;
         }

@@ -82,7 +82,7 @@ impl CaptureFileReader {
 
     /// Returns `true` if windows use more than half of their shared memory.
     pub(super) fn are_windows_tight(&self) -> bool {
-        self.input().windows().are_tight()
+        self.input().windows().is_under_pressure()
     }
 
     fn reset(&mut self, input: Box<dyn Read + Send>) {

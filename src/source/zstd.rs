@@ -59,7 +59,7 @@ impl Zstd {
             decoder: FrameDecoder::new(),
             state: ZstdState::FrameOrEnd,
             window: 0,
-            memory: windows.window(),
+            memory: windows.new_window(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Zstd {
         // Minimum length of a header (RFC 8878 section 3.1.1.1).
         let mut header = [0; 2];
         self.input.read_all(&mut header, FORMAT)?;
-        self.decoder.set_max_window_size(self.memory.windows().most_bytes());
+        self.decoder.set_max_window_size(self.memory.windows().limit_bytes());
         match self.decoder.reset(magic.chain(&header[..]).chain(&mut self.input.raw)) {
             Ok(()) => {
                 let [descriptor, window] = header;
@@ -131,7 +131,7 @@ impl Zstd {
                 Ok(ZstdState::Blocks)
             }
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
-                Err(self.window_too_large(requested, self.memory.windows().most_bytes()))
+                Err(self.window_too_large(requested, self.memory.windows().limit_bytes()))
             }
             Err(error) => Err(self.input.map_error(FORMAT, &error)),
         }

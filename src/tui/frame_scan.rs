@@ -141,7 +141,7 @@ impl FrameScanWorker {
             self.format.clone();
         let Ok(mut again) = self.capture.reread(None) else { return };
         let mut flow = Flow::new(FlowLimits { keep_file_data: false, record_frame_events: false, ..limits });
-        let mut list = FrameList::new(screen, time).scrolled(left);
+        let mut list = FrameList::new(screen, time).with_scroll(left);
         let mut names = FileNames::new(filehandles, memory.names_bytes());
         let (mut selection, search) = match wanted {
             FrameScanQuery::Selected(filter) => {

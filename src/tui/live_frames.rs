@@ -95,7 +95,7 @@ impl LiveFrames {
     /// Keeps the last frame of the source.
     pub(super) fn keep(&mut self, source: &CaptureSource) {
         let Some(frame) = source.frame() else { return };
-        self.frames.keep(&frame);
+        self.frames.push(&frame);
         if let Some((file, interface)) = source.interface() {
             self.note_interface(frame.number, file, interface);
         }
@@ -120,7 +120,7 @@ impl LiveFrames {
         let Some(at) = at else { return };
         self.interface_changes.push_back((frame, at));
         // Drop the changes that concern only evicted frames.
-        let first = self.frames.first().unwrap_or(frame);
+        let first = self.frames.first_number().unwrap_or(frame);
         while self.interface_changes.get(1).is_some_and(|(next, _)| *next <= first) {
             self.interface_changes.pop_front();
         }
@@ -135,7 +135,7 @@ impl LiveFrames {
 
     /// Records the results for a Transaction.
     pub(super) fn record(&mut self, transaction: &Transaction, about: OperationPaths<'_>) {
-        let first = self.frames.first().unwrap_or_default();
+        let first = self.frames.first_number().unwrap_or_default();
         while self.size_bytes > self.limit_bytes
             || self.order.front().is_some_and(|(_, frame)| *frame < first)
         {
@@ -163,7 +163,7 @@ impl LiveFrames {
 
     /// Copies up to `most` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
     pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, most: usize, to: &mut Vec<FrameCopy>) {
-        let first = self.frames.first().filter(|first| *first > from).unwrap_or(from);
+        let first = self.frames.first_number().filter(|first| *first > from).unwrap_or(from);
         let numbers = (first.0..=until.0).take(most);
         let frames = numbers.map_while(|number| self.frames.frame(FrameNumber(number)));
         to.extend(frames.map(|frame: Frame<'_>| FrameCopy::from_frame(&frame)));
@@ -186,7 +186,7 @@ mod tests {
         while source.next().unwrap().is_some() {
             once.keep(&source);
         }
-        let first = once.frames.first().unwrap();
+        let first = once.frames.first_number().unwrap();
         assert!(first.0 > 1_000);
         for transaction in &transactions {
             once.record(transaction, OperationPaths { path: Some(b"/file"), new_path: None });

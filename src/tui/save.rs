@@ -87,7 +87,7 @@ pub(super) fn save(
         }
         _ => error.to_string(),
     };
-    let unwritten = |error: io::Error| told(OutputError::unwritten(to, error));
+    let unwritten = |error: io::Error| told(OutputError::write_error(to, error));
     // Never overwrite a file: it may be the capture itself.
     let sink = OutputFile::create_new(to).map_err(told)?;
     let memory = &manner.memory;
@@ -96,14 +96,15 @@ pub(super) fn save(
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
             SaveFrameSource::Files(Box::new(open(files)?)),
-            FrameFile::reading_again(sink, LineView::Transactions, room, open(files)?).map_err(unwritten)?,
+            FrameFile::with_second_pass(sink, LineView::Transactions, room, open(files)?)
+                .map_err(unwritten)?,
         ),
         None => {
             let mut kept = capture.follow();
             kept.until = capture.first_pass_progress().frame;
             (
                 SaveFrameSource::ReceivedOnce(kept),
-                FrameFile::keeping(sink, LineView::Transactions, room).map_err(unwritten)?,
+                FrameFile::with_buffered_frames(sink, LineView::Transactions, room).map_err(unwritten)?,
             )
         }
     };
@@ -137,7 +138,7 @@ pub(super) fn save(
                     && let Some((number, interface)) = capture.interface(frame.number)
                 {
                     let on = (number, &interface);
-                    file.kept_frame(&frame, on, Vec::new, &flow, false).map_err(unwritten)?;
+                    file.buffered_frame(&frame, on, Vec::new, &flow, false).map_err(unwritten)?;
                 }
             }
             None => {

@@ -46,7 +46,7 @@ fn date_of(source: &str) -> Option<&str> {
 /// Returns the current date in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    CalendarTime::of_seconds(since.as_secs().cast_signed(), 0).to_string()
+    CalendarTime::from_unix_seconds(since.as_secs().cast_signed(), 0).to_string()
 }
 
 #[test]

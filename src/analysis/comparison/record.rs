@@ -197,7 +197,7 @@ fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
         for letter in chunk.valid().chars() {
             match letter {
                 '"' | '\\' => write!(f, "\\{letter}")?,
-                letter => escape::letter(letter, f)?,
+                letter => escape::write_escaped(letter, f)?,
             }
         }
         chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;

@@ -10,11 +10,11 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use super::compile;
 use super::preparation::RunRefusal;
 use super::reports::ReportArgs;
-use super::run::{FinishedRun, RunOptionArgs, exit, ran};
+use super::run::{FinishedRun, RunOptionArgs, exit_status, seed_and_run};
 use super::server::ServerArgs;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::style::Color;
-use crate::cli::{ExitStatus, complain, unwritten};
+use crate::cli::{ExitStatus, report_error, write_error};
 use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
@@ -48,25 +48,26 @@ pub(in crate::cli) fn check(
     reported: &ReplayCheckOptions<'_>,
 ) -> Result<ExitStatus> {
     let started = SystemTime::now();
-    let server = ServerArgs { same_server: reported.same_server, ..ServerArgs::at(server.clone()) };
-    let how = RunOptionArgs::checking(reported);
+    let server =
+        ServerArgs { same_server: reported.same_server, ..ServerArgs::with_defaults(server.clone()) };
+    let how = RunOptionArgs::for_check(reported);
     reported.part.check()?;
     reported.reports.check(files.len())?;
     let pages = reported.reports.open(reported.junit, inputs)?;
     let mut done: Vec<(String, FinishedRun)> = Vec::new();
     let mut end = ExitStatus::Done;
     for file in files {
-        let outcome = one(file, reported, inputs, &server, &how);
+        let outcome = check_capture(file, reported, inputs, &server, &how);
         let name = file.to_string_lossy().into_owned();
         match outcome {
             Ok(ran) => {
-                ran.complain(reported.min_coverage);
-                if let Err(error) = ran.recorded(reported.reports) {
-                    complain(error);
-                    end = worse(end, ExitStatus::Failed);
+                ran.report_problems(reported.min_coverage);
+                if let Err(error) = ran.check_recording(reported.reports) {
+                    report_error(error);
+                    end = more_severe(end, ExitStatus::Failed);
                 }
-                let of_this = exit(&ran.report, reported.min_coverage);
-                end = worse(end, of_this);
+                let of_this = exit_status(&ran.report, reported.min_coverage);
+                end = more_severe(end, of_this);
                 let mut to = BufWriter::new(io::stdout().lock());
                 let view = ran.view(&name, &server, &how);
                 let written = match reported.format {
@@ -74,7 +75,7 @@ pub(in crate::cli) fn check(
                     ReportFormat::Text => view.text(&mut to),
                     ReportFormat::Json => view.json(&mut to),
                 };
-                written.and_then(|()| to.flush()).map_err(unwritten)?;
+                written.and_then(|()| to.flush()).map_err(write_error)?;
                 let is_over = ran.report.is_interrupted;
                 done.push((name, ran));
                 if is_over {
@@ -82,12 +83,12 @@ pub(in crate::cli) fn check(
                 }
             }
             Err(RunRefusal::Unreachable(what, blame)) => {
-                complain(what);
-                end = worse(end, blame.into());
+                report_error(what);
+                end = more_severe(end, blame.into());
             }
             Err(RunRefusal::Usage(error)) => {
-                complain(error);
-                end = worse(end, ExitStatus::Failed);
+                report_error(error);
+                end = more_severe(end, ExitStatus::Failed);
             }
         }
     }
@@ -96,19 +97,19 @@ pub(in crate::cli) fn check(
     Ok(end)
 }
 
-fn one(
+fn check_capture(
     file: &Path,
     reported: &ReplayCheckOptions<'_>,
     inputs: &InputFiles,
     server: &ServerArgs,
     how: &RunOptionArgs,
 ) -> Result<FinishedRun, RunRefusal> {
-    let trace = compile::passing(file, reported.memory, reported.dialect)?;
-    ran(trace.path(), inputs, server, how, SeedMode::Make)
+    let trace = compile::compile_to_scratch(file, reported.memory, reported.dialect)?;
+    seed_and_run(trace.path(), inputs, server, how, SeedMode::Make)
 }
 
 /// Returns the more severe exit status: failures first, then faults of this program, then differences.
-fn worse(one: ExitStatus, other: ExitStatus) -> ExitStatus {
+fn more_severe(one: ExitStatus, other: ExitStatus) -> ExitStatus {
     let weight = |exit: ExitStatus| match exit {
         ExitStatus::Done => 0,
         ExitStatus::Uncovered => 1,

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use crate::cli::dialect::DialectArgs;
 use crate::cli::memory::MemoryArgs;
 use crate::cli::progress::ProgressLine;
-use crate::cli::{ExitStatus, complain, outputs, unwritten};
+use crate::cli::{ExitStatus, outputs, report_error, write_error};
 use crate::escape;
 use crate::filter::{Filter, FilterRunner};
 use crate::memory::Memory;
@@ -31,7 +31,7 @@ pub(super) const EXAMPLES: &str =
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is written,
 /// so the limit is lower than the default.
-const LINGERING: usize = 256;
+const MAX_LINGERING_TRANSACTIONS: usize = 256;
 
 /// Storage of file data in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -101,17 +101,18 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
         );
     }
     let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
-    let failed = |error: io::Error| OutputError::unwritten(&args.output, error);
+    let failed = |error: io::Error| OutputError::write_error(&args.output, error);
     let keeping = match args.data {
         CompileDataMode::Keep => ContentRetention::KEPT,
         CompileDataMode::Hash => ContentRetention::HASHED,
         CompileDataMode::Key => ContentRetention::KEYED,
     };
-    let to = outputs::seekable(&args.output, &InputFiles::new(&args.files))?;
+    let to = outputs::create_seekable(&args.output, &InputFiles::new(&args.files))?;
     let mut compiler = TraceCompiler::new(to, keeping).map_err(failed)?.with_key(args.key);
-    let errors = read(&mut source, (filter, args.dialect.named()), &memory, &mut compiler).map_err(failed)?;
+    let errors =
+        read(&mut source, (filter, args.dialect.selected()), &memory, &mut compiler).map_err(failed)?;
     for error in &errors {
-        complain(error);
+        report_error(error);
     }
     let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let captures: Vec<_> = args.files.iter().map(name).collect();
@@ -123,18 +124,22 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
     to.commit()?;
     if !args.quiet {
         let mut to = io::stdout().lock();
-        tell(&mut to, &args.output, &counts).map_err(unwritten)?;
+        write_summary(&mut to, &args.output, &counts).map_err(write_error)?;
     }
     Ok(if errors.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
 /// Compiles a complete capture into a scratch file.
-pub(super) fn passing(capture: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<ScratchFile> {
+pub(super) fn compile_to_scratch(
+    capture: &Path,
+    memory: &Memory,
+    dialect: Option<Dialect>,
+) -> Result<ScratchFile> {
     let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
     let mut source = CaptureSource::open_within([capture], memory.windows())?;
     // A scratch file is private, because file data must not become readable for others.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
-    let failed = |error: io::Error| OutputError::unwritten(file.path(), error);
+    let failed = |error: io::Error| OutputError::write_error(file.path(), error);
     let mut compiler = TraceCompiler::new(to, ContentRetention::KEPT).map_err(failed)?;
     let errors = read(&mut source, (None, dialect), memory, &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
@@ -153,7 +158,7 @@ fn read<W: Write + Seek>(
 ) -> io::Result<Vec<SourceError>> {
     let mut flow = Flow::new(FlowLimits {
         keep_file_data: true,
-        lingering_transactions: LINGERING,
+        lingering_transactions: MAX_LINGERING_TRANSACTIONS,
         dialect,
         ..memory.limits()
     });
@@ -198,12 +203,12 @@ fn read<W: Write + Seek>(
     Ok(errors)
 }
 
-fn tell(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts) -> io::Result<()> {
+fn write_summary(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts) -> io::Result<()> {
     let end = &counts.end;
     writeln!(
         to,
         "{}: {} steps, {} of file data, {} variables",
-        escape::told(output.display()),
+        escape::display_line(output.display()),
         HumanCount(end.steps),
         HumanSize(end.payload),
         HumanCount(end.variables)

@@ -7,17 +7,17 @@ use crate::replay::seed::removal::SEED_MARKER_DIRECTORY;
 use crate::replay::seed::{RunDirectory, TREE_DIRECTORY};
 
 /// Marker next to the name of the trace that a replay has begun.
-const RUN: &str = "run";
+const RUN_MARKER: &str = "run";
 
 /// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.
-pub(super) fn name_of(trace: &TraceFile) -> String {
+pub(super) fn trace_marker(trace: &TraceFile) -> String {
     let summary = trace.summary();
     let text = format!("{:?} {:?} {:?}", summary.captures, summary.hosts, summary.end);
     format!("trace-{:016x}", hash(text.as_bytes()) as u64)
 }
 
 /// Marks the directory of a replay as seeded for a trace.
-pub(super) fn mark(
+pub(super) fn mark_seeded(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     trace: &str,
@@ -34,7 +34,7 @@ pub(super) fn mark(
 }
 
 /// Marks the begin of a replay in its directory. Returns `true` if one began there before.
-pub(super) fn begin(
+pub(super) fn mark_run(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
 ) -> Result<bool, FileServerError> {
@@ -42,15 +42,15 @@ pub(super) fn begin(
     let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(false) };
     // A directory seeded by hand has no markers.
     let Some(marks) = files.lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())? else { return Ok(false) };
-    let was_run = files.lookup(&marks, RUN.as_bytes())?.is_some();
+    let was_run = files.lookup(&marks, RUN_MARKER.as_bytes())?.is_some();
     if !was_run {
-        files.make(&marks, RUN.as_bytes(), NewObjectKind::Directory, 0o755)?;
+        files.make(&marks, RUN_MARKER.as_bytes(), NewObjectKind::Directory, 0o755)?;
     }
     Ok(was_run)
 }
 
 /// Describes a directory that is not empty, and the remedies.
-pub(super) fn found(
+pub(super) fn describe_content(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     trace: &str,

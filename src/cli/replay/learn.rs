@@ -8,11 +8,11 @@ use clap::{Args, ValueHint};
 
 use super::check::ReplayCheckOptions;
 use super::reports::ReportArgs;
-use super::run::{RunOptionArgs, exit, ran};
+use super::run::{RunOptionArgs, exit_status, seed_and_run};
 use super::server::ServerArgs;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::style::Color;
-use crate::cli::{ExitStatus, outputs, unwritten};
+use crate::cli::{ExitStatus, outputs, write_error};
 use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
@@ -28,7 +28,7 @@ pub(super) const EXAMPLES: &str =
 /// Number of replays, so that values that change between them are detected.
 const RUNS: usize = 2;
 /// Maximum number of mismatches evaluated per replay.
-const MOST: usize = 1 << 16;
+const MAX_MISMATCHES: usize = 1 << 16;
 
 /// Learn what differs on a server that is known to be good
 ///
@@ -57,13 +57,13 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
         bail!("--directory: each of the runs has a directory of its own; leave it out");
     }
-    let how = RunOptionArgs::checking(&ReplayCheckOptions {
+    let how = RunOptionArgs::for_check(&ReplayCheckOptions {
         dialect: None,
         memory: &Memory::default(),
         junit: None,
         format: ReportFormat::Text,
         color: Color::Never,
-        count: MOST,
+        count: MAX_MISMATCHES,
         quiet: true,
         rules: None,
         no_walk: false,
@@ -78,22 +78,22 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     let output = args.output.as_ref().map(|path| outputs::create(path, &inputs)).transpose()?;
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        match ran(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
+        match seed_and_run(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
             // An interrupted replay yields no rules, and the next one would wait for the server again.
             Ok(ran) if ran.report.is_interrupted => bail!("the run was ended, so nothing was learnt"),
             Ok(ran) => runs.push(ran),
-            Err(refused) => return refused.tell(),
+            Err(refused) => return refused.report(),
         }
     }
     let reports: Vec<_> = runs.iter().map(|ran| &ran.report).collect();
     let text = infer_rules(&args.trace.to_string_lossy(), &args.server.server.to_string(), &reports);
     match output {
-        Some(to) => outputs::write(to, |to| to.write_all(text.as_bytes()))?,
-        None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(unwritten)?,
+        Some(to) => outputs::write_and_commit(to, |to| to.write_all(text.as_bytes()))?,
+        None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(write_error)?,
     }
     for ran in &runs {
-        ran.complain(0.0);
+        ran.report_problems(0.0);
     }
-    let is_own = runs.iter().any(|ran| exit(&ran.report, 0.0) == ExitStatus::OwnFault);
+    let is_own = runs.iter().any(|ran| exit_status(&ran.report, 0.0) == ExitStatus::OwnFault);
     Ok(if is_own { ExitStatus::OwnFault } else { ExitStatus::Done })
 }

@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use super::server::open_trace_file;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::style::{self, Color};
-use crate::cli::{ExitStatus, unwritten};
+use crate::cli::{ExitStatus, write_error};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
 use crate::replay::plan::ReplayPlan;
@@ -25,7 +25,7 @@ pub(super) const EXAMPLES: &str =
 ";
 
 /// Default number of objects of the tree shown as text.
-const COUNT: usize = 20;
+const DEFAULT_SHOWN_OBJECTS: usize = 20;
 
 /// Say what a run of a trace will do, and what not, and why
 ///
@@ -45,7 +45,7 @@ pub(super) struct PlanArgs {
     part: StepSelectionArgs,
 
     /// Show so many objects of the tree
-    #[arg(short = 'c', long, value_name = "COUNT", default_value_t = COUNT)]
+    #[arg(short = 'c', long, value_name = "COUNT", default_value_t = DEFAULT_SHOWN_OBJECTS)]
     count: usize,
 
     /// Form of the output
@@ -60,7 +60,7 @@ pub(super) struct PlanArgs {
 /// Plans a replay and shows the plan.
 pub(super) fn run(args: &PlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
-    let part = args.part.of(&args.trace)?;
+    let part = args.part.select_steps(&args.trace)?;
     let file = open_trace_file(&args.trace)?;
     let plan = TraceReader::open(file)
         .and_then(|mut trace| ReplayPlan::for_selection(&mut trace, part.chosen, part.gss));
@@ -72,6 +72,6 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitStatus> {
         ReportFormat::Text => view.text(&mut to),
         ReportFormat::Json => view.json(&mut to),
     };
-    written.and_then(|()| to.flush()).map_err(unwritten)?;
+    written.and_then(|()| to.flush()).map_err(write_error)?;
     Ok(ExitStatus::Done)
 }

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use super::directory_markers;
 use super::server::{ServerArgs, TraceFile};
 use crate::analysis::comparison::record::hash;
-use crate::cli::{ExitStatus, complain};
+use crate::cli::{ExitStatus, report_error};
 use crate::replay::containment::Containment;
 use crate::replay::gss::GssError;
 use crate::replay::probe::{MountError, MountedExport, connect, mount};
@@ -70,10 +70,10 @@ impl fmt::Display for RunRefusal {
 
 impl RunRefusal {
     /// Reports the failure and returns the exit status.
-    pub(super) fn tell(self) -> Result<ExitStatus> {
+    pub(super) fn report(self) -> Result<ExitStatus> {
         match self {
             Self::Unreachable(what, blame) => {
-                complain(what);
+                report_error(what);
                 Ok(blame.into())
             }
             Self::Usage(error) => bail!(error),
@@ -82,7 +82,7 @@ impl RunRefusal {
 }
 
 /// Returns a random tag that is unique per replay.
-pub(super) fn tag() -> String {
+pub(super) fn unique_tag() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let seed = format!("{} {}", now.as_nanos(), std::process::id());
     format!("{:08x}", hash(seed.as_bytes()) as u32)
@@ -95,13 +95,13 @@ pub(super) struct ClientCopySpec {
     /// Number of the copy, from 1.
     pub(super) number: u32,
     /// `true` for a replay; `false` for seeding only.
-    pub(super) is_run: bool,
+    pub(super) is_replay: bool,
 }
 
 impl ClientCopySpec {
     /// Returns the only copy.
     pub(super) fn only() -> Self {
-        Self { tag: tag(), number: 1, is_run: false }
+        Self { tag: unique_tag(), number: 1, is_replay: false }
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) struct PreparedRun {
 
 impl ServerArgs {
     /// Connects, and creates or finds the tree of a trace.
-    pub(super) fn ready(
+    pub(super) fn prepare(
         &self,
         path: &Path,
         trace: &mut TraceFile,
@@ -135,27 +135,28 @@ impl ServerArgs {
         copy: &ClientCopySpec,
     ) -> Result<PreparedRun, RunRefusal> {
         let mut transport = open(self.server.transport)?;
-        let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
+        let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
         if !self.same_server {
-            not_captured(trace, address)?;
+            reject_captured_server(trace, address)?;
         }
         let directory = self.directory(path, copy);
         let containment = Containment::for_seeding(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
         let at = RunFileAccess { connection, address, is_v3, directory: &directory };
-        let seeded = self.on_files(&mut *transport, &at, containment, copy, |files, place| {
-            let seeded = self.seeded(path, trace, files, place, how)?;
-            let was_run = copy.is_run
-                && directory_markers::begin(files, place).map_err(|problem| self.refused(&problem))?;
+        let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
+            let seeded = self.seed_tree(path, trace, files, place, how)?;
+            let was_run = copy.is_replay
+                && directory_markers::mark_run(files, place).map_err(|problem| self.refusal(&problem))?;
             Ok::<_, RunRefusal>((seeded, was_run))
         })?;
         let (seeded, was_run) = seeded?;
-        let target = ConnectTarget { address, name: self.server.host.clone(), options: self.wish() };
+        let target =
+            ConnectTarget { address, name: self.server.host.clone(), options: self.connect_options() };
         Ok(PreparedRun { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
     }
 
     /// Calls `act` with a file client of the server.
-    fn on_files<T>(
+    fn with_file_client<T>(
         &self,
         transport: &mut dyn RpcTransport,
         at: &RunFileAccess<'_>,
@@ -164,19 +165,27 @@ impl ServerArgs {
         act: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
     ) -> Result<T, RunRefusal> {
         let xid = Xid(hash(at.directory.as_bytes()) as u32);
-        let target =
-            ConnectTarget { address: at.address, name: self.server.host.clone(), options: self.wish() };
-        let line =
-            RpcClient::new(transport, at.connection, AuthSysCredential::default(), xid, self.wish().timeout)
-                .with_reconnect(&target);
-        let mounted = if at.is_v3 { Some(self.mounted(at.address)?) } else { None };
+        let target = ConnectTarget {
+            address: at.address,
+            name: self.server.host.clone(),
+            options: self.connect_options(),
+        };
+        let line = RpcClient::new(
+            transport,
+            at.connection,
+            AuthSysCredential::default(),
+            xid,
+            self.connect_options().timeout,
+        )
+        .with_reconnect(&target);
+        let mounted = if at.is_v3 { Some(self.mount_export(at.address)?) } else { None };
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
                 containment.set_export_handle(&root);
                 (Box::new(Nfs3Client::new(line.with_containment(&mut containment), root)), path)
             }
             None => {
-                let files = self.opened(line.with_containment(&mut containment), copy)?;
+                let files = self.open_nfs4_client(line.with_containment(&mut containment), copy)?;
                 (Box::new(files), self.server.export.clone())
             }
         };
@@ -193,15 +202,15 @@ impl ServerArgs {
         copy: &ClientCopySpec,
     ) -> Result<u64, RunRefusal> {
         let mut transport = open(self.server.transport)?;
-        let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
+        let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
         let directory = self.directory(path, copy);
         let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
         let at = RunFileAccess { connection, address, is_v3, directory: &directory };
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ClientCopySpec { tag: format!("{} removal", copy.tag), ..*copy };
-        let mark = directory_markers::name_of(trace);
-        let removed = self.on_files(&mut *transport, &at, containment, &copy, |files, place| {
+        let mark = directory_markers::trace_marker(trace);
+        let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
             removal::remove(files, place, &mark)
         })?;
         removed.map_err(|error| RunRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)))
@@ -236,8 +245,8 @@ impl ServerArgs {
     }
 
     /// Mounts the export with MOUNT.
-    fn mounted(&self, address: SocketAddr) -> Result<MountedExport, RunRefusal> {
-        let (_, mounted) = mount(&self.server, address, &self.wish());
+    fn mount_export(&self, address: SocketAddr) -> Result<MountedExport, RunRefusal> {
+        let (_, mounted) = mount(&self.server, address, &self.connect_options());
         mounted.map_err(|error| match error {
             MountError::Refused(..) => RunRefusal::Usage(anyhow!("{}: {error}", self.server)),
             MountError::Unreachable(_) => {
@@ -247,7 +256,7 @@ impl ServerArgs {
     }
 
     /// Returns a client of an NFSv4 server under its own client owner.
-    fn opened<'l>(
+    fn open_nfs4_client<'l>(
         &self,
         line: ContainedRpcClient<'l>,
         copy: &ClientCopySpec,
@@ -258,11 +267,11 @@ impl ServerArgs {
             _ => &[2, 1, 0],
         };
         let name = format!("{} {} {}", env!("CARGO_PKG_NAME"), copy.tag, copy.number);
-        Nfs4Client::new(line, &name, minors).map_err(|problem| self.refused(&problem))
+        Nfs4Client::new(line, &name, minors).map_err(|problem| self.refusal(&problem))
     }
 
     /// Creates or finds the tree, and marks the directory as seeded.
-    fn seeded(
+    fn seed_tree(
         &self,
         path: &Path,
         trace: &mut TraceFile,
@@ -270,11 +279,12 @@ impl ServerArgs {
         place: &RunDirectory<'_>,
         how: SeedMode,
     ) -> Result<SeededTree, RunRefusal> {
-        let name = directory_markers::name_of(trace);
+        let name = directory_markers::trace_marker(trace);
         let error = match seed(trace, files, place, how) {
             Ok(seeded) => {
                 if matches!(how, SeedMode::Make | SeedMode::Complete) {
-                    directory_markers::mark(files, place, &name).map_err(|problem| self.refused(&problem))?;
+                    directory_markers::mark_seeded(files, place, &name)
+                        .map_err(|problem| self.refusal(&problem))?;
                 }
                 return Ok(seeded);
             }
@@ -283,12 +293,12 @@ impl ServerArgs {
         Err(match &error {
             // The content of the directory shows its history.
             SeedError::NotEmpty(_) => {
-                let told =
-                    directory_markers::found(files, place, &name).unwrap_or_else(|_| error.to_string());
+                let told = directory_markers::describe_content(files, place, &name)
+                    .unwrap_or_else(|_| error.to_string());
                 RunRefusal::Usage(anyhow!("{}: {told}", self.server))
             }
             SeedError::Server(_, problem @ (FileServerError::Call(_) | FileServerError::Busy(..))) => {
-                self.refused(problem)
+                self.refusal(problem)
             }
             SeedError::Trace(_) => RunRefusal::Usage(anyhow!("{}: {error}", path.display())),
             _ => RunRefusal::Usage(anyhow!("{}: {error}", self.server)),
@@ -296,7 +306,7 @@ impl ServerArgs {
     }
 
     /// Converts a problem with the server before the replay.
-    fn refused(&self, problem: &FileServerError) -> RunRefusal {
+    fn refusal(&self, problem: &FileServerError) -> RunRefusal {
         match problem {
             FileServerError::Busy(..) => RunRefusal::Unreachable(
                 format!("{}: {problem}", self.server.host),
@@ -311,7 +321,7 @@ impl ServerArgs {
 }
 
 /// Refuses the captured server, whose files might be in use.
-fn not_captured(trace: &TraceFile, address: SocketAddr) -> Result<(), RunRefusal> {
+fn reject_captured_server(trace: &TraceFile, address: SocketAddr) -> Result<(), RunRefusal> {
     let address = address.ip().to_string();
     let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
     if captured.any(|host| host.address == address) {

@@ -40,7 +40,7 @@ pub(in crate::cli) struct ReportArgs {
 
 impl ReportArgs {
     /// Returns `true` if any report is selected.
-    pub(in crate::cli) fn is_asked(&self) -> bool {
+    pub(in crate::cli) fn has_reports(&self) -> bool {
         self.html.is_some() || self.record.is_some()
     }
 
@@ -53,7 +53,7 @@ impl ReportArgs {
     }
 
     /// Begins a recording of a replay of `trace`.
-    pub(super) fn tape(
+    pub(super) fn begin_recording(
         &self,
         trace: &Path,
         inputs: &InputFiles,
@@ -64,21 +64,21 @@ impl ReportArgs {
             RecordDataMode::Hash => ContentRetention::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
-        let recording = TraceRecorder::new(outputs::seekable(path, inputs)?, keeping, &name)
-            .map_err(|error| OutputError::unwritten(path, error))?;
+        let recording = TraceRecorder::new(outputs::create_seekable(path, inputs)?, keeping, &name)
+            .map_err(|error| OutputError::write_error(path, error))?;
         Ok(Some(recording.with_finish(|to| Ok(to.commit()?))))
     }
 
     /// Creates the reports, before anything is sent. `junit` is the path of the other report.
     pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &InputFiles) -> Result<ReportFiles> {
-        outputs::are_different(&[
+        outputs::check_distinct(&[
             ("--junit", junit),
             ("--html", self.html.as_ref()),
             ("--record", self.record.as_ref()),
         ])?;
         Ok(ReportFiles {
-            junit: outputs::report("--junit", junit, inputs)?,
-            html: outputs::report("--html", self.html.as_ref(), inputs)?,
+            junit: outputs::create_report("--junit", junit, inputs)?,
+            html: outputs::create_report("--html", self.html.as_ref(), inputs)?,
         })
     }
 }
@@ -93,10 +93,10 @@ impl ReportFiles {
     /// Writes the reports.
     pub(super) fn write(self, views: &[ReplayReportView<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
-            outputs::write(to, |to| ReplayReportView::junit(views, to, started))?;
+            outputs::write_and_commit(to, |to| ReplayReportView::junit(views, to, started))?;
         }
         if let Some(to) = self.html {
-            outputs::write(to, |to| ReplayReportView::html(views, to))?;
+            outputs::write_and_commit(to, |to| ReplayReportView::html(views, to))?;
         }
         Ok(())
     }

@@ -8,13 +8,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::check::ReplayCheckOptions;
-use super::preparation::{ClientCopySpec, PreparedRun, RunRefusal, tag};
+use super::preparation::{ClientCopySpec, PreparedRun, RunRefusal, unique_tag};
 use super::reports::ReportArgs;
 use super::server::{ServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
 use crate::cli::style::{self, Color};
-use crate::cli::{ExitStatus, complain, unwritten};
+use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
 use crate::output::ReportFormat;
 use crate::output::replay::ReplayReportView;
@@ -69,7 +69,7 @@ pub(in crate::cli) struct RunArgs {
 }
 
 /// Default minimum coverage in percent.
-const COVERAGE: f64 = 50.0;
+const DEFAULT_MIN_COVERAGE: f64 = 50.0;
 
 /// Chunks that a Call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -149,7 +149,7 @@ pub(in crate::cli) struct RunOptionArgs {
     remove: bool,
 
     /// Percent of the steps that must be replayed, of those that are not skipped, and of what the final check must cover
-    #[arg(long, value_name = "PERCENT", default_value_t = COVERAGE, value_parser = parse_percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
 
     /// Seconds that the run may take; then it ends with exit code 3 (default: an hour, or ten times as long as the capture)
@@ -179,7 +179,7 @@ pub(in crate::cli) struct RunOptionArgs {
 
 impl RunOptionArgs {
     /// Returns the options of a check: one step at a time per client, so that replays are reproducible.
-    pub(in crate::cli) fn checking(reported: &ReplayCheckOptions<'_>) -> Self {
+    pub(in crate::cli) fn for_check(reported: &ReplayCheckOptions<'_>) -> Self {
         let ReplayCheckOptions { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
         Self {
             order: ReplayOrder::Conservative,
@@ -267,7 +267,7 @@ impl ReplayMonitor for RunProgressReporter {
     }
 
     fn should_stop(&self) -> bool {
-        self.interrupted.is_asked()
+        self.interrupted.is_requested()
     }
 
     fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
@@ -282,7 +282,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
         (false, true) => SeedMode::Complete,
         (false, false) => SeedMode::Make,
     };
-    replay(&args.trace, &args.trace, &args.server, &args.how, how)
+    run_and_report(&args.trace, &args.trace, &args.server, &args.how, how)
 }
 
 /// Finished replay.
@@ -295,7 +295,7 @@ pub(super) struct FinishedRun {
 }
 
 /// Seeds and replays a trace.
-pub(super) fn ran(
+pub(super) fn seed_and_run(
     path: &Path,
     inputs: &InputFiles,
     server: &ServerArgs,
@@ -303,20 +303,21 @@ pub(super) fn ran(
     seeding: SeedMode,
 ) -> Result<FinishedRun, RunRefusal> {
     // Invalid options are reported before anything is created.
-    let mut options = how.options(server, how.part.of(path)?)?;
+    let mut options = how.options(server, how.part.select_steps(path)?)?;
     if options.gss == GssPolicy::Reestablish {
         gss::probe(&server.server.host)?;
     }
-    let tape = how.reports.tape(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn ReplayRecorder>);
+    let tape =
+        how.reports.begin_recording(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn ReplayRecorder>);
     let mut ready: Option<PreparedRun> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
         let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
-        let tag = ready.as_ref().map_or_else(tag, |ready| ready.tag.clone());
+        let tag = ready.as_ref().map_or_else(unique_tag, |ready| ready.tag.clone());
         let mut of_this =
-            server.ready(path, &mut contents, seeding, &ClientCopySpec { tag, number, is_run: true })?;
+            server.prepare(path, &mut contents, seeding, &ClientCopySpec { tag, number, is_replay: true })?;
         if of_this.was_run {
-            complain(format!(
+            report_error(format!(
                 "{}: a run was here before, and what it changed was not put back: mismatches may follow from that; seed another directory",
                 of_this.directory
             ));
@@ -347,7 +348,7 @@ pub(super) fn ran(
     let mut not_removed = Vec::new();
     if how.remove {
         for number in 1..=how.clients {
-            let copy = ClientCopySpec { tag: ready.tag.clone(), number, is_run: true };
+            let copy = ClientCopySpec { tag: ready.tag.clone(), number, is_replay: true };
             let removed = server.remove(path, &mut open_trace(path)?, &copy);
             not_removed.extend(removed.err().map(|refused| refused.to_string()));
         }
@@ -362,7 +363,7 @@ pub(super) fn ran(
 
 /// Replays a trace, writes the reports, and returns the exit status. `file` is the path given by the user: the trace,
 /// or its capture.
-pub(super) fn replay(
+pub(super) fn run_and_report(
     file: &Path,
     path: &Path,
     server: &ServerArgs,
@@ -372,9 +373,9 @@ pub(super) fn replay(
     let started = SystemTime::now();
     let inputs = InputFiles::new([file, path].into_iter().chain(how.rules.as_deref()));
     let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
-    let ran = match ran(path, &inputs, server, how, seeding) {
+    let ran = match seed_and_run(path, &inputs, server, how, seeding) {
         Ok(ran) => ran,
-        Err(refused) => return refused.tell(),
+        Err(refused) => return refused.report(),
     };
     let name = file.to_string_lossy();
     let view = ran.view(&name, server, how);
@@ -384,12 +385,12 @@ pub(super) fn replay(
             ReportFormat::Text => view.text(&mut to),
             ReportFormat::Json => view.json(&mut to),
         };
-        written.and_then(|()| to.flush()).map_err(unwritten)?;
+        written.and_then(|()| to.flush()).map_err(write_error)?;
     }
     pages.write(&[view], started)?;
-    ran.complain(how.min_coverage);
-    ran.recorded(&how.reports)?;
-    Ok(exit(&ran.report, how.min_coverage))
+    ran.report_problems(how.min_coverage);
+    ran.check_recording(&how.reports)?;
+    Ok(exit_status(&ran.report, how.min_coverage))
 }
 
 impl FinishedRun {
@@ -404,14 +405,14 @@ impl FinishedRun {
             server: &server.server,
             directory: &self.directory,
             report: &self.report,
-            made: self.made,
+            seeded: self.made,
             pace: how.pace,
             screen: style::screen(how.color),
         }
     }
 
     /// Returns an error if the requested recording was not finished.
-    pub(super) fn recorded(&self, reports: &ReportArgs) -> Result<()> {
+    pub(super) fn check_recording(&self, reports: &ReportArgs) -> Result<()> {
         match (&self.report.recording, &reports.record) {
             (Some(Err(error)), Some(path)) => {
                 bail!(
@@ -424,34 +425,34 @@ impl FinishedRun {
     }
 
     /// Reports faults of this program, and reasons why the result is incomplete.
-    pub(super) fn complain(&self, min_coverage: f64) {
+    pub(super) fn report_problems(&self, min_coverage: f64) {
         if let Some(shortfall) = self.report.shortfall(min_coverage)
-            && exit(&self.report, min_coverage) == ExitStatus::Uncovered
+            && exit_status(&self.report, min_coverage) == ExitStatus::Uncovered
             && !self.report.is_interrupted
         {
-            complain(shortfall);
+            report_error(shortfall);
         }
         if let Some(limit) = self.report.limit {
             let seconds = limit.as_secs_f64();
-            complain(format!(
+            report_error(format!(
                 "the run took longer than {seconds} s, and was ended; --max-time sets another limit"
             ));
         }
         if let Some(why) = &self.report.unreachable {
-            complain(format!("{why}; the run ended before its end"));
+            report_error(format!("{why}; the run ended before its end"));
         }
         if let Some(why) = &self.report.silent_program {
-            complain(format!("{why}; what it would have been asked was not replayed"));
+            report_error(format!("{why}; what it would have been asked was not replayed"));
         }
-        self.not_removed.iter().for_each(complain);
+        self.not_removed.iter().for_each(report_error);
         for fault in &self.report.own_faults {
-            complain(format!("{fault}: this program broke a rule of the protocol"));
+            report_error(format!("{fault}: this program broke a rule of the protocol"));
         }
     }
 }
 
 /// Returns the exit status after a replay.
-pub(super) fn exit(report: &ReplayReport, min_coverage: f64) -> ExitStatus {
+pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatus {
     match report {
         _ if !report.own_faults.is_empty() => ExitStatus::OwnFault,
         _ if report.unreachable.is_some() || report.silent_program.is_some() => ExitStatus::Unreachable,
@@ -475,13 +476,13 @@ mod tests {
 
     #[test]
     fn a_run_that_replayed_next_to_nothing_is_no_success() {
-        assert_eq!(exit(&report(665, 0, None), COVERAGE), ExitStatus::Done);
-        assert_eq!(exit(&report(1, 664, None), COVERAGE), ExitStatus::Uncovered);
-        for asked in [0.0, COVERAGE] {
-            assert_eq!(exit(&report(0, 665, None), asked), ExitStatus::Uncovered);
-            assert_eq!(exit(&report(0, 0, None), asked), ExitStatus::Uncovered);
+        assert_eq!(exit_status(&report(665, 0, None), DEFAULT_MIN_COVERAGE), ExitStatus::Done);
+        assert_eq!(exit_status(&report(1, 664, None), DEFAULT_MIN_COVERAGE), ExitStatus::Uncovered);
+        for asked in [0.0, DEFAULT_MIN_COVERAGE] {
+            assert_eq!(exit_status(&report(0, 665, None), asked), ExitStatus::Uncovered);
+            assert_eq!(exit_status(&report(0, 0, None), asked), ExitStatus::Uncovered);
         }
-        assert_eq!(exit(&report(1, 664, None), 0.0), ExitStatus::Done);
+        assert_eq!(exit_status(&report(1, 664, None), 0.0), ExitStatus::Done);
     }
 
     #[test]
@@ -493,16 +494,19 @@ mod tests {
             written_bytes: 1000,
             ..TreeCheckReport::default()
         };
-        let of = |walked: TreeCheckReport, asked| exit(&report(10, 0, Some(walked)), asked);
+        let of = |walked: TreeCheckReport, asked| exit_status(&report(10, 0, Some(walked)), asked);
         assert_eq!(of(whole.clone(), 100.0), ExitStatus::Done);
         let failed = TreeCheckReport { failed: Some("the connection went away".into()), ..whole.clone() };
         assert_eq!(of(failed.clone(), 0.0), ExitStatus::Uncovered);
         // Differences found before the failure take precedence.
         assert_eq!(of(TreeCheckReport { differing: 1, ..failed }, 0.0), ExitStatus::Differs);
         let unread = TreeCheckReport { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
-        assert_eq!(of(unread.clone(), COVERAGE), ExitStatus::Uncovered);
+        assert_eq!(of(unread.clone(), DEFAULT_MIN_COVERAGE), ExitStatus::Uncovered);
         assert_eq!(of(unread, 0.0), ExitStatus::Done);
-        assert_eq!(of(TreeCheckReport { left_out: 30, ..whole }, COVERAGE), ExitStatus::Uncovered);
+        assert_eq!(
+            of(TreeCheckReport { left_out: 30, ..whole }, DEFAULT_MIN_COVERAGE),
+            ExitStatus::Uncovered
+        );
         assert_eq!(of(TreeCheckReport::default(), 100.0), ExitStatus::Done);
     }
 }

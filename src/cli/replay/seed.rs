@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 
 use super::preparation::ClientCopySpec;
 use super::server::{ServerArgs, open_trace};
-use crate::cli::{ExitStatus, unwritten};
+use crate::cli::{ExitStatus, write_error};
 use crate::output::units::{HumanSize, PluralCount};
 use crate::replay::seed::SeedMode;
 
@@ -42,9 +42,9 @@ pub(super) struct SeedArgs {
 pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
     let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
-    let ready = match args.server.ready(&args.trace, &mut trace, how, &ClientCopySpec::only()) {
+    let ready = match args.server.prepare(&args.trace, &mut trace, how, &ClientCopySpec::only()) {
         Ok(ready) => ready,
-        Err(refused) => return refused.tell(),
+        Err(refused) => return refused.report(),
     };
     if !args.quiet {
         let made = ready.seeded.counts;
@@ -66,7 +66,7 @@ pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
             }
             Ok(())
         };
-        tell().map_err(unwritten)?;
+        tell().map_err(write_error)?;
     }
     Ok(ExitStatus::Done)
 }

@@ -96,7 +96,7 @@ pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
 
 impl ServerArgs {
     /// Returns the options for a server with defaults for everything else.
-    pub(super) fn at(server: ServerUrl) -> Self {
+    pub(super) fn with_defaults(server: ServerUrl) -> Self {
         let timeout = 30.0;
         Self {
             server,
@@ -110,7 +110,7 @@ impl ServerArgs {
     }
 
     /// Returns the requested connection parameters.
-    pub(super) fn wish(&self) -> ConnectOptions {
+    pub(super) fn connect_options(&self) -> ConnectOptions {
         ConnectOptions {
             send_size: self.inline,
             receive_size: self.inline,

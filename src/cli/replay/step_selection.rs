@@ -44,12 +44,12 @@ pub(super) struct StepSelection {
 
 impl StepSelectionArgs {
     /// Returns `true` if any option differs from its default.
-    pub(in crate::cli) fn is_asked(&self) -> bool {
+    pub(in crate::cli) fn has_selection(&self) -> bool {
         self.filter.is_some() || self.gss != GssModeArg::AsSys
     }
 
     /// Parses the filter and converts the options.
-    fn checked(&self) -> Result<(Option<Filter>, GssPolicy)> {
+    fn parse_options(&self) -> Result<(Option<Filter>, GssPolicy)> {
         let gss = match self.gss {
             GssModeArg::AsSys => GssPolicy::AsSys,
             GssModeArg::Skip => GssPolicy::Skip,
@@ -63,12 +63,12 @@ impl StepSelectionArgs {
 
     /// Returns an error if the options are invalid.
     pub(in crate::cli) fn check(&self) -> Result<()> {
-        self.checked().map(|_| ())
+        self.parse_options().map(|_| ())
     }
 
     /// Reads a trace and returns its selected steps.
-    pub(super) fn of(&self, path: &Path) -> Result<StepSelection> {
-        let (filter, gss) = self.checked()?;
+    pub(super) fn select_steps(&self, path: &Path) -> Result<StepSelection> {
+        let (filter, gss) = self.parse_options()?;
         let Some(filter) = filter else { return Ok(StepSelection { chosen: None, gss }) };
         let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
         let chosen = SelectedSteps::select(&mut steps, &mut contents, filter);

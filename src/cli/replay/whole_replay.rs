@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
 use super::compile;
-use super::run::{RunOptionArgs, replay};
+use super::run::{RunOptionArgs, run_and_report};
 use super::server::ServerArgs;
 use crate::cli::ExitStatus;
 use crate::cli::dialect::DialectArgs;
@@ -72,8 +72,8 @@ pub(super) fn run(args: &AllArgs) -> Result<ExitStatus> {
     let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
     let memory = args.memory.plan([&args.file], 1)?;
     if is_trace(&args.file) {
-        return replay(&args.file, &args.file, &args.server, &args.how, how);
+        return run_and_report(&args.file, &args.file, &args.server, &args.how, how);
     }
-    let trace = compile::passing(&args.file, &memory, args.dialect.named())?;
-    replay(&args.file, trace.path(), &args.server, &args.how, how)
+    let trace = compile::compile_to_scratch(&args.file, &memory, args.dialect.selected())?;
+    run_and_report(&args.file, trace.path(), &args.server, &args.how, how)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{ComparisonReportView, frame_of, words};
+use super::{ComparisonReportView, difference_text, frame_of};
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::difference::{Difference, DifferenceSide};
 use crate::escape;
@@ -10,7 +10,7 @@ use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};
 
 /// Width in columns if lines have no limit.
-const WIDTH: usize = 100;
+const DEFAULT_WIDTH: usize = 100;
 
 fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
     words.map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -32,10 +32,10 @@ fn describe(trace: &ComparedCapture) -> String {
 
 pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
     let screen = view.screen;
-    let width = screen.width.unwrap_or(WIDTH);
+    let width = screen.width.unwrap_or(DEFAULT_WIDTH);
     let styles = screen.styles;
     for (letter, trace) in [("A", view.a), ("B", view.b)] {
-        writeln!(to, "{}  {}", StyledText(styles.header, letter), escape::line(&trace.name))?;
+        writeln!(to, "{}  {}", StyledText(styles.header, letter), escape::escape_line(&trace.name))?;
         writeln!(to, "   {}", fit(&describe(trace), width.saturating_sub(3), &screen.glyphs))?;
     }
     writeln!(to)?;
@@ -52,7 +52,7 @@ pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io:
         Some(first) => {
             first_difference(view, to, first)?;
             counts(view, to, width)?;
-            mix(view, to, width)?;
+            write_count_differences(view, to, width)?;
             list(view, to, width)?;
         }
     }
@@ -64,14 +64,14 @@ fn first_difference(
     to: &mut impl Write,
     first: &Difference,
 ) -> io::Result<()> {
-    let (styles, width) = (view.screen.styles, view.screen.width.unwrap_or(WIDTH));
+    let (styles, width) = (view.screen.styles, view.screen.width.unwrap_or(DEFAULT_WIDTH));
     let title = format!("{}, {}", first.operation, first.kind);
     writeln!(to, "First difference: {}", StyledText(styles.error, title))?;
     if !first.path.is_empty() {
         writeln!(to, "   {}", StyledText(styles.label, &first.path))?;
     }
     for (letter, half) in [("A", &first.a), ("B", &first.b)] {
-        let place = place(half);
+        let place = frame_text(half);
         let value = half.value.as_deref().unwrap_or("-");
         let room = width.saturating_sub(5 + columns(&place));
         let value = fit(value, room.max(20), &view.screen.glyphs);
@@ -84,7 +84,7 @@ fn first_difference(
 }
 
 /// Formats the frame of a side, with that of its Call if it differs: `frame 590`, `frame 595 (Call in 590)`.
-fn place(half: &DifferenceSide) -> String {
+fn frame_text(half: &DifferenceSide) -> String {
     match (half.frame, half.location.and_then(|place| place.call)) {
         (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
         (Some(frame), _) => format!("frame {frame}"),
@@ -111,7 +111,11 @@ fn counts(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) ->
 }
 
 /// Writes the operations whose counts differ.
-fn mix(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+fn write_count_differences(
+    view: &ComparisonReportView<'_>,
+    to: &mut impl Write,
+    width: usize,
+) -> io::Result<()> {
     let differing: Vec<_> =
         view.comparison.operation_counts().iter().filter(|(_, mix)| mix.counts[0] != mix.counts[1]).collect();
     if differing.is_empty() {
@@ -160,7 +164,7 @@ fn list(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> i
     for difference in differences {
         let before = a + b + name + 20;
         let room = width.saturating_sub(before).max(20);
-        let what = words(difference, view.screen.glyphs.to);
+        let what = difference_text(difference, view.screen.glyphs.to);
         let what =
             if view.screen.width.is_some() { fit(&what, room, &view.screen.glyphs) } else { what.into() };
         let operation = operation(difference);

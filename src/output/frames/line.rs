@@ -18,7 +18,7 @@ pub(super) struct FrameColumnWidths {
 }
 
 impl FrameColumnWidths {
-    pub(super) fn of(screen: Option<usize>, time: TimeFormat) -> Self {
+    pub(super) fn for_screen(screen: Option<usize>, time: TimeFormat) -> Self {
         match screen {
             Some(..64) => Self { number: 5, time: time.width(), address: 0, protocol: 6, length: 5 },
             Some(..120) => Self { number: 5, time: time.width(), address: 9, protocol: 6, length: 5 },
@@ -27,7 +27,7 @@ impl FrameColumnWidths {
     }
 
     /// Widens the columns of addresses to fit these two.
-    pub(super) fn make_room(&mut self, source: &str, destination: &str) {
+    pub(super) fn widen_addresses(&mut self, source: &str, destination: &str) {
         self.address = self.address.max(source.len()).max(destination.len());
     }
 }
@@ -46,18 +46,18 @@ impl FrameListLine {
     }
 
     /// Sets the style of the text appended since the last piece.
-    pub(super) fn piece(&mut self, style: Style) {
+    pub(super) fn end_piece(&mut self, style: Style) {
         self.pieces.push((self.text.len(), style));
     }
 
     /// Writes the line from column `left` on, truncated at the end of the screen.
-    pub(super) fn end(
+    pub(super) fn write_line(
         &mut self,
         out: &mut impl Write,
         screen: &TerminalStyle,
         left: usize,
     ) -> io::Result<()> {
-        self.piece(Style::new());
+        self.end_piece(Style::new());
         let past = bytes_of_columns(&self.text, left);
         let shown = self.text.get(past..).unwrap_or_default();
         let text = match screen.width {

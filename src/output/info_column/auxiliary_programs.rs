@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::{LabelFieldValue, LabelWriter};
 
 /// Lists of mounts and exports, of which the line shows only the length.
-const COUNTED: [(&str, &str, &str); 2] = [("DUMP", "ml_directory", "mount"), ("EXPORT", "ex_dir", "export")];
+const COUNTED_LISTS: [(&str, &str, &str); 2] =
+    [("DUMP", "ml_directory", "mount"), ("EXPORT", "ex_dir", "export")];
 
 impl LabelWriter<'_> {
     /// Appends `LOCK /data/db 0+10 exclusive client.example`. A length of 0 reaches to the end of the file (XNFS
@@ -13,7 +14,7 @@ impl LabelWriter<'_> {
     pub(super) fn lock(&mut self, name: &str) {
         if let Some(offset) = self.call.number("l_offset") {
             let _ = write!(self.text, " {offset}");
-            self.plus(self.call.number("l_len").filter(|length| *length > 0).unwrap_or(u64::MAX));
+            self.push_length(self.call.number("l_len").filter(|length| *length > 0).unwrap_or(u64::MAX));
         }
         match self.call.number("exclusive") {
             Some(0) => self.text.push_str(" shared"),
@@ -25,16 +26,16 @@ impl LabelWriter<'_> {
                 self.text.push_str(word);
             }
         }
-        self.name_of("access", "fsa_", "");
+        self.enum_name("access", "fsa_", "");
         if self.call.number("mode").is_some_and(|mode| mode > 0) {
             self.text.push_str(" deny");
-            self.name_of("mode", "fsm_D", "");
+            self.enum_name("mode", "fsm_D", "");
         }
         if name.ends_with("_RES") {
-            self.name_of("stat", "NLM4_", "");
+            self.enum_name("stat", "NLM4_", "");
         }
         for host in ["caller_name", "name", "mon_name"] {
-            self.bare(host);
+            self.unquoted_name(host);
         }
         if let Some(holder) = self.reply.number("svid").or_else(|| self.reply.number("uppid")) {
             let _ = write!(self.text, " held by {}", holder as i32);
@@ -42,26 +43,26 @@ impl LabelWriter<'_> {
     }
 
     /// Appends `MON client.example`, `NOTIFY client.example state 5`.
-    pub(super) fn monitored(&mut self) {
-        self.bare("mon_name");
+    pub(super) fn nsm(&mut self) {
+        self.unquoted_name("mon_name");
         if let Some(state) = self.call.number("state") {
             let _ = write!(self.text, " state {state}");
         }
     }
 
-    pub(super) fn mounted(&mut self, name: &str) {
+    pub(super) fn mount(&mut self, name: &str) {
         if self.about.path.is_none() {
-            self.quoted("dirpath");
+            self.quote_text("dirpath");
         }
-        if let Some((_, label, word)) = COUNTED.iter().find(|(procedure, ..)| *procedure == name)
-            && self.reply.seen > 0
+        if let Some((_, label, word)) = COUNTED_LISTS.iter().find(|(procedure, ..)| *procedure == name)
+            && self.reply.operations_seen > 0
         {
-            self.counted_as(label, word);
+            self.push_count(label, word);
         }
     }
 
     /// Appends `GETPORT NFS 3 tcp → 2049`, `GETADDR NFS 4 rdma → 192.0.2.1.78.81`.
-    pub(super) fn registered(&mut self, name: &str) {
+    pub(super) fn portmap(&mut self, name: &str) {
         let call = self.call;
         let program = call.find("prog").or_else(|| call.find("r_prog"));
         let _ = match program {
@@ -77,7 +78,7 @@ impl LabelWriter<'_> {
         match call.find("prot") {
             Some(LabelFieldValue::Enum(6, _)) => self.text.push_str(" tcp"),
             Some(LabelFieldValue::Enum(17, _)) => self.text.push_str(" udp"),
-            _ => self.bare("r_netid"),
+            _ => self.unquoted_name("r_netid"),
         }
         if let Some(port) = self.reply.number("port").filter(|_| name == "GETPORT" || name == "CALLIT") {
             let _ = match port {
@@ -93,20 +94,20 @@ impl LabelWriter<'_> {
                 address => {
                     let _ = write!(self.text, " {}", self.glyphs.to);
                     self.text.push(' ');
-                    super::unquoted(address, self.glyphs, self.text);
+                    super::escape(address, self.glyphs, self.text);
                 }
             }
         }
-        if name == "DUMP" && self.reply.seen > 0 {
+        if name == "DUMP" && self.reply.operations_seen > 0 {
             let label = if self.reply.count("r_prog") > 0 { "r_prog" } else { "prog" };
-            self.counted_as(label, "program");
+            self.push_count(label, "program");
         }
     }
 
     /// Appends `GETQUOTA "/export" id 1000`.
     pub(super) fn quota(&mut self) {
         for path in ["gqa_pathp", "sqa_pathp"] {
-            self.quoted(path);
+            self.quote_text(path);
         }
         for id in ["gqa_uid", "gqa_id", "sqa_id"] {
             self.number(id, "id");
@@ -123,15 +124,15 @@ impl LabelWriter<'_> {
     }
 
     /// Appends a name without quotes.
-    fn bare(&mut self, label: &str) {
+    fn unquoted_name(&mut self, label: &str) {
         let call = self.call;
         if let Some(name) = call.texts(label).next() {
             self.text.push(' ');
-            super::unquoted(name, self.glyphs, self.text);
+            super::escape(name, self.glyphs, self.text);
         }
     }
 
-    fn counted_as(&mut self, label: &str, word: &str) {
+    fn push_count(&mut self, label: &str, word: &str) {
         let count = self.reply.count(label);
         let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
     }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, Observer};
 
 /// Maximum number of fields collected per message; the arguments of every operation have fewer.
-const FIELDS: usize = 96;
+const MAX_FIELDS: usize = 96;
 /// Maximum number of bytes collected per text: every screen truncates longer names.
-const TEXT: usize = 256;
+const MAX_TEXT_BYTES: usize = 256;
 
 /// Value of a field; text is stored in a separate buffer.
 #[derive(Clone, Debug)]
@@ -25,11 +25,11 @@ pub(super) struct LabelFieldCollector {
     operation: &'static str,
     depth: usize,
     /// Depth at which the current operation began.
-    inside: Option<usize>,
+    operation_depth: Option<usize>,
     /// Depth of the directory entry being skipped.
-    entry: Option<usize>,
+    skipped_entry_depth: Option<usize>,
     /// Number of operations of this name seen.
-    pub(super) seen: usize,
+    pub(super) operations_seen: usize,
     /// Number of directory entries skipped.
     pub(super) entries: u64,
     pub(super) fields: Vec<(&'static Field, LabelFieldValue)>,
@@ -39,7 +39,8 @@ pub(super) struct LabelFieldCollector {
 impl LabelFieldCollector {
     pub(super) fn begin(&mut self, operation: &'static str) {
         self.operation = operation;
-        (self.depth, self.inside, self.entry, self.seen, self.entries) = (0, None, None, 0, 0);
+        (self.depth, self.operation_depth, self.skipped_entry_depth, self.operations_seen, self.entries) =
+            (0, None, None, 0, 0);
         self.fields.clear();
         self.text.clear();
     }
@@ -76,35 +77,38 @@ impl LabelFieldCollector {
 impl<'a> Observer<'a> for LabelFieldCollector {
     #[inline]
     fn is_interested_in_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
-        self.inside.is_some() && self.entry.is_none()
+        self.operation_depth.is_some() && self.skipped_entry_depth.is_none()
     }
 
     fn enter(&mut self, field: &'static Field, _: usize) {
         // A path is several LOOKUPs; of any other operation, only the first is collected.
-        let again = self.seen == 0 || self.operation == "LOOKUP";
-        if self.inside.is_none() && again && field.label == self.operation {
-            self.inside = Some(self.depth);
-            self.seen += 1;
+        let again = self.operations_seen == 0 || self.operation == "LOOKUP";
+        if self.operation_depth.is_none() && again && field.label == self.operation {
+            self.operation_depth = Some(self.depth);
+            self.operations_seen += 1;
         }
-        if self.inside.is_some() && self.entry.is_none() && field.label == "entries" {
+        if self.operation_depth.is_some() && self.skipped_entry_depth.is_none() && field.label == "entries" {
             self.entries += 1;
-            self.entry = Some(self.depth);
+            self.skipped_entry_depth = Some(self.depth);
         }
         self.depth += 1;
     }
 
     fn leave(&mut self, _: usize) {
         self.depth = self.depth.saturating_sub(1);
-        if self.inside == Some(self.depth) {
-            self.inside = None;
+        if self.operation_depth == Some(self.depth) {
+            self.operation_depth = None;
         }
-        if self.entry == Some(self.depth) {
-            self.entry = None;
+        if self.skipped_entry_depth == Some(self.depth) {
+            self.skipped_entry_depth = None;
         }
     }
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
-        if self.inside.is_none() || self.entry.is_some() || self.fields.len() >= FIELDS {
+        if self.operation_depth.is_none()
+            || self.skipped_entry_depth.is_some()
+            || self.fields.len() >= MAX_FIELDS
+        {
             return;
         }
         let value = match value {
@@ -120,7 +124,7 @@ impl<'a> Observer<'a> for LabelFieldCollector {
             FieldValue::Flags(mask, names) => LabelFieldValue::Flags(mask, names),
             FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) if is_text(field, &value) => {
                 let start = self.text.len();
-                self.text.extend_from_slice(bytes.get(..TEXT).unwrap_or(bytes));
+                self.text.extend_from_slice(bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes));
                 LabelFieldValue::Text(start..self.text.len())
             }
             FieldValue::Text(bytes) | FieldValue::Bytes(bytes) => LabelFieldValue::Length(bytes.len()),

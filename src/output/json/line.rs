@@ -181,7 +181,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
         let OperationPaths { path, new_path } = names.paths();
         let connection = &transaction.connection;
         let missing = facts.missing(transaction);
-        let message = |which| MessageObject::of(transaction, facts, which, has_iso);
+        let message = |which| MessageObject::from_record(transaction, facts, which, has_iso);
         let is_compound = !tape.parts.is_empty();
         let body = |at, end| {
             ProcedureBodyObject(JsonMembers::new(&tape.items, at, if is_compound { at } else { end }))
@@ -253,7 +253,7 @@ impl fmt::Display for SessionHex {
 
 impl TransactionJsonLine<'_, '_> {
     /// Converts the line to that of a pending Call, which has no index yet.
-    pub(super) fn pending(self, PendingCallState { age_ns, phase, slot }: PendingCallState) -> Self {
+    pub(super) fn into_pending(self, PendingCallState { age_ns, phase, slot }: PendingCallState) -> Self {
         let (phase, moved_bytes) = match phase {
             PendingPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
             PendingPhase::Server => ("server", 0),
@@ -339,7 +339,7 @@ impl DecodedValuesJson<'_, '_> {
 
 /// Returns `true` if a result belongs to the operation at the same index of the Call. The result of an operation with
 /// an unknown number is ILLEGAL (RFC 8881 section 18.52).
-fn belongs(call: &TapeOperation, reply: &TapeOperation) -> bool {
+fn is_result_of(call: &TapeOperation, reply: &TapeOperation) -> bool {
     const ILLEGAL: u64 = 10_044;
     call.number == reply.number || reply.number == ILLEGAL
 }
@@ -352,7 +352,7 @@ impl Serialize for OperationArray<'_, '_> {
         let entry = |about, call, reply| CompoundOperationObject { tape: self.tape, about, call, reply };
         serializer.collect_seq((0..calls.len().max(replies.len())).flat_map(|at| {
             match (calls.get(at), replies.get(at)) {
-                (Some(call), Some(reply)) if !belongs(call, reply) => [
+                (Some(call), Some(reply)) if !is_result_of(call, reply) => [
                     Some(entry(about(at), Some(call), None)),
                     Some(entry(OperationPaths::default(), None, Some(reply))),
                 ],
@@ -492,7 +492,7 @@ impl Serialize for FrameNumberArray<'_> {
 }
 
 impl<'t> MessageObject<'t> {
-    fn of(
+    fn from_record(
         transaction: &'t Transaction,
         facts: &RpcSummary,
         which: RpcMessageKind,

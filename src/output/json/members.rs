@@ -8,10 +8,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::tape::{TapeItem, TapeItemContent};
 
 /// Maximum length in bytes of opaque data shown in hexadecimal: filehandles, owners, tokens.
-const MAX_SHOWN: usize = 1_024;
+const MAX_OPAQUE_BYTES: usize = 1_024;
 
 /// Labels of data items and remainders of which only the length is shown.
-const MEASURED: [&str; 9] = [
+const LENGTH_ONLY_LABELS: [&str; 9] = [
     "data",
     "d_data",
     "adb_pattern",
@@ -57,7 +57,7 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
     }
 
     /// Returns the next item and skips its content.
-    fn step(&mut self) -> Option<&'t TapeItem<'a>> {
+    fn next_item(&mut self) -> Option<&'t TapeItem<'a>> {
         let item = self.item()?;
         self.at = match item.content {
             TapeItemContent::Group(end) => end.max(self.at + 1),
@@ -67,7 +67,7 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
     }
 
     /// Returns the fields of the structure that [`JsonMembers::step`] returned from index `at`.
-    fn inside(self, at: usize, end: usize) -> Self {
+    fn fields_of(self, at: usize, end: usize) -> Self {
         Self { items: self.items, at: at + 1, end: end.min(self.items.len()) }
     }
 }
@@ -86,7 +86,7 @@ impl<'t, 'a> Iterator for JsonMembers<'t, 'a> {
             && item.field.label == first.field.label
             && !matches!(item.content, TapeItemContent::List)
         {
-            self.step();
+            self.next_item();
         }
         let values = JsonMembers { items: self.items, at, end: self.at };
         Some(JsonMember { key: first.field.label, is_list, values })
@@ -96,7 +96,7 @@ impl<'t, 'a> Iterator for JsonMembers<'t, 'a> {
 impl Serialize for JsonMember<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut values = self.values;
-        let first = values.step();
+        let first = values.next_item();
         let is_mask =
             |item: &TapeItem<'_>| matches!(item.content, TapeItemContent::Value(FieldValue::Flags(..)));
         match first {
@@ -110,7 +110,7 @@ impl Serialize for JsonMember<'_, '_> {
                 let mut values = self.values;
                 serializer.collect_seq(std::iter::from_fn(|| {
                     let at = values.at;
-                    values.step()?;
+                    values.next_item()?;
                     Some(JsonSingleValue(JsonMembers { items: values.items, at, end: values.at }))
                 }))
             }
@@ -127,7 +127,7 @@ impl Serialize for JsonSingleValue<'_, '_> {
         let Some(item) = self.0.item() else { return serializer.serialize_none() };
         match item.content {
             TapeItemContent::List => serializer.serialize_none(),
-            TapeItemContent::Group(end) => structure(self.0.inside(self.0.at, end), serializer),
+            TapeItemContent::Group(end) => structure(self.0.fields_of(self.0.at, end), serializer),
             TapeItemContent::Value(value) => scalar(item, value, serializer),
         }
     }
@@ -177,12 +177,12 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
 
 /// Returns `true` if the numbers of a field are 64-bit identifiers: client ids, change ids and cookies. They use all
 /// bits, and JSON readers with floating point numbers would round them.
-fn is_name(field: &Field) -> bool {
+fn is_identifier(field: &Field) -> bool {
     ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
 }
 
 /// Largest integer that JSON readers with floating point numbers, such as jq, represent exactly: RFC 8259 section 6.
-const EXACT: u64 = (1 << 53) - 1;
+const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;
 
 fn scalar<S: Serializer>(
     item: &TapeItem<'_>,
@@ -190,12 +190,14 @@ fn scalar<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match value {
-        FieldValue::Unsigned(number) if is_name(item.field) => {
+        FieldValue::Unsigned(number) if is_identifier(item.field) => {
             serializer.collect_str(&format_args!("{number:#018x}"))
         }
-        FieldValue::Unsigned(number) if number > EXACT => serializer.collect_str(&number),
+        FieldValue::Unsigned(number) if number > MAX_EXACT_INTEGER => serializer.collect_str(&number),
         FieldValue::Unsigned(number) => serializer.serialize_u64(number),
-        FieldValue::Signed(number) if number.unsigned_abs() > EXACT => serializer.collect_str(&number),
+        FieldValue::Signed(number) if number.unsigned_abs() > MAX_EXACT_INTEGER => {
+            serializer.collect_str(&number)
+        }
         FieldValue::Signed(number) => serializer.serialize_i64(number),
         FieldValue::Bool(value) => serializer.serialize_bool(value),
         FieldValue::Enum(_, Some("TRUE")) => serializer.serialize_bool(true),
@@ -204,13 +206,13 @@ fn scalar<S: Serializer>(
         FieldValue::Enum(number, None) => serializer.collect_str(&number),
         FieldValue::Flags(mode, _) if is_mode(item) => serializer.collect_str(&format_args!("{mode:04o}")),
         FieldValue::Flags(mask, names) => serializer.collect_seq(flag_names(mask, names, 0)),
-        FieldValue::Bytes(bytes) if is_measured(item) => serializer.serialize_u64(bytes.len() as u64),
+        FieldValue::Bytes(bytes) if is_length_only(item) => serializer.serialize_u64(bytes.len() as u64),
         FieldValue::Bytes(bytes) => opaque(bytes, serializer),
-        FieldValue::Chunk(length, _) if is_measured(item) => serializer.serialize_u32(length),
+        FieldValue::Chunk(length, _) if is_length_only(item) => serializer.serialize_u32(length),
         FieldValue::Text(text) | FieldValue::Chunk(_, Some(text)) => {
             serializer.serialize_str(&String::from_utf8_lossy(text))
         }
-        FieldValue::Chunk(length, _) => unseen(length.into(), serializer),
+        FieldValue::Chunk(length, _) => write_length(length.into(), serializer),
         FieldValue::Ipv4(address) => serializer.collect_str(&address),
         FieldValue::Ipv6(address) => serializer.collect_str(&address),
         FieldValue::Ethernet(address) => opaque(&address, serializer),
@@ -218,15 +220,15 @@ fn scalar<S: Serializer>(
 }
 
 fn opaque<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut buffer = [0; 2 * MAX_SHOWN];
+    let mut buffer = [0; 2 * MAX_OPAQUE_BYTES];
     match hex(bytes, &mut buffer) {
         Some(text) => serializer.serialize_str(text),
-        None => unseen(bytes.len() as u64, serializer),
+        None => write_length(bytes.len() as u64, serializer),
     }
 }
 
 /// Writes the length of data that is too long for a line or was not captured.
-fn unseen<S: Serializer>(length: u64, serializer: S) -> Result<S::Ok, S::Error> {
+fn write_length<S: Serializer>(length: u64, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(1))?;
     map.serialize_entry("length", &length)?;
     map.end()
@@ -244,8 +246,8 @@ fn hex<'b>(bytes: &[u8], buffer: &'b mut [u8]) -> Option<&'b str> {
 
 /// Returns `true` if only the length is shown. In NFSv3, the text of a link has the label of file data, but is no
 /// opaque data.
-fn is_measured(item: &TapeItem<'_>) -> bool {
-    item.field.kind == FieldKind::Bytes && MEASURED.contains(&item.field.label)
+fn is_length_only(item: &TapeItem<'_>) -> bool {
+    item.field.kind == FieldKind::Bytes && LENGTH_ONLY_LABELS.contains(&item.field.label)
 }
 
 /// Returns `true` for modes, which are written in octal digits instead of bit names.

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
 const MAX_NAMES: u64 = 1_000;
 
 /// Structures whose fields are flattened into those of the operation.
-const OPENED: [&str; 10] =
+const FLATTENED: [&str; 10] =
     ["objtype", "openhow", "how", "claim", "reply", "what", "where", "symlink", "object", "link"];
 
 /// Field of the values of a `fattr4`, whose own name is used for the names of the attributes.
@@ -56,13 +56,13 @@ pub(super) struct TapeOperation {
 #[derive(Clone, Copy, Debug)]
 enum TapeLevel {
     /// Ignored structure.
-    Skipped,
+    Ignored,
     /// Operation of a COMPOUND.
     Operation,
     /// Flattened structure.
-    Opened(&'static Field),
+    Flattened(&'static Field),
     /// Structure recorded as the item of this index.
-    Kept(usize),
+    Recorded(usize),
     /// Entry of a directory.
     Entry,
 }
@@ -82,7 +82,7 @@ pub(super) struct FieldTape<'a> {
 impl FieldTape<'_> {
     /// Returns an empty tape with the buffers of this one, for messages of another lifetime.
     #[expect(clippy::unnecessary_filter_map, reason = "a filter would keep the lifetime")]
-    pub(super) fn wiped<'to>(self) -> FieldTape<'to> {
+    pub(super) fn cleared<'to>(self) -> FieldTape<'to> {
         let Self { mut items, mut parts, mut levels, .. } = self;
         items.clear();
         parts.clear();
@@ -93,12 +93,12 @@ impl FieldTape<'_> {
     }
 
     /// Sets the procedure of the next message; `None` for a COMPOUND.
-    pub(super) fn listen_to(&mut self, procedure: Option<&'static str>) {
+    pub(super) fn begin_message(&mut self, procedure: Option<&'static str>) {
         self.procedure = procedure;
     }
 
     /// Ends a message, even one truncated within its structures. Returns the index of the next item.
-    pub(super) fn end(&mut self) -> usize {
+    pub(super) fn end_message(&mut self) -> usize {
         while !self.levels.is_empty() {
             self.leave(0);
         }
@@ -106,7 +106,7 @@ impl FieldTape<'_> {
     }
 
     /// Returns `true` if the last operation has no items yet.
-    fn is_at_its_begin(&self) -> bool {
+    fn is_operation_empty(&self) -> bool {
         self.parts.last().is_some_and(|part| part.items.start == self.items.len())
     }
 }
@@ -127,22 +127,22 @@ impl<'a> FieldTape<'a> {
         };
         self.items.insert(group, TapeItem { field, content: TapeItemContent::Value(value) });
         if let Some(level) = self.levels.last_mut() {
-            *level = TapeLevel::Kept(group + 1);
+            *level = TapeLevel::Recorded(group + 1);
         }
     }
 
-    fn level_of(&mut self, field: &'static Field) -> TapeLevel {
+    fn begin_level(&mut self, field: &'static Field) -> TapeLevel {
         match self.levels.last() {
-            Some(TapeLevel::Skipped | TapeLevel::Entry) => TapeLevel::Skipped,
-            None if field.name.starts_with("rpc") => TapeLevel::Skipped,
+            Some(TapeLevel::Ignored | TapeLevel::Entry) => TapeLevel::Ignored,
+            None if field.name.starts_with("rpc") => TapeLevel::Ignored,
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
                     self.parts.push(TapeOperation { items: at..at, ..TapeOperation::default() });
                     TapeLevel::Operation
                 }
-                Some(procedure) if procedure == field.label => TapeLevel::Opened(field),
-                Some(_) => self.keep(field),
+                Some(procedure) if procedure == field.label => TapeLevel::Flattened(field),
+                Some(_) => self.push_group(field),
             },
             Some(_) if field.label == "entries" => {
                 if let Some(TapeItem {
@@ -153,19 +153,19 @@ impl<'a> FieldTape<'a> {
                 }
                 TapeLevel::Entry
             }
-            Some(TapeLevel::Operation | TapeLevel::Opened(_)) if OPENED.contains(&field.label) => {
-                TapeLevel::Opened(field)
+            Some(TapeLevel::Operation | TapeLevel::Flattened(_)) if FLATTENED.contains(&field.label) => {
+                TapeLevel::Flattened(field)
             }
-            Some(_) => self.keep(field),
+            Some(_) => self.push_group(field),
         }
     }
 
-    fn keep(&mut self, field: &'static Field) -> TapeLevel {
+    fn push_group(&mut self, field: &'static Field) -> TapeLevel {
         self.push(field, TapeItemContent::Group(usize::MAX));
-        TapeLevel::Kept(self.items.len() - 1)
+        TapeLevel::Recorded(self.items.len() - 1)
     }
 
-    fn names(&self) -> u64 {
+    fn entry_count(&self) -> u64 {
         match self.items.get(self.entries).map(|item| item.content) {
             Some(TapeItemContent::Value(FieldValue::Unsigned(count))) => count,
             _ => 0,
@@ -175,7 +175,7 @@ impl<'a> FieldTape<'a> {
 
 impl<'a> Observer<'a> for FieldTape<'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
-        let level = self.level_of(field);
+        let level = self.begin_level(field);
         self.levels.push(level);
     }
 
@@ -188,19 +188,19 @@ impl<'a> Observer<'a> for FieldTape<'a> {
                 }
             }
             // Its message ended before its first field.
-            Some(TapeLevel::Kept(at)) if at + 1 == end => self.items.truncate(at),
-            Some(TapeLevel::Kept(at)) => {
+            Some(TapeLevel::Recorded(at)) if at + 1 == end => self.items.truncate(at),
+            Some(TapeLevel::Recorded(at)) => {
                 if let Some(item) = self.items.get_mut(at) {
                     item.content = TapeItemContent::Group(end);
                 }
             }
-            Some(TapeLevel::Skipped | TapeLevel::Opened(_) | TapeLevel::Entry) | None => {}
+            Some(TapeLevel::Ignored | TapeLevel::Flattened(_) | TapeLevel::Entry) | None => {}
         }
     }
 
     fn list(&mut self, field: &'static Field, _: usize) {
         match self.levels.last() {
-            Some(TapeLevel::Skipped | TapeLevel::Entry) => {}
+            Some(TapeLevel::Ignored | TapeLevel::Entry) => {}
             None if self.procedure.is_none() || field.name.starts_with("rpc") => {}
             _ if field.label == "entries" => {
                 self.entries = self.items.len();
@@ -213,16 +213,16 @@ impl<'a> Observer<'a> for FieldTape<'a> {
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match self.levels.last().copied() {
-            Some(TapeLevel::Skipped) => {}
+            Some(TapeLevel::Ignored) => {}
             Some(TapeLevel::Entry) => {
-                if field.label == "name" && self.names() <= MAX_NAMES {
+                if field.label == "name" && self.entry_count() <= MAX_NAMES {
                     self.push(&NAMES, TapeItemContent::Value(value));
                 }
             }
             // The line itself has the header of a COMPOUND and the status of a procedure.
             None if self.procedure.is_none() || field.label == "status" => {}
             None if field.name.starts_with("rpc") => {}
-            Some(TapeLevel::Operation) if self.is_at_its_begin() && is_head(field) => {
+            Some(TapeLevel::Operation) if self.is_operation_empty() && is_operation_header(field) => {
                 if let (Some(part), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
                     if field.label == "op" {
                         (part.number, part.name) = (number, name);
@@ -232,10 +232,10 @@ impl<'a> Observer<'a> for FieldTape<'a> {
                 }
             }
             // The type of the object that CREATE makes is named after the union.
-            Some(TapeLevel::Opened(union)) if union.label == "objtype" && field.label == "type" => {
+            Some(TapeLevel::Flattened(union)) if union.label == "objtype" && field.label == "type" => {
                 self.push(union, TapeItemContent::Value(value));
             }
-            Some(TapeLevel::Kept(group)) if field.label == "attrmask" => {
+            Some(TapeLevel::Recorded(group)) if field.label == "attrmask" => {
                 self.push_attribute_mask(group, value)
             }
             _ => self.push(field, TapeItemContent::Value(value)),
@@ -244,7 +244,7 @@ impl<'a> Observer<'a> for FieldTape<'a> {
 }
 
 /// Returns `true` if a field is the number of an operation or its status.
-fn is_head(field: &Field) -> bool {
+fn is_operation_header(field: &Field) -> bool {
     matches!(field.name, "nfs.opcode" | "nfs.cb.operation" | "nfs.nfsstat4")
         && matches!(field.label, "op" | "status")
 }

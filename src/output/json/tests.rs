@@ -251,9 +251,9 @@ fn operations(call: impl FnOnce(&mut FieldTape<'_>), reply: impl FnOnce(&mut Fie
     let transaction = &testing::transactions("rxe-v42.pcap")[0];
     let mut tape = FieldTape::default();
     call(&mut tape);
-    let (results, call_parts) = (tape.end(), tape.parts.len());
+    let (results, call_parts) = (tape.end_message(), tape.parts.len());
     reply(&mut tape);
-    tape.end();
+    tape.end_message();
     let facts = RpcSummary::default();
     let names = FileNames::new(Filehandles::Off, 0);
     let line = TransactionJsonLine::new(transaction, &facts, &names, &tape, (results, call_parts), false);

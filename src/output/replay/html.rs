@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use super::{EXPLAINED, ReplayReportView, frames, left, words};
+use super::{ReplayReportView, STATES_WITH_REASONS, frames, reason_text, tree_differences};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::statistics::Latencies;
 use crate::output::junit::XmlText;
@@ -14,11 +14,11 @@ use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, Repla
 use crate::replay::run::tree_check::TreeCheckReport;
 
 /// Maximum number of differences shown per step.
-const DIFFERENCES: usize = 20;
+const MAX_SHOWN_DIFFERENCES: usize = 20;
 /// Number of points of a curve.
-const POINTS: u32 = 60;
+const CURVE_POINTS: u32 = 60;
 /// Width and height of a curve.
-const SIZE: (f64, f64) = (168.0, 44.0);
+const CURVE_SIZE: (f64, f64) = (168.0, 44.0);
 
 const STYLE: &str = include_str!("page.css");
 
@@ -113,7 +113,7 @@ fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Resul
     writeln!(to, "<p>replayed on {}</p>", HtmlText(&view.server.to_string()))?;
     writeln!(to, r#"<p class="outcome {class}">{outcome}</p></header>"#)?;
     states(to, report)?;
-    facts(to, view)?;
+    write_run_facts(to, view)?;
     for fault in &report.own_faults {
         writeln!(to, r#"<p class="outcome bad">{}</p>"#, HtmlText(fault))?;
     }
@@ -149,7 +149,7 @@ fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, "</ul></section>")
 }
 
-fn facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
+fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
     let report = view.report;
     let elapsed = u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let rate = |calls: u64, nanoseconds: u64| match nanoseconds {
@@ -157,7 +157,7 @@ fn facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
         _ => format!("{} Calls/s", EventRate(calls as f64 * 1e9 / nanoseconds as f64)),
     };
     let [fields, bytes] = report.compared;
-    let made = view.made;
+    let made = view.seeded;
     let mut facts = vec![
         ("directory", HtmlText(view.directory).to_string()),
         ("seeded", format!("{}, {}", PluralCount(made.objects, "object"), HumanSize(made.bytes))),
@@ -227,7 +227,7 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     for mismatch in &report.mismatches {
         let count = mismatch.differences.len();
         let of = if mismatch.copy > 0 { format!(", client {}", mismatch.copy) } else { String::new() };
-        let shown = count.min(DIFFERENCES);
+        let shown = count.min(MAX_SHOWN_DIFFERENCES);
         writeln!(
             to,
             r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}{of}</small></th>"#,
@@ -258,7 +258,7 @@ fn files(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         return Ok(());
     };
     writeln!(to, r#"<section><h2>Files that differ</h2><ul class="reasons">"#)?;
-    for (path, difference) in left(walked) {
+    for (path, difference) in tree_differences(walked) {
         writeln!(to, "<li><b>{}</b> {}</li>", HtmlText(path), HtmlText(&difference))?;
     }
     writeln!(to, "</ul>")?;
@@ -344,10 +344,10 @@ struct HtmlLatencyAxis {
 
 impl HtmlLatencyAxis {
     /// Returns the position of a latency on the logarithmic axis, from 0 to the width of a curve.
-    fn x(&self, latency: u64) -> f64 {
+    fn x_position(&self, latency: u64) -> f64 {
         let log = |latency: u64| (latency.max(1) as f64).ln();
         let span = log(self.to) - log(self.from);
-        if span <= 0.0 { SIZE.0 / 2.0 } else { (log(latency) - log(self.from)) / span * SIZE.0 }
+        if span <= 0.0 { CURVE_SIZE.0 / 2.0 } else { (log(latency) - log(self.from)) / span * CURVE_SIZE.0 }
     }
 }
 
@@ -356,7 +356,7 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
     if latencies.iter().all(|of| of.count() == 0) {
         return Ok(());
     }
-    let (width, height) = SIZE;
+    let (width, height) = CURVE_SIZE;
     let label: Vec<_> = latencies
         .iter()
         .zip(["recorded", "live"])
@@ -374,16 +374,16 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
     let mut decade: u64 = 1_000;
     while decade < axis.to {
         if decade > axis.from {
-            write!(to, r#"<path class="tick" d="M{:.1} 0V{height}"/>"#, axis.x(decade))?;
+            write!(to, r#"<path class="tick" d="M{:.1} 0V{height}"/>"#, axis.x_position(decade))?;
         }
         decade = decade.saturating_mul(10);
     }
     for (of, class) in latencies.iter().zip(["recorded", "live"]).filter(|(of, _)| of.count() > 0) {
-        write!(to, r#"<path class="{class}" d="M{:.1} {height}"#, axis.x(of.min()))?;
-        for point in 0..=POINTS {
-            let part = f64::from(point) / f64::from(POINTS);
+        write!(to, r#"<path class="{class}" d="M{:.1} {height}"#, axis.x_position(of.min()))?;
+        for point in 0..=CURVE_POINTS {
+            let part = f64::from(point) / f64::from(CURVE_POINTS);
             let latency = if point == 0 { of.min() } else { of.quantile(part) };
-            write!(to, "L{:.1} {:.1}", axis.x(latency), height * (1.0 - part))?;
+            write!(to, "L{:.1} {:.1}", axis.x_position(latency), height * (1.0 - part))?;
         }
         write!(to, r#""/>"#)?;
     }
@@ -391,7 +391,7 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
 }
 
 fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    for at in EXPLAINED {
+    for at in STATES_WITH_REASONS {
         let mut own: Vec<(&str, &ReplayReasonCount)> = report
             .reasons
             .iter()
@@ -408,7 +408,7 @@ fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
                 to,
                 "<li><b>{}</b> {}<br><small>{}; {}</small></li>",
                 HumanCount(because.steps),
-                HtmlText(&words(report, at, reason)),
+                HtmlText(&reason_text(report, at, reason)),
                 HtmlText(&operations.join(", ")),
                 first.join("; ")
             )?;

@@ -18,7 +18,7 @@ const SHOWN_CONNECTIONS: usize = 10;
 
 pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let statistics = summary.statistics;
-    for line in wrapped(&totals(summary), width) {
+    for line in wrap_words(&totals(summary), width) {
         writeln!(to, "{line}")?;
     }
     if summary.shown != Some(LineView::Operations) {
@@ -30,12 +30,12 @@ pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: us
         connection_table(statistics).write(to, width)?;
     }
     chunk_table(statistics).write(to, width)?;
-    counts(to, "Frames not decoded", summary.undecoded())?;
-    counts(to, "Given up, because a bound was reached", summary.given_up())
+    write_counts(to, "Frames not decoded", summary.undecoded())?;
+    write_counts(to, "Given up, because a bound was reached", summary.evicted())
 }
 
 /// Writes counts by the words of their keys, which have underscores between words.
-fn counts(
+fn write_counts(
     to: &mut impl Write,
     title: &str,
     counts: impl Iterator<Item = (&'static str, u64)>,
@@ -67,11 +67,11 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
             0 => "No RPC in it",
             1.. => "It is cut too short to tell whether RPC is in it",
         };
-        let _ = write!(text, ". {finding}: {}.", carried(summary));
+        let _ = write!(text, ". {finding}: {}.", describe_frames(summary));
     } else {
-        transactions(statistics, &mut text);
+        push_transactions(statistics, &mut text);
     }
-    recovery(statistics.recovery(), &mut text);
+    push_recovery(statistics.recovery(), &mut text);
     let twice = summary.flow.stats().duplicate_frames();
     if twice > 0 {
         let _ = write!(text, " {} captured twice.", PluralCount(twice, "frame"));
@@ -84,7 +84,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         text.push('.');
     }
     if let Some(counters) = &summary.counters {
-        captured(counters, &mut text);
+        push_capture_counters(counters, &mut text);
     } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
         let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
     }
@@ -92,7 +92,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
 }
 
 /// Appends the number of retransmissions by sender, and the time spent in recovery.
-fn recovery(tally: RecoveryTally, text: &mut String) {
+fn push_recovery(tally: RecoveryTally, text: &mut String) {
     let by_transport = tally.transport_copies();
     if by_transport > 0 {
         let _ = write!(text, " {} by the transport.", PluralCount(by_transport, "message retransmission"));
@@ -128,7 +128,7 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
 }
 
 /// Appends the received and dropped packets of a live capture, and the options that reduce drops.
-fn captured(counters: &Counters, text: &mut String) {
+fn push_capture_counters(counters: &Counters, text: &mut String) {
     let Counters { received, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
     let _ = write!(text, " {} passed the capture filter, ", PluralCount(received, "packet"));
     if counters.dropped() == 0 {
@@ -152,7 +152,7 @@ fn captured(counters: &Counters, text: &mut String) {
 }
 
 /// Describes the frames of a capture without Transactions.
-fn carried(summary: &CaptureSummary<'_>) -> String {
+fn describe_frames(summary: &CaptureSummary<'_>) -> String {
     let passed: Vec<_> = summary.flow.stats().ignored_counts().collect();
     let others: u64 = passed.iter().map(|(_, count)| count).sum();
     let without_meaning = [
@@ -178,7 +178,7 @@ fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
 }
 
 /// Appends the number of Transactions and their missing parts.
-fn transactions(statistics: &Statistics, text: &mut String) {
+fn push_transactions(statistics: &Statistics, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
     let _ = write!(text, ". {}", PluralCount(transactions, "Transaction"));
@@ -218,8 +218,8 @@ fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<SummaryTable
         }
     }
     // Aligns the columns of all tables.
-    let widest = tables.iter().map(SummaryTable::first).fold(0, usize::max);
-    tables.into_iter().map(|table| SummaryTable { widest, ..table }).collect()
+    let widest = tables.iter().map(SummaryTable::first_width).fold(0, usize::max);
+    tables.into_iter().map(|table| SummaryTable { min_first_width: widest, ..table }).collect()
 }
 
 fn operation_table(key: &OperationKey, tally: &OperationTally) -> SummaryTable {
@@ -315,15 +315,21 @@ struct SummaryTable {
     title: String,
     columns: Vec<&'static str>,
     /// Columns that may be dropped, the last first.
-    less: &'static [&'static str],
+    optional_columns: &'static [&'static str],
     rows: Vec<Vec<String>>,
     /// Minimum width of the first column.
-    widest: usize,
+    min_first_width: usize,
 }
 
 impl SummaryTable {
     fn new(title: String, columns: &[&'static str], less: &'static [&'static str]) -> Self {
-        Self { title, columns: columns.to_vec(), less, rows: Vec::new(), widest: 0 }
+        Self {
+            title,
+            columns: columns.to_vec(),
+            optional_columns: less,
+            rows: Vec::new(),
+            min_first_width: 0,
+        }
     }
 
     fn row(&mut self, cells: Vec<String>) {
@@ -331,7 +337,7 @@ impl SummaryTable {
     }
 
     /// Returns the width of the first column.
-    fn first(&self) -> usize {
+    fn first_width(&self) -> usize {
         let names = self.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count() + 2);
         names.fold(self.title.chars().count(), usize::max)
     }
@@ -346,9 +352,9 @@ impl SummaryTable {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let first = self.first().max(self.widest);
+        let first = self.first_width().max(self.min_first_width);
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        for column in self.less.iter().rev() {
+        for column in self.optional_columns.iter().rev() {
             if first + shown.iter().map(|column| self.width_of(*column) + 2).sum::<usize>() <= width {
                 break;
             }
@@ -372,7 +378,7 @@ impl SummaryTable {
 }
 
 /// Wraps text into lines of at most `width` columns; longer words are not broken.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+fn wrap_words(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -416,6 +422,6 @@ mod tests {
 
     #[test]
     fn sentences_are_broken_between_words() {
-        assert_eq!(wrapped("10 frames, 2 Transactions.", 12), ["10 frames, 2", "Transactions."]);
+        assert_eq!(wrap_words("10 frames, 2 Transactions.", 12), ["10 frames, 2", "Transactions."]);
     }
 }

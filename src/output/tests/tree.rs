@@ -38,7 +38,7 @@ fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
     let mut kept = FrameRing::new(64 << 20);
     let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(FlowLimits::default()));
     while let Some(frame) = source.next().unwrap() {
-        kept.keep(&frame);
+        kept.push(&frame);
         flow.process_frame(&frame);
         let done = std::iter::from_fn(|| flow.next_transaction());
         let read = done.into_iter().find(|done| done.call.as_ref().unwrap().frames == [FrameNumber(590)]);

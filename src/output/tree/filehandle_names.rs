@@ -21,7 +21,7 @@ pub(super) struct FilehandleContext<'k> {
 /// Tree that adds names to filehandles.
 pub(super) struct NamedFieldTree<'t, 'k> {
     pub(super) tree: &'t mut FieldTree,
-    pub(super) known: FilehandleContext<'k>,
+    pub(super) context: FilehandleContext<'k>,
 }
 
 impl<'a> Observer<'a> for NamedFieldTree<'_, '_> {
@@ -39,7 +39,7 @@ impl<'a> Observer<'a> for NamedFieldTree<'_, '_> {
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         self.tree.value(field, bytes, value);
-        let FilehandleContext { names, transaction, facts } = self.known;
+        let FilehandleContext { names, transaction, facts } = self.context;
         let mut name = Vec::new();
         if field.name == FILEHANDLE
             && let FieldValue::Bytes(handle) = value

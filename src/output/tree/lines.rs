@@ -48,13 +48,13 @@ impl TreeLine {
     }
 
     /// Appends text.
-    pub(super) fn with(mut self, style: Style, text: impl fmt::Display) -> Self {
+    pub(super) fn with_text(mut self, style: Style, text: impl fmt::Display) -> Self {
         self.pieces.push((style, text.to_string()));
         self
     }
 
     /// Sets the byte range.
-    pub(super) fn at(mut self, bytes: Range<usize>) -> Self {
+    pub(super) fn with_bytes(mut self, bytes: Range<usize>) -> Self {
         self.bytes = Some(bytes);
         self
     }

@@ -17,7 +17,7 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::filehandle_names::{FilehandleContext, NamedFieldTree};
-use super::{ByteRangeOrigin, FieldTree, FrameStore, TreeLine, fact, heading, value};
+use super::{ByteRangeOrigin, FieldTree, FrameStore, TreeLine, fact_line, heading, value};
 use crate::analysis::names::FileNames;
 use crate::output::info_column::OperationLabels;
 use crate::output::style::{Style, TerminalStyle};
@@ -25,7 +25,7 @@ use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
 
 /// Maximum number of frames of a message whose headers are shown; the others are only named.
-const HEADERS: usize = 4;
+const MAX_FRAMES_WITH_HEADERS: usize = 4;
 
 /// Writer of trees.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl TreeView {
     ) -> &[TreeLine] {
         self.lines.clear();
         let known = FilehandleContext { names, transaction, facts };
-        self.about(transaction, reading, known);
+        self.summary_lines(transaction, reading, known);
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             match transaction.message(which) {
                 Some(message) => self.message(reading, known, which, message, frames),
@@ -104,9 +104,9 @@ impl TreeView {
 
     /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeOrigin::Chunk`]
     /// refer to, or `None` for an inline message.
-    pub fn whole(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
+    pub fn message_chunk_content(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
-        whole_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
+        message_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
     }
 
     /// Writes the headers of the frame that the flow decoded last, and the messages that it completed or repeated.
@@ -159,7 +159,7 @@ impl TreeView {
         self.lines.extend(error);
     }
 
-    fn about(
+    fn summary_lines(
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
@@ -177,12 +177,12 @@ impl TreeView {
         let name = &transaction.connection;
         let (direction, arrow) = match transaction.direction {
             CallDirection::Forward => ("forward", glyphs.to),
-            CallDirection::Reverse => ("reverse", glyphs.back),
+            CallDirection::Reverse => ("reverse", glyphs.reply_arrow),
         };
         let (client, server) = (TreeEndpoint(name, &name.client), TreeEndpoint(name, &name.server));
         let connection =
             format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
-        self.lines.push(fact(&styles, 1, "connection", connection));
+        self.lines.push(fact_line(&styles, 1, "connection", connection));
         self.lines.push(styled_fact(styles.label, "xid", styles.xid, transaction.xid));
         if let Some(program) = facts.program {
             let number = facts.version.unwrap_or(0);
@@ -194,7 +194,7 @@ impl TreeView {
                 _ => String::new(),
             };
             let about = format_args!("{program} version {number}{minor}{procedure}");
-            self.lines.push(fact(&styles, 1, "program", about));
+            self.lines.push(fact_line(&styles, 1, "program", about));
         }
         if !status.is_empty() {
             let style = if is_ok { styles.ok } else { styles.error };
@@ -207,7 +207,7 @@ impl TreeView {
             let phases: Vec<String> =
                 phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
-            self.lines.push(fact(&styles, 1, "latency", phases));
+            self.lines.push(fact_line(&styles, 1, "latency", phases));
         }
         if let Some(lost) = transaction.lost_copy() {
             let time = HumanDuration(lost.ns(), *glyphs);
@@ -223,7 +223,7 @@ impl TreeView {
         }
         self.chunks(transaction);
         if let Some(before) = transaction.retry_of {
-            self.lines.push(fact(&styles, 1, "retry of", format_args!("Transaction {before}")));
+            self.lines.push(fact_line(&styles, 1, "retry of", format_args!("Transaction {before}")));
         }
         let missing = facts.missing(transaction);
         if !missing.is_empty() {
@@ -259,7 +259,7 @@ impl TreeView {
             _ => String::new(),
         };
         let about = format_args!("offered {offered}{returned}, moved {moved} bytes{took}{cut}");
-        self.lines.push(fact(&styles, 1, name, about));
+        self.lines.push(fact_line(&styles, 1, name, about));
         for (index, segment) in chunk.segments.iter().enumerate() {
             let ChunkSegment { handle, offset, length, frames, .. } = segment;
             let moved = segment.moved_coverage.total_bytes();
@@ -271,7 +271,7 @@ impl TreeView {
             let about = format_args!(
                 "handle {handle}, offset 0x{offset:016x}, length {length}, moved {moved}{frames}"
             );
-            self.lines.push(fact(&styles, 2, &format!("segment {index}"), about));
+            self.lines.push(fact_line(&styles, 2, &format!("segment {index}"), about));
         }
     }
 
@@ -291,22 +291,22 @@ impl TreeView {
             ..=1 => String::new(),
             copies => format!(", sent {copies} times"),
         };
-        let time = DateTimeUtc(CalendarTime::of(message.time));
+        let time = DateTimeUtc(CalendarTime::from_timestamp(message.time));
         // A refused copy ends before the message.
         let end = match message.end_time == message.time {
             true => String::new(),
             false => {
                 format!(
                     "{} {}",
-                    ended(message.delivery_evidence),
-                    DateTimeUtc(CalendarTime::of(message.end_time))
+                    end_label(message.delivery_evidence),
+                    DateTimeUtc(CalendarTime::from_timestamp(message.end_time))
                 )
             }
         };
         let (numbers, length) = (FrameNumberList(&message.frames), message.length);
         let text = format_args!("{name}: {numbers}, {time}{end}, {length} bytes{copies}");
         self.lines.push(heading(1, self.screen.styles.layer, text));
-        for number in message.frames.iter().take(HEADERS) {
+        for number in message.frames.iter().take(MAX_FRAMES_WITH_HEADERS) {
             if let Some(frame) = frames.frame(*number) {
                 let is_iwarp = known.transaction.connection.transport == ConnectionTransport::Iwarp;
                 self.frame_at(&frame, 2, is_iwarp, frames.crc(*number));
@@ -319,7 +319,7 @@ impl TreeView {
     fn frame_at(&mut self, frame: &Frame<'_>, depth: usize, is_iwarp: bool, crc: MpaCounts) {
         let (captured, length) = (frame.bytes.len(), frame.length);
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
-        let time = DateTimeUtc(CalendarTime::of(frame.time));
+        let time = DateTimeUtc(CalendarTime::from_timestamp(frame.time));
         let text = format_args!("Frame {}: {length} bytes{cut}, {time}", frame.number);
         let origin = ByteRangeOrigin::Frame(frame.number);
         let mut line = heading(depth, self.screen.styles.layer, text);
@@ -351,8 +351,9 @@ impl TreeView {
                 _ => (self.screen.styles.mark, "not known: bytes are missing"),
             };
             let fpdus = if count == 1 { String::new() } else { format!(", {count} FPDUs") };
-            let line = TreeLine::new(depth + 1, origin).with(self.screen.styles.label, "MPA CRC");
-            self.lines.push(line.with(Style::new(), ": ").with(style, format_args!("{word}{fpdus}")));
+            let line = TreeLine::new(depth + 1, origin).with_text(self.screen.styles.label, "MPA CRC");
+            self.lines
+                .push(line.with_text(Style::new(), ": ").with_text(style, format_args!("{word}{fpdus}")));
         }
         self.lines.extend(trouble.map(|trouble| heading(depth + 1, self.screen.styles.mark, trouble)));
     }
@@ -368,9 +369,9 @@ impl TreeView {
         let transaction = known.transaction;
         self.tree.clear();
         self.tree.chunks = data_chunks(transaction, which);
-        let result = reading.observe(which, &mut NamedFieldTree { tree: &mut self.tree, known });
-        let in_rpc = self.tree.rpc().is_some();
-        let whole = whole_chunk(transaction, which, message).filter(|_| in_rpc);
+        let result = reading.observe(which, &mut NamedFieldTree { tree: &mut self.tree, context: known });
+        let in_rpc = self.tree.rpc_root().is_some();
+        let whole = message_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {
             Some(content) => (&**content, 0),
             None => (message.bytes.as_slice(), message.rpc_offset.filter(|_| in_rpc).unwrap_or(0)),
@@ -390,7 +391,7 @@ impl TreeView {
         self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
         let rest = bytes.get(end..).unwrap_or_default();
         if let Err(error) = &result {
-            let error = shifted(*error, base);
+            let error = rebase_error(*error, base);
             let text = match error {
                 // A pending Transaction has no number yet, and a later frame may complete it.
                 XdrError::Cut { at } if transaction.index == 0 => {
@@ -403,7 +404,7 @@ impl TreeView {
         if !rest.is_empty() {
             let mut text = String::new();
             value::opaque(rest, &self.screen.glyphs, &mut text);
-            let mut line = fact(&styles, depth, "undecoded", text).at(end..end + rest.len());
+            let mut line = fact_line(&styles, depth, "undecoded", text).with_bytes(end..end + rest.len());
             line.origin = rpc;
             self.lines.push(line);
         }
@@ -411,7 +412,7 @@ impl TreeView {
 }
 
 /// Returns the text before the end time of a message.
-fn ended(delivered: DeliveryEvidence) -> &'static str {
+fn end_label(delivered: DeliveryEvidence) -> &'static str {
     match delivered {
         DeliveryEvidence::Acknowledged => ", delivered",
         DeliveryEvidence::Assumed => " to",
@@ -420,8 +421,9 @@ fn ended(delivered: DeliveryEvidence) -> &'static str {
 
 /// Creates a line about the Transaction with a styled value.
 fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
-    let line = TreeLine::new(1, ByteRangeOrigin::Nothing).with(label, name).with(Style::new(), ": ");
-    line.with(style, value)
+    let line =
+        TreeLine::new(1, ByteRangeOrigin::Nothing).with_text(label, name).with_text(Style::new(), ": ");
+    line.with_text(style, value)
 }
 
 /// Endpoint of a connection: `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
@@ -447,7 +449,7 @@ impl std::fmt::Display for FrameNumberList<'_> {
         match self.0 {
             [] => f.write_str("no frame"),
             [only] => write!(f, "frame {only}"),
-            [first @ .., last] if first.len() < HEADERS => {
+            [first @ .., last] if first.len() < MAX_FRAMES_WITH_HEADERS => {
                 f.write_str("frames ")?;
                 for (index, number) in first.iter().enumerate() {
                     write!(f, "{}{number}", if index > 0 { ", " } else { "" })?;
@@ -487,7 +489,7 @@ fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> 
 }
 
 /// Returns the content of the chunk that contains the complete RPC message, if there is one.
-fn whole_chunk<'t>(
+fn message_chunk<'t>(
     transaction: &'t Transaction,
     which: RpcMessageKind,
     message: &MessageRecord,
@@ -508,7 +510,7 @@ fn whole_chunk<'t>(
 }
 
 /// Moves the position of an error to the origin of the tree.
-fn shifted(error: XdrError, base: usize) -> XdrError {
+fn rebase_error(error: XdrError, base: usize) -> XdrError {
     match error {
         XdrError::Short { at, needed } => XdrError::Short { at: at + base, needed },
         XdrError::Cut { at } => XdrError::Cut { at: at + base },

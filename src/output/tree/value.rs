@@ -9,12 +9,12 @@ use crate::output::style::Glyphs;
 use crate::output::units::{ExactSize, HexBytes, quote};
 
 /// Maximum number of bytes of opaque data shown.
-const BYTES: usize = 32;
+const MAX_SHOWN_BYTES: usize = 32;
 /// Maximum number of bytes of text shown.
-const TEXT: usize = 256;
+const MAX_SHOWN_TEXT_BYTES: usize = 256;
 
 /// Addresses and checksums shown in hexadecimal regardless of the kind of their field, with their number of digits.
-const IN_HEX: [(&str, usize); 8] = [
+const HEX_FIELDS: [(&str, usize); 8] = [
     ("rpcordma.rdma_offset", 16),
     ("infiniband.reth.va", 16),
     ("ip.checksum", 4),
@@ -30,12 +30,12 @@ pub(super) fn write(field: &Field, value: &FieldValue<'_>, chunk: &str, glyphs: 
     // Writing to a String never fails.
     let _ = match *value {
         FieldValue::Unsigned(number) => {
-            number_in(field, number, text);
+            write_number(field, number, text);
             Ok(())
         }
         FieldValue::Signed(number) => write!(text, "{number}"),
         FieldValue::Bool(value) => write!(text, "{value}"),
-        FieldValue::Enum(number, Some(name)) if in_hex(field) => write!(text, "{name} (0x{number:04x})"),
+        FieldValue::Enum(number, Some(name)) if is_hex_enum(field) => write!(text, "{name} (0x{number:04x})"),
         FieldValue::Enum(number, Some(name)) => write!(text, "{name} ({number})"),
         FieldValue::Enum(number, None) => write!(text, "{number} (unknown)"),
         FieldValue::Flags(mask, names) => {
@@ -69,7 +69,7 @@ pub(super) fn write(field: &Field, value: &FieldValue<'_>, chunk: &str, glyphs: 
 }
 
 /// Maximum number of bytes of a value in a display filter.
-const LITERAL: usize = 128;
+const MAX_LITERAL_BYTES: usize = 128;
 
 /// Returns the value in display filter syntax, or `None` if it has no such form or is too long.
 pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
@@ -82,8 +82,8 @@ pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
         FieldValue::Signed(number) => number.to_string(),
         FieldValue::Bool(value) => value.to_string(),
         FieldValue::Enum(number, _) => number.to_string(),
-        FieldValue::Bytes(bytes) if (1..=LITERAL).contains(&bytes.len()) => octets(bytes),
-        FieldValue::Text(bytes) if bytes.len() <= LITERAL => filter::quoted(bytes),
+        FieldValue::Bytes(bytes) if (1..=MAX_LITERAL_BYTES).contains(&bytes.len()) => octets(bytes),
+        FieldValue::Text(bytes) if bytes.len() <= MAX_LITERAL_BYTES => filter::quoted(bytes),
         FieldValue::Ipv4(address) => address.to_string(),
         FieldValue::Ipv6(address) => address.to_string(),
         FieldValue::Ethernet(address) => octets(&address),
@@ -92,14 +92,14 @@ pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
 }
 
 /// Returns `true` if numbers of an enumeration are usually written in hexadecimal: ether types.
-fn in_hex(field: &Field) -> bool {
+fn is_hex_enum(field: &Field) -> bool {
     matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype" | "gre.proto")
 }
 
-fn number_in(field: &Field, number: u64, text: &mut String) {
+fn write_number(field: &Field, number: u64, text: &mut String) {
     let digits = match field.kind {
         FieldKind::Hex(digits) => Some(usize::from(digits)),
-        _ => IN_HEX.iter().find(|(name, _)| *name == field.name).map(|(_, digits)| *digits),
+        _ => HEX_FIELDS.iter().find(|(name, _)| *name == field.name).map(|(_, digits)| *digits),
     };
     if let Some(digits) = digits {
         let _ = write!(text, "0x{number:0digits$x}");
@@ -174,19 +174,19 @@ pub(super) fn opaque(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     } else if bytes.len() >= 4 && bytes.iter().all(|byte| matches!(byte, b' '..=b'~')) {
         quoted(bytes, glyphs, text);
     } else {
-        let shown = bytes.get(..BYTES).unwrap_or(bytes);
+        let shown = bytes.get(..MAX_SHOWN_BYTES).unwrap_or(bytes);
         let _ = write!(text, "{}", HexBytes(shown));
-        shortened(bytes.len(), shown.len(), glyphs, text);
+        push_truncation(bytes.len(), shown.len(), glyphs, text);
     }
 }
 
 fn quoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
-    let shown = bytes.get(..TEXT).unwrap_or(bytes);
+    let shown = bytes.get(..MAX_SHOWN_TEXT_BYTES).unwrap_or(bytes);
     quote(shown, glyphs, text);
-    shortened(bytes.len(), shown.len(), glyphs, text);
+    push_truncation(bytes.len(), shown.len(), glyphs, text);
 }
 
-fn shortened(length: usize, shown: usize, glyphs: &Glyphs, text: &mut String) {
+fn push_truncation(length: usize, shown: usize, glyphs: &Glyphs, text: &mut String) {
     if shown < length {
         let _ = write!(text, "{} ({length} bytes)", glyphs.cut);
     }

@@ -142,7 +142,7 @@ pub struct TuiOptions {
 impl Default for TuiOptions {
     fn default() -> Self {
         Self {
-            memory: Memory::of_interface(crate::memory::DEFAULT_BYTES, []),
+            memory: Memory::for_interface(crate::memory::DEFAULT_BYTES, []),
             theme: ThemeName::Dark,
             glyphs: Glyphs::UNICODE,
             limits: FlowLimits::default(),

@@ -21,7 +21,7 @@ impl ReloadWorker {
             record_frame_events: false,
             ..self.limits.clone()
         });
-        let mut list = FrameList::new(screen, time).scrolled(left);
+        let mut list = FrameList::new(screen, time).with_scroll(left);
         // As in the packet list of a file, names inferred from later frames are not used.
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
         let mut stretch = FrameListSlice {

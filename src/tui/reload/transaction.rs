@@ -176,7 +176,7 @@ impl ReloadWorker {
                 ByteRangeOrigin::Message(which) => {
                     transaction.message(which).map(|message| message.bytes.clone())
                 }
-                ByteRangeOrigin::Chunk(which) => TreeView::whole(transaction, which),
+                ByteRangeOrigin::Chunk(which) => TreeView::message_chunk_content(transaction, which),
             };
             bytes.insert(line.origin, of.unwrap_or_default());
         }
@@ -220,7 +220,7 @@ impl ReloadWorker {
                         let message = transaction.message(which);
                         let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
                         bytes.entry(ByteRangeOrigin::Message(which)).or_insert(inline);
-                        let whole = TreeView::whole(transaction, which).unwrap_or_default();
+                        let whole = TreeView::message_chunk_content(transaction, which).unwrap_or_default();
                         bytes.entry(ByteRangeOrigin::Chunk(which)).or_insert(whole);
                     }
                 }

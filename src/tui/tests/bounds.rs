@@ -31,7 +31,7 @@ impl Long {
     fn open(&self, memory: usize) -> Screen {
         // Size of the budget that gives the rows of files this share (`ViewShares`).
         let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
-        let options = TuiOptions { memory: Memory::of_interface(budget_bytes, []), ..TuiOptions::default() };
+        let options = TuiOptions { memory: Memory::for_interface(budget_bytes, []), ..TuiOptions::default() };
         Screen::of(CaptureHandle::files(vec![self.0.clone()], Windows::default()), 80, 24, options)
     }
 }

@@ -131,7 +131,7 @@ fn chosen_row(app: &App) -> Option<&ConnectionStats> {
 }
 
 fn ends(app: &App, row: &ConnectionStats) -> String {
-    connections::ends(&row.tally.name, app.tui_glyphs.glyphs)
+    connections::format_endpoints(&row.tally.name, app.tui_glyphs.glyphs)
 }
 
 /// Draws the view.
@@ -177,7 +177,11 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let title = format!("Connection {}", row.tally.name.number);
     let step = format!("peaks of {}", HumanDuration(credits.0.width(), app.tui_glyphs.glyphs));
     rule(app, buffer, head, &title, &step, false);
-    let said = if is_rdma { wrapped(&connections::terms(row), usize::from(area.width)) } else { Vec::new() };
+    let said = if is_rdma {
+        wrapped(&connections::describe_parameters(row), usize::from(area.width))
+    } else {
+        Vec::new()
+    };
     let lines = said.len().min(if area.height >= 9 { 2 } else { 0 });
     let (place, area) = cut_top(area, lines as u16);
     for (line, text) in said.into_iter().take(lines).enumerate() {

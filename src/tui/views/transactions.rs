@@ -234,7 +234,7 @@ fn cell(
         TransactionListColumn::Client => whole(entry.client().to_string(), styles.dim),
         TransactionListColumn::Xid => whole(row.xid.to_string(), styles.xid),
         TransactionListColumn::Version if row.is_reverse => {
-            whole(format!("{}{}", glyphs.back, entry.version()), styles.callback)
+            whole(format!("{}{}", glyphs.reply_arrow, entry.version()), styles.callback)
         }
         TransactionListColumn::Version => (entry.version().to_owned(), Default::default()),
         TransactionListColumn::Operation => {
