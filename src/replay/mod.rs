@@ -1,7 +1,7 @@
 //! Replay of captured traffic against a live server, and server capability probes.
 //!
 //! [`compile`] converts a capture to a [`trace`], from which the [`tree`] of files is inferred. [`plan`] lists what a
-//! run will do. [`transport`] carries RPC messages over RDMA, over TCP, or to an in-process server. [`url`] parses
+//! run will do. [`transport`] carries RPC messages over RDMA or TCP. [`url`] parses
 //! server URLs. [`rpc_client`] makes one Call at a time, [`reply_size`] bounds the size of its Reply, [`gss`] signs
 //! Calls, [`auxiliary_programs`] calls MOUNT, NLM and the port mapper, and [`probe`] queries the capabilities of a
 //! server.

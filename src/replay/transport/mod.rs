@@ -1,4 +1,4 @@
-//! Transports of RPC messages to a server: RDMA, TCP, or a server inside the program.
+//! Transports of RPC messages to a server: RDMA and TCP.
 //!
 //! The interface is RPC messages with their DDP-eligible items, not packets or memory registrations. A
 //! [`TransportCall`] contains the message without the DDP-eligible arguments, those arguments with their positions, and
@@ -47,7 +47,6 @@ mod call;
 mod error;
 mod event;
 pub mod framing;
-pub mod mock;
 mod params;
 pub mod tcp;
 #[cfg(feature = "verbs")]

@@ -91,7 +91,7 @@ pub enum TransportKind {
     Tcp,
     /// RDMA.
     Rdma(RdmaFabric),
-    /// Simulated RDMA inside the program.
+    /// Simulated RDMA inside a process, as tests have it.
     Loopback,
 }
 

@@ -43,9 +43,9 @@ use nfsrdma_inspect::replay::trace::{
     TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
     VariableUse,
 };
-use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
 use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectTarget, RpcTransport};
+use nfsrdma_mock_server::server::{MockReply, MockServer};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 
 mod maker;
 

@@ -21,11 +21,11 @@ use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_inspect::replay::transport::RpcTransport;
-use nfsrdma_inspect::replay::transport::mock::server::MockServer;
-use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::server::fault_injection::{
     self, MockFaultInjector, MockFieldMutation, MockFileFault, MockServerFault, MockServerFaultKind,
 };
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::beside;
 use super::client::target;

@@ -20,12 +20,12 @@ use nfsrdma_inspect::replay::trace::{
     TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
     VariableUse,
 };
-use nfsrdma_inspect::replay::transport::mock::server::MockServer;
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
 use nfsrdma_inspect::replay::transport::{
     CallTag, ConnectOptions, ConnectTarget, ExpectedReply, RequestedCallForm, RpcTransport, TransportCall,
     TransportEvent,
 };
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 
 /// Bytes of one READ, and of the file.
 const PIECE: u32 = 4096;

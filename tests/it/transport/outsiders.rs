@@ -14,10 +14,8 @@ use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_inspect::replay::transport::RpcTransport;
-use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
-    MockFaultInjector, MockServerFault, MockServerFaultKind,
-};
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
+use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 
 use super::client::target;
 use super::liars::Work;

@@ -15,7 +15,7 @@ use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, files::FileServerCli
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_inspect::replay::trace::layout::ContentRetention;
 use nfsrdma_inspect::replay::transport::RpcTransport;
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use serde_json::Value as Json;
 
 use super::client::target;

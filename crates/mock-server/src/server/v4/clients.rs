@@ -11,7 +11,7 @@ use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
 use super::state::{MockCachedReply, MockClient, MockSession, MockSessionSlot, SLOTS};
 use super::{MockCompound, MockServer, OPERATIONS};
-use crate::replay::seed::files::SessionLimits;
+use nfsrdma_inspect::replay::seed::files::SessionLimits;
 
 /// The session slot of a COMPOUND.
 pub(super) type MockSlotKey = (Sessionid4, u32);

@@ -1,4 +1,5 @@
-//! A server inside the program, over simulated RDMA: Sends, chunks in memory with checked handles, credits, and faults.
+//! An NFS server in the test process, over simulated RDMA: Sends, chunks in memory with checked handles, credits, and
+//! faults.
 //!
 //! It is for tests of transport users, and for measuring their cost: there is no network, no other thread and no clock.
 //! The server runs inside [`poll`](RpcTransport::poll), and a missing event is known at once, so that a poll never
@@ -19,16 +20,16 @@ use nfsrdma_dissectors::rpcrdma::{ChunkLists, PrivateData, RdmaBody, RpcRdmaHead
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 use rustc_hash::FxHashMap;
 
-use super::framing::{
+use device::{MockMemoryAccess, MockRdmaDevice};
+use nfsrdma_inspect::replay::transport::framing::{
     self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
 };
-use super::{
+use nfsrdma_inspect::replay::transport::{
     CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, MessageForm, PayloadSource,
     RdmaTransportParams, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, SharedMemoryId,
     SubmitBusyReason, SubmitError, SubmitRefusal, SubmittedCall, TransportCall, TransportCounts,
     TransportCredits, TransportEvent, TransportKind, TransportParams, TransportReply,
 };
-use device::{MockMemoryAccess, MockRdmaDevice};
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
 
@@ -61,7 +62,7 @@ impl Default for MockConnectionSettings {
     }
 }
 
-/// Connections to a server inside the program. Several transports, each in its own thread, may share the server.
+/// Connections to a server in the test process. Several transports, each in its own thread, may share the server.
 #[derive(Debug)]
 pub struct MockTransport {
     server: Arc<Mutex<MockServer>>,

@@ -1,11 +1,11 @@
-//! Memory that is exposed to a server inside the program. Handles are checked as an RDMA device checks them.
+//! Memory that is exposed to a server in the test process. Handles are checked as an RDMA device checks them.
 
 use std::sync::Arc;
 
 use nfsrdma_dissectors::rdma::Handle;
 
-use crate::replay::transport::SharedMemoryId;
-use crate::replay::transport::framing::ChunkRegion;
+use nfsrdma_inspect::replay::transport::SharedMemoryId;
+use nfsrdma_inspect::replay::transport::framing::ChunkRegion;
 
 /// Maximum registered memory in bytes.
 const MAX_REGISTERED_BYTES: u64 = 1 << 30;

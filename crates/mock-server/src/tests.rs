@@ -14,8 +14,10 @@ use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrError};
 
 use super::*;
-use crate::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
-use crate::replay::transport::{CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_inspect::replay::transport::{
+    CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm,
+};
 
 /// Lengths around thresholds: padding, inline thresholds, segments, registered memory.
 const LENGTHS: [usize; 17] =
