@@ -33,7 +33,7 @@ build: ## Build target/release/nfsrdma-inspect
 	$(BUILD)
 
 # Where sudo finds no cargo, `sudo make install` installs what is built.
-$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(shell find src dissectors/src -type f)
+$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml crates/rpc/Cargo.toml $(shell find src dissectors/src crates/rpc/src -type f)
 	$(BUILD)
 
 # cargo-nextest is quicker where it is installed, and installing it would take longer than the tests.
@@ -106,7 +106,7 @@ captures: build ## Make the captures of captures/ again, into target/lab/capture
 .PHONY: transports
 transports: build ## Hold the RDMA transport to the kernel's server, over RoCE and iWARP, on two kernels (14 GiB of memory)
 	@.ci/setup lab
-	$(CARGO) build --release --locked --example transport_exercise
+	$(CARGO) build --release --locked -p nfsrdma-rpc --features verbs --example transport_exercise
 	tests/lab/transports $(PROGRAM) $(dir $(PROGRAM))examples/transport_exercise
 
 .PHONY: replays

@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 use std::io::{self, Write};
 use std::time::SystemTime;
 
+use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
 use super::json::SCHEMA;
@@ -23,7 +24,6 @@ use crate::replay::run::report::{
 };
 use crate::replay::run::tree_check::TreeCheckReport;
 use crate::replay::seed::SeedCounts;
-use crate::replay::url::ServerUrl;
 
 /// A report to be shown.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ fn files(package: &str) -> Vec<String> {
 
 #[test]
 fn every_crate_packs_its_licences_and_a_readme() {
-    for package in ["nfsrdma-inspect", "nfsrdma-dissectors", "nfsrdma-mock-server"] {
+    for package in ["nfsrdma-inspect", "nfsrdma-dissectors", "nfsrdma-mock-server", "nfsrdma-rpc"] {
         let files = files(package);
         for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs"] {
             assert!(files.iter().any(|of| of == file), "{package}: {file} is not among {files:?}");
@@ -56,7 +56,7 @@ fn the_licences_of_all_crates_are_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
         let ours = std::fs::read(root.join(file)).unwrap();
-        for folder in ["crates/mock-server", "dissectors"] {
+        for folder in ["crates/mock-server", "crates/rpc", "dissectors"] {
             assert_eq!(std::fs::read(root.join(folder).join(file)).unwrap(), ours, "{folder}/{file}");
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nfsrdma_dissectors::rdma::Handle;
 
-use nfsrdma_inspect::replay::transport::SharedMemoryId;
-use nfsrdma_inspect::replay::transport::framing::ChunkRegion;
+use nfsrdma_rpc::SharedMemoryId;
+use nfsrdma_rpc::framing::ChunkRegion;
 
 /// Maximum registered memory in bytes.
 const MAX_REGISTERED_BYTES: u64 = 1 << 30;

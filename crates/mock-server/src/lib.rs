@@ -21,10 +21,10 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 use rustc_hash::FxHashMap;
 
 use device::{MockMemoryAccess, MockRdmaDevice};
-use nfsrdma_inspect::replay::transport::framing::{
+use nfsrdma_rpc::framing::{
     self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
 };
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_rpc::{
     CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, MessageForm, PayloadSource,
     RdmaTransportParams, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, SharedMemoryId,
     SubmitBusyReason, SubmitError, SubmitRefusal, SubmittedCall, TransportCall, TransportCounts,

@@ -12,7 +12,7 @@ use super::MockConnectionSettings;
 use super::device::{MockAccessError, MockRdmaDevice};
 use super::faults::MockTransportFault;
 use super::server::{MockReply, MockServer};
-use nfsrdma_inspect::replay::transport::framing::SHORTEST_HEADER;
+use nfsrdma_rpc::framing::SHORTEST_HEADER;
 
 /// Maximum number of chunks per Call.
 const CHUNKS: usize = 64;

@@ -14,10 +14,8 @@ use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrError};
 
 use super::*;
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
-use nfsrdma_inspect::replay::transport::{
-    CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm,
-};
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::{CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm};
 
 /// Lengths around thresholds: padding, inline thresholds, segments, registered memory.
 const LENGTHS: [usize; 17] =

@@ -8,24 +8,23 @@ use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
 use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_rpc::gss::GssError;
+use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::url::NfsVersion;
+use nfsrdma_rpc::{ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportBlame, open};
 
 use super::directory_markers;
 use super::server::{ServerArgs, TraceFile};
 use crate::analysis::comparison::record::hash;
 use crate::cli::{ExitStatus, complain};
-use crate::replay::containment::Containment;
-use crate::replay::gss::GssError;
+use crate::replay::containment::{ContainedRpcClient, Containment};
 use crate::replay::probe::{MountError, MountedExport, connect, mount};
-use crate::replay::rpc_client::{AuthSysCredential, ContainedRpcClient, RpcClient};
+use crate::replay::root_credential;
 use crate::replay::seed::files::{FileServerClient, FileServerError};
 use crate::replay::seed::v3::Nfs3Client;
 use crate::replay::seed::v4::Nfs4Client;
 use crate::replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed};
 use crate::replay::trace::TraceError;
-use crate::replay::transport::{
-    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportBlame, open,
-};
-use crate::replay::url::NfsVersion;
 
 /// Why a run cannot begin, and who is to blame.
 #[derive(Debug)]
@@ -167,17 +166,16 @@ impl ServerArgs {
         let xid = Xid(hash(at.directory.as_bytes()) as u32);
         let target =
             ConnectTarget { address: at.address, name: self.server.host.clone(), options: self.wish() };
-        let line =
-            RpcClient::new(transport, at.connection, AuthSysCredential::default(), xid, self.wish().timeout)
-                .with_reconnect(&target);
+        let line = RpcClient::new(transport, at.connection, root_credential(), xid, self.wish().timeout)
+            .with_reconnect(&target);
         let mounted = if at.is_v3 { Some(self.mounted(at.address)?) } else { None };
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
                 containment.set_export_handle(&root);
-                (Box::new(Nfs3Client::new(line.with_containment(&mut containment), root)), path)
+                (Box::new(Nfs3Client::new(ContainedRpcClient::new(line, &mut containment), root)), path)
             }
             None => {
-                let files = self.opened(line.with_containment(&mut containment), copy)?;
+                let files = self.opened(ContainedRpcClient::new(line, &mut containment), copy)?;
                 (Box::new(files), self.server.export.clone())
             }
         };

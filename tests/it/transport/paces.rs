@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport};
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SharedMemoryId,
     SubmitError, SubmittedCall, TransportCall, TransportCounts, TransportCredits, TransportEvent,
     TransportParams,
 };
-use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 
 use super::made::{Kind, Made, Planned, made};
 

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
-use nfsrdma_inspect::replay::transport::verbs::{self, VerbsTransport};
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_rpc::verbs::{self, VerbsTransport};
+use nfsrdma_rpc::{
     CallTag, CapturedCallForm, ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply,
     MessageForm, PayloadSource, RdmaFabric, RequestedCallForm, RpcTransport, SharedMemoryId,
     SubmitBusyReason, SubmitError, SubmittedCall, TransportCall, TransportEvent, TransportKind,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_rpc::{
     CallTag, CapturedCallForm, ConnectOptions, DisconnectReason, ExpectedReply, PayloadSource,
     RequestedCallForm, RpcTransport, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
     TransportCall, TransportEvent,

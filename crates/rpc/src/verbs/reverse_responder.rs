@@ -66,7 +66,7 @@ impl VerbsReverseResponder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::transport::framing::{IncomingMessage, receive};
+    use crate::framing::{IncomingMessage, receive};
 
     /// Returns the beginning of a Reply.
     fn reply(xid: u32) -> Vec<u8> {

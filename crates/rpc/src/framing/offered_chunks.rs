@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpcrdma::{
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
 
 use super::chunk_plan::{CallChunkPlan, captured_form, captured_reads, captured_writes};
-use crate::replay::transport::{DiscardReason, TransportCall};
+use crate::{DiscardReason, TransportCall};
 
 /// Contiguous memory of a chunk, which is divided into consecutive segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -208,7 +208,7 @@ fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::transport::{
+    use crate::{
         CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RdmaTransportParams, RequestedCallForm,
         TransportPayload,
     };

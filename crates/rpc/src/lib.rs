@@ -1,5 +1,12 @@
-//! Transports of RPC messages to a server: RDMA and TCP.
+//! An ONC RPC client from user space, with transports over RDMA and TCP.
 //!
+//! - [`RpcTransport`] carries RPC messages: over TCP ([`tcp`]), and with the feature `verbs` over RDMA (`verbs`).
+//!   [`open`] creates the one that a [`url`] names.
+//! - [`framing`]: forms and headers of RPC-over-RDMA, for every transport that has them.
+//! - [`rpc_client`]: a client on top of a transport, for one Call at a time.
+//! - [`gss`]: RPCSEC_GSS contexts, which sign Calls and verify Replies; Kerberos needs the feature `gss`.
+//!
+//! # Transports
 //! The interface is RPC messages with their DDP-eligible items, not packets or memory registrations. A
 //! [`TransportCall`] contains the message without the DDP-eligible arguments, those arguments with their positions, and
 //! the limits of the Reply. The transport encodes it: a record on TCP; on RDMA a Send with the inline part, Read, Write
@@ -12,9 +19,7 @@
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
-//! use nfsrdma_inspect::replay::transport::{
-//!     ConnectTarget, RpcTransport, RpcTransportError, TransportCall, TransportEvent,
-//! };
+//! use nfsrdma_rpc::{ConnectTarget, RpcTransport, RpcTransportError, TransportCall, TransportEvent};
 //!
 //! fn one_call(
 //!     transport: &mut dyn RpcTransport,
@@ -47,8 +52,11 @@ mod call;
 mod error;
 mod event;
 pub mod framing;
+pub mod gss;
 mod params;
+pub mod rpc_client;
 pub mod tcp;
+pub mod url;
 #[cfg(feature = "verbs")]
 #[allow(unsafe_code, reason = "libibverbs and librdmacm are called here, and nowhere else")]
 pub mod verbs;
@@ -58,7 +66,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Xid;
 
-use super::url::UrlTransport;
+use url::UrlTransport;
 
 pub use call::{
     CallTag, CapturedCallForm, ExpectedReply, MessageForm, PayloadSource, RequestedCallForm, SubmittedCall,
@@ -101,7 +109,7 @@ pub fn open(carrier: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransport
     }
 }
 
-/// Carries RPC messages over any number of connections to servers. See the [module](self) for an example.
+/// Carries RPC messages over any number of connections to servers. See the [crate](self) for an example.
 pub trait RpcTransport {
     /// Opens a connection, and waits at most [`ConnectOptions::timeout`] until it is established. Events of other
     /// connections are queued meanwhile.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::replay::transport::{
+use crate::{
     ConnectOptions, ExpectedReply, RequestedCallForm, SubmitBusyReason, TransportBlame, TransportPayload,
 };
 

@@ -25,7 +25,7 @@ use nfsrdma_dissectors::rpc::{
 };
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
 
-use super::rpc_client::{RpcCallError, no_verifier};
+use crate::rpc_client::{RpcCallError, no_verifier};
 
 pub use control::{GssContextSetup, GssControlCall, GssSetupStep};
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result};
-use nfsrdma_inspect::replay::transport::{MessageForm, PayloadSource, SubmittedCall, TransportCall};
+use nfsrdma_rpc::{MessageForm, PayloadSource, SubmittedCall, TransportCall};
 
 /// A file of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the whole message, bytes in the Send, bytes
 /// that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply, form, bytes of the message

@@ -19,9 +19,9 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
-use nfsrdma_inspect::replay::transport::verbs::VerbsTransport;
-use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectionId, RpcTransport, TransportEvent};
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
+use nfsrdma_rpc::verbs::VerbsTransport;
+use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport, TransportEvent};
 
 use super::{Client, PATIENCE};
 

@@ -626,7 +626,7 @@ pub(super) const CLOSED: SubmitError = SubmitError::Refused(SubmitRefusal::Close
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::transport::{ConnectOptions, TransportBlame};
+    use crate::{ConnectOptions, TransportBlame};
 
     fn target() -> ConnectTarget {
         let wish = ConnectOptions { timeout: Duration::from_millis(200), ..ConnectOptions::default() };

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::replay::transport::{CallTag, SubmitRefusal};
+use crate::{CallTag, SubmitRefusal};
 
 /// The Calls in flight, each with data of the transport.
 #[derive(Debug)]

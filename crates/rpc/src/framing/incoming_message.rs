@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdmaError, RpcRdmaHeader, VERSION
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::SHORTEST_HEADER;
-use crate::replay::transport::DiscardReason;
+use crate::DiscardReason;
 
 /// A classified message. Its credits apply to its direction.
 #[derive(Debug)]

@@ -9,9 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
-use crate::replay::transport::{
-    ConnectTarget, RpcTransportError, RpcTransportErrorKind, TransportKind, TransportParams,
-};
+use crate::{ConnectTarget, RpcTransportError, RpcTransportErrorKind, TransportKind, TransportParams};
 
 /// Reserved ports that few services use, tried downwards.
 const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;

@@ -1,8 +1,7 @@
 //! RPCSEC_GSS control Calls, which set up and destroy a context. RFC 2203 sections 5.2.2 and 5.4.
 //!
 //! A [`GssControlCall`] consists only of tokens of the mechanism and handles of the server, and has no bytes of a
-//! trace. So a replay may [send](crate::replay::containment::ContainedCall::control) it, while a trace with such a Call
-//! is rejected.
+//! caller. So a program that checks its Calls, such as one that replays a capture, can send it without a check.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::gss::{GssProc, InitArg, InitRes, RpcGssService};
@@ -13,7 +12,8 @@ use super::{
     COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanism,
     GssMechanismError, GssReplyProtection, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
 };
-use crate::replay::rpc_client::{RpcClient, decode_reply, no_verifier};
+use crate::rpc_client::{RpcClient, decode_reply, no_verifier};
+use crate::{CallTag, TransportCall};
 
 /// A NULL Call that sets up or destroys a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,11 @@ impl GssControlCall {
     /// Returns the RPC message.
     pub fn message(&self) -> &[u8] {
         &self.message
+    }
+
+    /// Returns the Call for a transport, with this tag.
+    pub fn transport_call(&self, tag: CallTag) -> TransportCall<'_> {
+        TransportCall::without_payloads(self.xid, tag, &self.message, self.reply_bytes())
     }
 
     /// Returns the maximum length of its Reply in bytes.
@@ -150,7 +155,7 @@ impl GssContext {
         }
     }
 
-    /// Returns the Call that destroys this context, and the protection that its Reply must be [signed](Self::is_signed)
+    /// Returns the Call that destroys this context, and the protection that its Reply must be [signed](Self::verify_reply)
     /// with. RFC 2203 section 5.4.
     ///
     /// # Errors

@@ -458,8 +458,8 @@ pub(crate) struct VerbsWrittenBytes(VerbsWrittenStorage);
 
 #[derive(Debug)]
 enum VerbsWrittenStorage {
-    /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::see`], if the
-    /// window has ended.
+    /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::take_written`],
+    /// if the window has ended.
     InPlace(VerbsBuffer, usize),
     /// A copy, and the buffer that was copied, unless a window to that is still open.
     Copied(Vec<u8>, Option<VerbsBuffer>),

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpc::record::RecordMark;
 use nfsrdma_dissectors::xdr::roundup;
 
-use crate::replay::transport::{PayloadSource, SharedMemoryId, TransportCall};
+use crate::{PayloadSource, SharedMemoryId, TransportCall};
 
 /// Queue length in bytes at which no more Calls are accepted. The last record may exceed it, so that a record of any
 /// length can be sent.
@@ -55,7 +55,7 @@ impl TcpSendQueue {
     }
 
     /// Queues a complete message as a record of one fragment, and returns its length in bytes. The Call must have
-    /// passed [`check`](crate::replay::transport::framing::check).
+    /// passed [`check_call`](crate::framing::check_call).
     pub(super) fn put_call(&mut self, call: &TransportCall<'_>) -> u32 {
         debug_assert_eq!(
             call.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word))),
@@ -161,7 +161,7 @@ impl TcpSendQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::transport::{CallTag, ExpectedReply, RequestedCallForm, TransportPayload};
+    use crate::{CallTag, ExpectedReply, RequestedCallForm, TransportPayload};
 
     /// A stream that accepts a few bytes at a time.
     struct Narrow(Vec<u8>, usize);

@@ -4,7 +4,7 @@
 use nfsrdma_dissectors::xdr::roundup;
 
 use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
-use crate::replay::transport::{
+use crate::{
     CapturedCallForm, MessageForm, RdmaTransportParams, RequestedCallForm, SubmitRefusal, SubmittedCall,
     TransportCall,
 };
@@ -295,7 +295,7 @@ fn length_of(length: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::transport::{CallTag, ExpectedReply, PayloadSource, TransportPayload};
+    use crate::{CallTag, ExpectedReply, PayloadSource, TransportPayload};
     use nfsrdma_dissectors::rpc::Xid;
 
     const MESSAGE: [u8; 100] = [0; 100];

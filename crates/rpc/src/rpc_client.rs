@@ -2,6 +2,8 @@
 //!
 //! It serves work without performance needs: probes, setup and tests. The replay engine uses [`RpcTransport`] directly.
 
+use std::convert::Infallible;
+use std::error::Error;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -15,9 +17,8 @@ use nfsrdma_dissectors::rpc::{
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
-use super::containment::{ContainedCall, Containment, ContainmentViolation};
-use super::gss::GssControlCall;
-use super::transport::{
+use crate::gss::GssControlCall;
+use crate::{
     CallTag, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply, PayloadSource, RequestedCallForm,
     RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame,
     TransportCall, TransportEvent, TransportPayload,
@@ -51,7 +52,7 @@ impl Default for AuthSysCredential {
 }
 
 /// An RPC client on one connection of a transport.
-pub struct RpcClient<'t> {
+pub struct RpcClient<'t, F = NoCallFilter> {
     transport: &'t mut dyn RpcTransport,
     /// The current connection.
     pub connection: ConnectionId,
@@ -62,54 +63,40 @@ pub struct RpcClient<'t> {
     pub last_latency: Duration,
     /// Number of Replies that could not be decoded.
     pub undecodable_replies: u64,
-    /// The check that each Call must pass; `None` if there is none.
-    containment: Option<&'t mut Containment>,
+    filter: F,
     /// Target of the replacement connection after connection loss or a timeout; `None` if the Call fails then.
     target: Option<ConnectTarget>,
 }
 
-/// An RPC client whose Calls all pass the containment check of a run.
-pub struct ContainedRpcClient<'t>(RpcClient<'t>);
+/// A check that every Call of an [`RpcClient`] must pass, made on the finished Call just before it is sent.
+///
+/// [`RpcClient::control`] does not ask it: a [`GssControlCall`] has no bytes of a caller.
+pub trait CallFilter {
+    /// The reason that a Call is refused.
+    type Refusal: Error + Send + Sync + 'static;
 
-impl ContainedRpcClient<'_> {
-    /// As [`RpcClient::call`].
+    /// Checks a Call.
     ///
     /// # Errors
-    /// As there, and returns [`RpcCallError::Contained`] if the check refuses the Call.
-    pub fn call<T>(
-        &mut self,
-        procedure: &ProcedureCall<'_>,
-        arguments: impl FnOnce(&mut Encoder),
-        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
-    ) -> Result<T, RpcCallError> {
-        self.0.call(procedure, arguments, results)
+    /// Returns the reason that the Call must not be sent.
+    fn check_call(&self, call: &TransportCall<'_>) -> Result<(), Self::Refusal>;
+
+    /// Processes the Reply of a Call that was sent. The cursor is at the beginning of the Reply message.
+    fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>);
+}
+
+/// The filter that lets every Call pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCallFilter;
+
+impl CallFilter for NoCallFilter {
+    type Refusal = Infallible;
+
+    fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), Infallible> {
+        Ok(())
     }
 
-    /// As [`RpcClient::compound`].
-    ///
-    /// # Errors
-    /// As there, and returns [`RpcCallError::Contained`] if the check refuses the Call.
-    pub fn compound<T>(
-        &mut self,
-        minor: u32,
-        operations: &[v4::Args<'_>],
-        more: &ProcedureCall<'_>,
-        results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
-    ) -> Result<T, RpcCallError> {
-        self.0.compound(minor, operations, more, results)
-    }
-
-    /// Closes the current connection, which may not be the initial one.
-    pub fn disconnect(&mut self) {
-        self.0.transport.disconnect(self.0.connection);
-    }
-
-    /// Allows this program to act as the client with this name.
-    pub fn add_client_identity(&mut self, client: &str) {
-        if let Some(containment) = &mut self.0.containment {
-            containment.add_client_name(client);
-        }
-    }
+    fn record_reply(&mut self, _call: &TransportCall<'_>, _reply: Cursor<'_>) {}
 }
 
 /// A procedure and the parameters of its Call.
@@ -153,8 +140,8 @@ pub enum RpcCallError {
     Transport(RpcTransportError),
     /// The Call could not be sent.
     Submit(SubmitError),
-    /// The containment check refused the Call.
-    Contained(ContainmentViolation),
+    /// The [`CallFilter`] of the client refused the Call.
+    Filtered(Box<dyn Error + Send + Sync>),
     /// No Reply arrived within this time.
     Timeout(Duration),
     /// The connection was lost.
@@ -192,7 +179,7 @@ impl fmt::Display for RpcCallError {
         match self {
             Self::Transport(error) => error.fmt(f),
             Self::Submit(error) => error.fmt(f),
-            Self::Contained(escape) => escape.fmt(f),
+            Self::Filtered(refusal) => refusal.fmt(f),
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
@@ -212,7 +199,7 @@ impl fmt::Display for RpcCallError {
     }
 }
 
-impl std::error::Error for RpcCallError {}
+impl Error for RpcCallError {}
 
 impl From<RpcTransportError> for RpcCallError {
     fn from(error: RpcTransportError) -> Self {
@@ -239,20 +226,37 @@ impl<'t> RpcClient<'t> {
             timeout,
             last_latency: took,
             undecodable_replies: 0,
-            containment: None,
+            filter: NoCallFilter,
             target: None,
         }
     }
 
+    /// Makes the client check each Call with a filter, and show it each Reply.
+    pub fn with_filter<F: CallFilter>(self, filter: F) -> RpcClient<'t, F> {
+        RpcClient {
+            filter,
+            transport: self.transport,
+            connection: self.connection,
+            auth_sys: self.auth_sys,
+            next: self.next,
+            timeout: self.timeout,
+            last_latency: self.last_latency,
+            undecodable_replies: self.undecodable_replies,
+            target: self.target,
+        }
+    }
+}
+
+impl<'t, F: CallFilter> RpcClient<'t, F> {
     /// Makes Calls survive connection loss: after a disconnect or a timeout the client opens another connection and
     /// resends the Call unchanged, with the same XID.
     pub fn with_reconnect(self, target: &ConnectTarget) -> Self {
         Self { target: Some(target.clone()), ..self }
     }
 
-    /// Makes the client check each Call against a containment, and record the identifiers in each Reply.
-    pub fn with_containment(self, containment: &'t mut Containment) -> ContainedRpcClient<'t> {
-        ContainedRpcClient(Self { containment: Some(containment), ..self })
+    /// Returns the filter of Calls.
+    pub fn filter_mut(&mut self) -> &mut F {
+        &mut self.filter
     }
 
     /// Returns the transport.
@@ -293,21 +297,19 @@ impl<'t> RpcClient<'t> {
             },
             requested_form: procedure.shape,
         };
-        if let Some(containment) = &self.containment {
-            containment.check_call(call).map_err(RpcCallError::Contained)?;
-        }
+        self.filter.check_call(&call).map_err(|refusal| RpcCallError::Filtered(refusal.into()))?;
         self.exchange(&call, |_, cursor| results(cursor))
     }
 
     /// Returns the XID for the next Call.
-    pub(super) fn next_xid(&mut self) -> Xid {
+    pub(crate) fn next_xid(&mut self) -> Xid {
         let xid = Xid(self.next);
         self.next = self.next.wrapping_add(1);
         xid
     }
 
-    /// Sends an RPCSEC_GSS control message, which needs no containment check: see [`ContainedCall::control`]. `results`
-    /// also gets the verifier of the Reply.
+    /// Sends an RPCSEC_GSS control message, which no [`CallFilter`] checks. `results` also gets the verifier of the
+    /// Reply.
     ///
     /// # Errors
     /// Returns an error if there are no results.
@@ -316,8 +318,8 @@ impl<'t> RpcClient<'t> {
         control: &GssControlCall,
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
-        let call = ContainedCall::control(control, CallTag(control.xid().0.into()));
-        self.exchange(call.call(), results)
+        let call = control.transport_call(CallTag(control.xid().0.into()));
+        self.exchange(&call, results)
     }
 
     /// Sends a Call and decodes its Reply. Reconnects and resends within the limits.
@@ -451,9 +453,7 @@ impl<'t> RpcClient<'t> {
                     if reply.connection == self.connection && reply.xid == xid =>
                 {
                     self.last_latency = start.elapsed();
-                    if let Some(containment) = &mut self.containment {
-                        containment.record_reply(call, reply.cursor());
-                    }
+                    self.filter.record_reply(call, reply.cursor());
                     let Some(results) = results.take() else {
                         return Err(RpcCallError::Timeout(self.timeout));
                     };
@@ -480,7 +480,7 @@ impl<'t> RpcClient<'t> {
 }
 
 /// Decodes the header of a Reply, and then the results with the verifier.
-pub(super) fn decode_reply<'a, T>(
+pub(crate) fn decode_reply<'a, T>(
     cursor: &mut Cursor<'a>,
     results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::XdrError>,
 ) -> Result<T, RpcCallError> {
@@ -516,7 +516,7 @@ fn encode_call_header(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<
     encoder
 }
 
-pub(super) fn no_verifier<'a>() -> Verifier<'a> {
+pub(crate) fn no_verifier<'a>() -> Verifier<'a> {
     Verifier::None(NoneVerifier { body: StartTls::default() })
 }
 
@@ -531,13 +531,13 @@ fn encode_prog_unavail(xid: Xid) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
 
-    use super::super::transport::tcp::TcpTransport;
-    use super::super::transport::{ConnectOptions, ConnectTarget};
     use super::*;
+    use crate::tcp::TcpTransport;
+    use crate::{ConnectOptions, ConnectTarget};
 
     #[test]
     fn a_server_that_calls_without_end_keeps_nobody_past_the_deadline() {
@@ -557,5 +557,38 @@ mod tests {
         let outcome = line.call(&ProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
         assert!(matches!(outcome, Err(RpcCallError::Timeout(_))), "{outcome:?}");
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    }
+
+    /// Refuses every Call.
+    struct ClosedFilter;
+
+    impl CallFilter for ClosedFilter {
+        type Refusal = fmt::Error;
+
+        fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), fmt::Error> {
+            Err(fmt::Error)
+        }
+
+        fn record_reply(&mut self, _call: &TransportCall<'_>, _reply: Cursor<'_>) {}
+    }
+
+    #[test]
+    fn a_call_that_the_filter_refuses_is_not_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tcp = TcpTransport::new();
+        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+        let connection = tcp.connect(&ConnectTarget { address, name: "test".into(), options }).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let credential = AuthSysCredential::default();
+        let mut client = RpcClient::new(&mut tcp, connection, credential, Xid(1), Duration::from_secs(5))
+            .with_filter(ClosedFilter);
+        let outcome = client.call(&ProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+        assert!(matches!(outcome, Err(RpcCallError::Filtered(_))), "{outcome:?}");
+        client.transport().flush();
+        drop(tcp);
+        let mut sent = Vec::new();
+        stream.read_to_end(&mut sent).unwrap();
+        assert_eq!(sent, []);
     }
 }
