@@ -38,7 +38,7 @@ dist: ## Build target/dist/nfsrdma-inspect, for packages: slower to build, faste
 	$(CARGO) build --profile dist --locked
 
 # Where sudo finds no cargo, `sudo make install` installs what is built.
-$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(shell find src dissectors/src -type f)
+$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml crates/rpc/Cargo.toml $(shell find src dissectors/src crates/rpc/src -type f)
 	$(BUILD)
 
 # cargo-nextest is quicker where it is installed, and installing it would take longer than the tests.
@@ -111,7 +111,7 @@ captures: build ## Make the captures of captures/ again, into target/lab/capture
 .PHONY: transports
 transports: build ## Hold the RDMA transport to the kernel's server, over RoCE and iWARP, on two kernels (14 GiB of memory)
 	@.ci/setup lab
-	$(CARGO) build --release --locked --example transport_exercise
+	$(CARGO) build --release --locked -p nfsrdma-rpc --features verbs --example transport_exercise
 	tests/lab/transports $(PROGRAM) $(dir $(PROGRAM))examples/transport_exercise
 
 .PHONY: replays

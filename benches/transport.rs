@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, TransportCall, TransportEvent,
 };
 

@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_rpc::url::ServerUrl;
 
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
@@ -31,7 +32,6 @@ use crate::output::check_report::{
 use crate::output::comparison::json_line;
 use crate::output::junit;
 use crate::output_file::InputFiles;
-use crate::replay::url::ServerUrl;
 
 /// Default number of differences shown per capture.
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;

@@ -40,6 +40,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use nfsrdma_rpc::TransportBlame;
 
 #[cfg(feature = "live")]
 use capture::CaptureArgs;
@@ -54,7 +55,6 @@ use replay::ReplayArgs;
 
 use crate::escape;
 use crate::output_file;
-use crate::replay::transport::TransportBlame;
 #[cfg(feature = "tui")]
 use tui::TuiArgs;
 

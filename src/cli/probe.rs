@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
+use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
+use nfsrdma_rpc::{ConnectOptions, open};
 
 use super::style::{self, Color};
 use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
 use crate::replay::probe::{ProbeError, probe};
-use crate::replay::transport::{ConnectOptions, open};
-use crate::replay::url::{ServerUrl, ServerUrlError};
 
 /// Examples for the help.
 const EXAMPLES: &str =

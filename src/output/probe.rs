@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_rpc::RdmaTransportParams;
+use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
 use super::json::SCHEMA;
@@ -10,8 +12,6 @@ use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanDuration, escape};
 use crate::escape;
 use crate::replay::probe::{ChannelLimits, Nfs3ProbeReport, Nfs4ProbeReport, ProbedExports, ServerProbe};
-use crate::replay::transport::RdmaTransportParams;
-use crate::replay::url::ServerUrl;
 
 /// Report on a probe.
 #[derive(Clone, Copy, Debug)]

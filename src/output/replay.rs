@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::io::{self, Write};
 use std::time::SystemTime;
 
+use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
 use super::json::SCHEMA;
@@ -22,7 +23,6 @@ use crate::replay::run::report::{
 };
 use crate::replay::run::tree_check::TreeCheckReport;
 use crate::replay::seed::SeedCounts;
-use crate::replay::url::ServerUrl;
 
 /// View of a replay report.
 #[derive(Clone, Copy, Debug)]

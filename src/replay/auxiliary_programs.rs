@@ -14,15 +14,16 @@ use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProced
 use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
-use rustc_hash::FxHashMap;
-
-use super::containment::ContainedCall;
-use super::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
-use super::transport::tcp::TcpTransport;
-use super::transport::{
+use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::tcp::TcpTransport;
+use nfsrdma_rpc::{
     ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportEvent,
     TransportReply,
 };
+use rustc_hash::FxHashMap;
+
+use super::containment::ContainedCall;
+use crate::replay::root_credential;
 
 /// Port of the port mapper. RFC 1833 section 3.
 pub const PORT_MAPPER: u16 = 111;
@@ -104,8 +105,7 @@ pub fn query_port_mapper(
     };
     let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
-    let mut line =
-        RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), xid, target.options.timeout);
+    let mut line = RpcClient::new(&mut tcp, connection, root_credential(), xid, target.options.timeout);
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
     let getport = v2::Procedure::GETPORT;
     let port = line.call(

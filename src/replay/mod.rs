@@ -1,22 +1,24 @@
 //! Replay of captured traffic against a live server, and server capability probes.
 //!
 //! [`compile`] converts a capture to a [`trace`], from which the [`tree`] of files is inferred. [`plan`] lists what a
-//! run will do. [`transport`] carries RPC messages over RDMA, over TCP, or to an in-process server. [`url`] parses
-//! server URLs. [`rpc_client`] makes one Call at a time, [`reply_size`] bounds the size of its Reply, [`gss`] signs
-//! Calls, [`auxiliary_programs`] calls MOUNT, NLM and the port mapper, and [`probe`] queries the capabilities of a
-//! server.
+//! run will do. [`reply_size`] bounds the size of a Reply, [`auxiliary_programs`] calls MOUNT, NLM and the port mapper,
+//! and [`probe`] queries the capabilities of a server. The RPC client with its transports is [`nfsrdma_rpc`].
 
 pub mod auxiliary_programs;
 pub mod compile;
 pub mod containment;
-pub mod gss;
 pub mod plan;
 pub mod probe;
 pub mod reply_size;
-pub mod rpc_client;
 pub mod run;
 pub mod seed;
 pub mod trace;
-pub mod transport;
 pub mod tree;
-pub mod url;
+
+use nfsrdma_rpc::rpc_client::AuthSysCredential;
+
+/// Returns an AUTH_SYS credential of root, which most servers map to nobody, with the name of this program as the
+/// machine name.
+pub fn root_credential() -> AuthSysCredential {
+    AuthSysCredential { machine: env!("CARGO_PKG_NAME").into(), ..AuthSysCredential::default() }
+}

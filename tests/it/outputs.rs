@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
 use nfsrdma_inspect::source::CaptureSource;
+use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

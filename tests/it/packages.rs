@@ -1,4 +1,4 @@
-//! Content of `cargo package`: both crates have their licences and a README.
+//! Content of `cargo package`: every crate has its licences and a README.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,8 +15,8 @@ fn files(package: &str) -> Vec<String> {
 }
 
 #[test]
-fn both_crates_pack_their_licences_and_a_readme() {
-    for package in ["nfsrdma-inspect", "nfsrdma-dissectors"] {
+fn every_crate_packs_its_licences_and_a_readme() {
+    for package in ["nfsrdma-inspect", "nfsrdma-dissectors", "nfsrdma-mock-server", "nfsrdma-rpc"] {
         let files = files(package);
         for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs"] {
             assert!(files.iter().any(|of| of == file), "{package}: {file} is not among {files:?}");
@@ -24,13 +24,41 @@ fn both_crates_pack_their_licences_and_a_readme() {
     }
 }
 
-/// The links of the dissectors' folder become files in the package, so they must resolve.
+/// Tests have a server in their process, which is of no use to anybody else.
 #[test]
-fn the_licences_of_both_crates_are_the_same() {
+fn the_program_does_not_contain_the_server_of_the_tests() {
+    let tree = |edges: &str| {
+        let output = Command::new(env!("CARGO"))
+            .args([
+                "tree",
+                "--offline",
+                "--all-features",
+                "--prefix",
+                "none",
+                "-p",
+                "nfsrdma-inspect",
+                "-e",
+                edges,
+            ])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(tree("normal,build,dev").contains("nfsrdma-mock-server"), "it has another name");
+    assert!(!tree("normal,build").contains("nfsrdma-mock-server"));
+}
+
+/// The links in the folders of crates are files once they are packed, so they must lead somewhere.
+#[test]
+fn the_licences_of_all_crates_are_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        let [ours, theirs] = [root.join(file), root.join("dissectors").join(file)].map(std::fs::read);
-        assert_eq!(ours.unwrap(), theirs.unwrap(), "{file}");
+        let ours = std::fs::read(root.join(file)).unwrap();
+        for folder in ["crates/mock-server", "crates/rpc", "dissectors"] {
+            assert_eq!(std::fs::read(root.join(folder).join(file)).unwrap(), ours, "{folder}/{file}");
+        }
     }
 }
 

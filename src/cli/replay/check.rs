@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_rpc::url::ServerUrl;
 
 use super::compile;
 use super::preparation::RunRefusal;
@@ -19,7 +20,6 @@ use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
 use crate::replay::seed::SeedMode;
-use crate::replay::url::ServerUrl;
 
 /// Options of `check --server`: tolerance, reports and output.
 pub(in crate::cli) struct ReplayCheckOptions<'a> {

@@ -7,24 +7,23 @@ use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
 use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_rpc::gss::GssError;
+use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::url::NfsVersion;
+use nfsrdma_rpc::{ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportBlame, open};
 
 use super::directory_markers;
 use super::server::{ServerArgs, TraceFile};
 use crate::analysis::comparison::record::hash;
 use crate::cli::{ExitStatus, report_error};
-use crate::replay::containment::Containment;
-use crate::replay::gss::GssError;
+use crate::replay::containment::{ContainedRpcClient, Containment};
 use crate::replay::probe::{MountError, MountedExport, connect, mount};
-use crate::replay::rpc_client::{AuthSysCredential, ContainedRpcClient, RpcClient};
+use crate::replay::root_credential;
 use crate::replay::seed::files::{FileServerClient, FileServerError};
 use crate::replay::seed::v3::Nfs3Client;
 use crate::replay::seed::v4::Nfs4Client;
 use crate::replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed};
 use crate::replay::trace::TraceError;
-use crate::replay::transport::{
-    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportBlame, open,
-};
-use crate::replay::url::NfsVersion;
 
 /// Reason why a replay cannot begin.
 #[derive(Debug)]
@@ -173,7 +172,7 @@ impl ServerArgs {
         let line = RpcClient::new(
             transport,
             at.connection,
-            AuthSysCredential::default(),
+            root_credential(),
             xid,
             self.connect_options().timeout,
         )
@@ -182,10 +181,10 @@ impl ServerArgs {
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
                 containment.set_export_handle(&root);
-                (Box::new(Nfs3Client::new(line.with_containment(&mut containment), root)), path)
+                (Box::new(Nfs3Client::new(ContainedRpcClient::new(line, &mut containment), root)), path)
             }
             None => {
-                let files = self.open_nfs4_client(line.with_containment(&mut containment), copy)?;
+                let files = self.open_nfs4_client(ContainedRpcClient::new(line, &mut containment), copy)?;
                 (Box::new(files), self.server.export.clone())
             }
         };

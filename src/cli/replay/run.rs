@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_rpc::gss;
 
 use super::check::ReplayCheckOptions;
 use super::preparation::{ClientCopySpec, PreparedRun, RunRefusal, unique_tag};
@@ -20,7 +21,6 @@ use crate::output::ReportFormat;
 use crate::output::replay::ReplayReportView;
 use crate::output_file::InputFiles;
 use crate::replay::auxiliary_programs::Ports;
-use crate::replay::gss;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::run::recording::ReplayRecorder;
 use crate::replay::run::{

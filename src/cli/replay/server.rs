@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use nfsrdma_rpc::ConnectOptions;
+use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
 
 use crate::replay::trace::TraceReader;
-use crate::replay::transport::ConnectOptions;
-use crate::replay::url::{ServerUrl, ServerUrlError};
 use crate::source::os_error_text;
 
 /// Where a trace runs.

@@ -1,7 +1,7 @@
 //! The containment of a run: the only check that every Call passes before it is sent.
 //!
-//! A trace is hostile input, and so is a Reply. [`Containment::admit`] decodes the finished Call, after substitution
-//! and as the server will, and is the only constructor of [`ContainedCall`] that takes a message.
+//! A trace is hostile input, and so is a Reply. [`Containment::check_call`] decodes the finished Call, after
+//! substitution and as the server will, and is the only constructor of [`ContainedCall`] that takes a message.
 //! [`ContainedTransport`] and [`ContainedRpcClient`] send nothing else. The other constructor,
 //! [`ContainedCall::control`], takes a [`GssControlCall`], which only a security context of the run can create. A Call
 //! passes if it can be decoded to its end, and
@@ -10,15 +10,17 @@
 //! - each name is a plain component, and no operation leads above the trees of the run;
 //! - it names no other server, no other client, and no path except those that were created for MOUNT.
 //!
-//! [`Containment::learn`] collects the issued identifiers from Replies and their Calls, not from the slots of the
-//! trace, which may point anywhere.
+//! [`Containment::record_reply`] collects the issued identifiers from Replies and their Calls, not from the slots of
+//! the trace, which may point anywhere.
 //!
 //! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the auxiliary programs;
-//! - [`issued_identifiers`]: identifiers that the server has issued.
+//! - [`issued_identifiers`]: identifiers that the server has issued;
+//! - [`rpc_client`]: the client that sends one Call at a time.
 
 mod compound;
 mod issued_identifiers;
 mod procedures;
+mod rpc_client;
 #[cfg(test)]
 mod tests;
 
@@ -30,18 +32,19 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::gss::{GssProc, IntegrityBody, IntegrityChecksum, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, ChunkItem, Cursor};
-
-use super::gss::GssControlCall;
-use super::rpc_client::{AuthSysCredential, RpcCallError, RpcClient};
-use super::seed::SeededTree;
-use super::transport::{
+use nfsrdma_rpc::gss::GssControlCall;
+use nfsrdma_rpc::rpc_client::{RpcCallError, RpcClient};
+use nfsrdma_rpc::{
     CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCall,
     TransportCall, TransportCredits, TransportEvent, TransportParams,
 };
+
+use super::seed::SeededTree;
+use crate::replay::root_credential;
 use issued_identifiers::{IssuedIdentifiers, StateIdentifierKind};
 
-pub use super::rpc_client::ContainedRpcClient;
 pub use issued_identifiers::ContainmentZone;
+pub use rpc_client::ContainedRpcClient;
 
 /// The reason that a Call is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,9 +145,7 @@ impl<'c> ContainedCall<'c> {
     /// Wraps a Call that sets up or destroys an RPCSEC_GSS context. It needs no check: a context of the run creates a
     /// [`GssControlCall`], which contains no bytes of a trace.
     pub fn control(control: &'c GssControlCall, tag: CallTag) -> Self {
-        let call =
-            TransportCall::without_payloads(control.xid(), tag, control.message(), control.reply_bytes());
-        Self { call, reply_identifiers: ReplyIdentifiers::Nothing }
+        Self { call: control.transport_call(tag), reply_identifiers: ReplyIdentifiers::Nothing }
     }
 
     /// Returns the Call.
@@ -239,7 +240,7 @@ impl Containment {
         std::mem::take(&mut self.issued_identifiers.dropped_entries)
     }
 
-    /// Checks a finished Call against the identifiers recorded so far by [`learn`](Self::learn).
+    /// Checks a finished Call against the identifiers recorded so far by [`record_reply`](Self::record_reply).
     ///
     /// # Errors
     /// Returns the reason that the Call must not be sent.
@@ -327,7 +328,7 @@ impl Containment {
         self.record_decoded_reply(Cursor::new(call.message).with_chunks(&items), reply);
     }
 
-    /// As [`learn`](Self::learn), with a cursor at the beginning of the unsigned Call.
+    /// As [`record_reply`](Self::record_reply), with a cursor at the beginning of the unsigned Call.
     pub fn record_decoded_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let asked = rpc::RpcMsg::decode(&mut sent, &mut NullObserver);
         let answered = rpc::RpcMsg::decode(&mut reply, &mut NullObserver);
@@ -456,7 +457,7 @@ impl<'t> ContainedTransport<'t> {
         self.transport.connect(target)
     }
 
-    /// See [`RpcTransport::terms`].
+    /// See [`RpcTransport::params`].
     pub fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.transport.params(connection)
     }
@@ -507,7 +508,7 @@ impl<'t> ContainedTransport<'t> {
         timeout: Duration,
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
-        RpcClient::new(&mut *self.transport, connection, AuthSysCredential::default(), control.xid(), timeout)
+        RpcClient::new(&mut *self.transport, connection, root_credential(), control.xid(), timeout)
             .control(control, results)
     }
 
@@ -521,8 +522,7 @@ impl<'t> ContainedTransport<'t> {
         target: &ConnectTarget,
     ) -> ContainedRpcClient<'l> {
         let timeout = target.options.timeout;
-        RpcClient::new(&mut *self.transport, connection, AuthSysCredential::default(), xid, timeout)
-            .with_reconnect(target)
-            .with_containment(containment)
+        let client = RpcClient::new(&mut *self.transport, connection, root_credential(), xid, timeout);
+        ContainedRpcClient::new(client.with_reconnect(target), containment)
     }
 }

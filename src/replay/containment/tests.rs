@@ -14,9 +14,9 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Encoder, List, Opaque, Text, Void};
+use nfsrdma_rpc::{CallTag, PayloadSource, TransportPayload};
 
 use super::*;
-use crate::replay::transport::{CallTag, PayloadSource, TransportPayload};
 
 const ROOT: &[u8] = b"root";
 const INSIDE: &[u8] = b"inside";

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
-
-use super::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
-use super::transport::{
+use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
+use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, RdmaFabric, RpcTransport,
     RpcTransportError, RpcTransportErrorKind, TransportCredits, TransportKind, TransportParams,
 };
-use super::url::{NfsVersion, ServerUrl};
+
+use crate::replay::root_credential;
 
 pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
 pub use v3::Nfs3ProbeReport;
@@ -119,11 +120,11 @@ impl std::error::Error for ProbeError {}
 
 impl ProbeError {
     /// Returns the party at fault.
-    pub fn blame(&self) -> super::transport::TransportBlame {
+    pub fn blame(&self) -> nfsrdma_rpc::TransportBlame {
         match self {
             Self::Transport(error) => error.blame(),
             Self::Call(_, error) => error.blame(),
-            Self::Unanswered(..) => super::transport::TransportBlame::Unreachable,
+            Self::Unanswered(..) => nfsrdma_rpc::TransportBlame::Unreachable,
         }
     }
 }
@@ -204,14 +205,12 @@ fn connect_for_probe<'t>(
         let (connection, address) = connect(transport, url, wish).map_err(ProbeError::Transport)?;
         let place = || format!("{} ({address})", url.host);
         let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ given_up << 12);
-        let mut line =
-            RpcClient::new(&mut *transport, connection, AuthSysCredential::default(), xid, wish.timeout);
+        let mut line = RpcClient::new(&mut *transport, connection, root_credential(), xid, wish.timeout);
         let error = match versions(&mut line) {
             Ok(versions) => {
                 // New XIDs, as a server may cache the Replies of the earlier ones.
                 let xid = Xid(xid.0.wrapping_add(16));
-                let line =
-                    RpcClient::new(transport, connection, AuthSysCredential::default(), xid, wish.timeout);
+                let line = RpcClient::new(transport, connection, root_credential(), xid, wish.timeout);
                 return Ok((ProbeConnection { client: line, address, versions }, given_up));
             }
             Err(error) => error,

@@ -9,13 +9,14 @@ use nfsrdma_dissectors::nfs::mount::v3::{Args, Procedure as Mount, Results};
 use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
+use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::tcp::TcpTransport;
+use nfsrdma_rpc::url::ServerUrl;
+use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 
 use crate::replay::auxiliary_programs::{NoReply, Ports, query_port_mapper};
-use crate::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
+use crate::replay::root_credential;
 use crate::replay::seed::files::advice_for_status;
-use crate::replay::transport::tcp::TcpTransport;
-use crate::replay::transport::{ConnectOptions, ConnectTarget, RpcTransport};
-use crate::replay::url::ServerUrl;
 
 /// Maximum length of an export list in bytes.
 const EXPORTS: u32 = 1 << 20;
@@ -93,7 +94,7 @@ fn with_tcp_client<T>(
     let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
     let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
     let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(address.port()));
-    calls(&mut RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), xid, wish.timeout))
+    calls(&mut RpcClient::new(&mut tcp, connection, root_credential(), xid, wish.timeout))
 }
 
 fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {

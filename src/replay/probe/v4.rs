@@ -8,9 +8,9 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
+use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcClient};
 
 use crate::replay::reply_size::ReplySize;
-use crate::replay::rpc_client::{ProcedureCall, RpcClient};
 
 /// Maximum length in bytes of each part of a directory listing.
 const LISTING: u32 = 8 << 10;

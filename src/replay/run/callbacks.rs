@@ -17,12 +17,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
+use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpListenPort};
+use nfsrdma_rpc::{TransportKind, TransportParams};
 
 use super::recording::{Exchange, ReplayRecorder, Stream};
 use super::report::ReplayReport;
 use super::responder;
-use crate::replay::transport::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpListenPort};
-use crate::replay::transport::{TransportKind, TransportParams};
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;

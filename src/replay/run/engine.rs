@@ -46,6 +46,8 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::gss::{self, GssError};
+use nfsrdma_rpc::{CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_description::{CallDescription, CallTitleCache};
@@ -65,13 +67,11 @@ use super::values::{LiveValues, client_suffix};
 use crate::analysis::comparison::record::hash;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::replay::containment::{ContainedTransport, Containment};
-use crate::replay::gss::{self, GssError};
 use crate::replay::plan;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::seed::SeededTree;
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{TraceError, TraceReader, TraceStep};
-use crate::replay::transport::{CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError};
 use cb_getattr::CbGetattrAnswers;
 use concurrency::{CapturedConcurrency, LiveConcurrency};
 use delegation_return::DelegationReturn;

@@ -2,15 +2,16 @@
 
 use std::io::{Read, Seek};
 
+use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::values::{LiveSession, LiveValues};
-use crate::replay::containment::Containment;
-use crate::replay::rpc_client::{AuthSysCredential, RpcClient};
+use crate::replay::containment::{ContainedRpcClient, Containment};
+use crate::replay::root_credential;
 use crate::replay::seed::files::FileServerError;
 use crate::replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
 use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceReader};
-use crate::replay::transport::{ConnectTarget, RpcTransport};
 use nfsrdma_dissectors::rpc::Xid;
 
 /// Maximum number of values that are created.
@@ -34,7 +35,7 @@ pub(super) enum PrologueError {
     /// Error of the server.
     Server(String),
     /// Error of the transport.
-    Transport(crate::replay::transport::RpcTransportError),
+    Transport(nfsrdma_rpc::RpcTransportError),
 }
 
 /// Creates the missing state and assigns it to its variables. Returns the number of clients and opens created.
@@ -54,15 +55,10 @@ pub(super) fn create_missing_state(
     for (client, missing) in clients {
         let connection = transport.connect(target).map_err(PrologueError::Transport)?;
         let xid = crate::analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
-        let line = RpcClient::new(
-            transport,
-            connection,
-            AuthSysCredential::default(),
-            Xid(xid as u32),
-            target.options.timeout,
-        )
-        .with_reconnect(target)
-        .with_containment(containment);
+        let line =
+            RpcClient::new(transport, connection, root_credential(), Xid(xid as u32), target.options.timeout)
+                .with_reconnect(target);
+        let line = ContainedRpcClient::new(line, containment);
         let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
         let refused = |problem: FileServerError| PrologueError::Server(problem.to_string());
         let mut files = Nfs4Client::new(line, &name, &[missing.minor_version]).map_err(refused)?;

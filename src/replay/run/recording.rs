@@ -12,17 +12,17 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdmaError, RpcRdmaHeader, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
+use nfsrdma_rpc::framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
+use nfsrdma_rpc::{
+    CallTag, ConnectionId, PayloadSource, RdmaFabric, RdmaTransportParams, TransportCall, TransportKind,
+    TransportParams, TransportReply,
+};
 use rustc_hash::FxHashMap;
 
 use crate::replay::compile::{ReplayCallOrigin, TraceCompiler};
 use crate::replay::trace::TraceMessageForm;
 use crate::replay::trace::layout::ContentRetention;
 use crate::replay::trace::wire_transaction::{WireChunkItem, WireMessage, WireTransaction};
-use crate::replay::transport::framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
-use crate::replay::transport::{
-    self, CallTag, ConnectionId, PayloadSource, RdmaFabric, RdmaTransportParams, TransportCall,
-    TransportKind, TransportParams, TransportReply,
-};
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const MAX_KEPT_BYTES: usize = 64 << 20;
@@ -341,11 +341,11 @@ fn connection_name(connection: ConnectionId, terms: &TransportParams) -> Connect
     }
 }
 
-fn message_form(form: transport::MessageForm) -> TraceMessageForm {
+fn message_form(form: nfsrdma_rpc::MessageForm) -> TraceMessageForm {
     match form {
-        transport::MessageForm::Record => TraceMessageForm::RECORD,
-        transport::MessageForm::Message => TraceMessageForm::MESSAGE,
-        transport::MessageForm::Nomsg => TraceMessageForm::NOMSG,
+        nfsrdma_rpc::MessageForm::Record => TraceMessageForm::RECORD,
+        nfsrdma_rpc::MessageForm::Message => TraceMessageForm::MESSAGE,
+        nfsrdma_rpc::MessageForm::Nomsg => TraceMessageForm::NOMSG,
     }
 }
 
@@ -430,7 +430,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             item.length = Some(lists.and_then(|lists| returned(lists, at)).unwrap_or(0));
             item.content = reply.payloads.items().get(at).and_then(|item| item.bytes).map(<[u8]>::to_vec);
         }
-        if reply.form == transport::MessageForm::Nomsg {
+        if reply.form == nfsrdma_rpc::MessageForm::Nomsg {
             travelled.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
         }
         travelled.reply = Some(self.next_message(message_form(reply.form), credits, reply.message.to_vec()));
@@ -497,11 +497,9 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::rpc::Xid;
+    use nfsrdma_rpc::{CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm, TransportPayload};
 
     use super::*;
-    use crate::replay::transport::{
-        CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm, TransportPayload,
-    };
 
     /// Returns the chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
     fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> RecordedChunkLengths {

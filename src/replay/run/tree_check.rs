@@ -11,6 +11,7 @@ use std::io::{Read, Seek};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::ConnectTarget;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_description::{CallDescription, ROOT};
@@ -32,7 +33,6 @@ use crate::replay::trace::layout::{FileType, ObjectExistence};
 use crate::replay::trace::{
     PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, keyed_content,
 };
-use crate::replay::transport::ConnectTarget;
 use crate::replay::tree::{CurrentFileState, CurrentName, InferredObjectId, InferredTree, TreeStepInput};
 
 /// Maximum number of bytes of one READ.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::replay::rpc_client::RpcCallError;
+use nfsrdma_rpc::rpc_client::RpcCallError;
+
 use crate::replay::trace::layout::FileType;
 
 /// A live filehandle.

@@ -9,14 +9,15 @@ use nfsrdma_dissectors::nfs::v3::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
+use nfsrdma_rpc::PayloadSource;
+use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
     LiveObjectAttributes, MAX_LISTED_NAMES, NewObjectKind, ObjectVersion,
 };
+use crate::replay::containment::ContainedRpcClient;
 use crate::replay::reply_size::ReplySize;
-use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
-use crate::replay::transport::PayloadSource;
 
 /// Maximum number of attempts when the server asks for a delay, and the delay. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
 const MAX_JUKEBOX_RETRIES: u32 = 120;

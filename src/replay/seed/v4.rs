@@ -12,14 +12,15 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
+use nfsrdma_rpc::PayloadSource;
+use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
     LiveObjectAttributes, MAX_LISTED_NAMES, NewObjectKind, ObjectVersion, SessionLimits,
 };
+use crate::replay::containment::ContainedRpcClient;
 use crate::replay::reply_size::ReplySize;
-use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
-use crate::replay::transport::PayloadSource;
 use clients::{create_session, set_clientid};
 
 /// Maximum number of times that the client state is re-established.

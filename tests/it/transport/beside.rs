@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_inspect::replay::auxiliary_programs::Ports;
 use nfsrdma_inspect::replay::run::ReplayOptions;
-use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
+use nfsrdma_mock_server::server::{MockReply, MockServer};
 use serde_json::Value as Json;
 
 use super::program::{Passing, compiled, program};

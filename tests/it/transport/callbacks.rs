@@ -14,7 +14,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::{self, universal_address};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
-use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
+use nfsrdma_mock_server::server::{MockReply, MockServer};
 use serde_json::Value as Json;
 
 use super::program::{Passing, compiled, program};

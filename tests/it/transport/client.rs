@@ -12,8 +12,8 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
+use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, PayloadSource, RequestedCallForm, RpcTransport, SubmitError,
     TransportCall, TransportEvent,
 };

@@ -26,8 +26,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
 use nfsrdma_inspect::replay::auxiliary_programs::Ports;
-use nfsrdma_inspect::replay::containment::{Containment, ContainmentViolation};
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment, ContainmentViolation};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::SeededTree;
 use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
@@ -43,9 +42,10 @@ use nfsrdma_inspect::replay::trace::{
     TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
     VariableUse,
 };
-use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
-use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectTarget, RpcTransport};
+use nfsrdma_mock_server::server::{MockReply, MockServer};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 
 mod maker;
 
@@ -126,7 +126,7 @@ fn base() -> Base {
         Xid(1),
         Duration::from_secs(1),
     );
-    let mut files = Nfs3Client::new(line.with_containment(&mut all), root.clone());
+    let mut files = Nfs3Client::new(ContainedRpcClient::new(line, &mut all), root.clone());
     let victim = files.lookup(&root, b"victim").unwrap().unwrap();
     let other = files.make(&root, b"other", NewObjectKind::Directory, 0o755).unwrap();
     files.make(&other, b"victim", NewObjectKind::File, 0o644).unwrap();
@@ -145,7 +145,8 @@ fn base() -> Base {
         Duration::from_secs(1),
     );
     let mut client =
-        Nfs4Client::new(line.with_containment(&mut all), str::from_utf8(VICTIM).unwrap(), &[2]).unwrap();
+        Nfs4Client::new(ContainedRpcClient::new(line, &mut all), str::from_utf8(VICTIM).unwrap(), &[2])
+            .unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();
     let Nfs4ClientHandover::Session { clientid, id: session, .. } = client.hand_over() else {
         panic!("no session")

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nfsrdma_inspect::replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, run_all};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
-use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectionId, RpcTransport};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport};
 
 use super::made::{Kind, Made, Planned, made, target};
 use super::paces::Timed;

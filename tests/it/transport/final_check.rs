@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::mock::server::MockServer;
-use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::server::fault_injection::{
     MockFaultInjector, MockFieldMutation, MockServerFault, MockServerFaultKind,
 };
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 
 use super::client::target;
 use super::liars::Work;

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
-use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_inspect::replay::run::rules::file::{self, ToleranceFileRule};
 use nfsrdma_inspect::replay::run::rules::inference::infer_rules;
 use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
@@ -20,12 +19,13 @@ use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
 use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::RpcTransport;
-use nfsrdma_inspect::replay::transport::mock::server::MockServer;
-use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::server::fault_injection::{
     self, MockFaultInjector, MockFieldMutation, MockFileFault, MockServerFault, MockServerFaultKind,
 };
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_rpc::RpcTransport;
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 
 use super::beside;
 use super::client::target;
@@ -62,7 +62,7 @@ impl Work {
         );
         let mut containment = Containment::for_seeding("/", "run");
         containment.set_export_handle(&root);
-        let line = line.with_containment(&mut containment);
+        let line = ContainedRpcClient::new(line, &mut containment);
         let mut files: Box<dyn FileServerClient> = match version {
             3 => Box::new(Nfs3Client::new(line, root)),
             _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),

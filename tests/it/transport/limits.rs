@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
-    MockFaultInjector, MockServerFault, MockServerFaultKind,
-};
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::client::target;
 use super::liars::Work;

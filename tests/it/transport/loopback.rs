@@ -6,11 +6,11 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_inspect::output::probe::ProbeReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::replay::probe::{NullCallLatency, probe};
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_rpc::url::ServerUrl;
+use nfsrdma_rpc::{
     CapturedCallForm, ConnectOptions, RdmaFabric, RequestedCallForm, RpcTransport, TransportKind,
 };
-use nfsrdma_inspect::replay::url::ServerUrl;
 
 use super::client::{Client, content, every_length, many_nulls, target};
 use crate::schema::{assert_keeps, validator};

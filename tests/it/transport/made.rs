@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
-use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::SeededTree;
 use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
@@ -20,9 +19,10 @@ use nfsrdma_inspect::replay::trace::{
     TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
     VariableUse,
 };
-use nfsrdma_inspect::replay::transport::mock::server::MockServer;
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
-use nfsrdma_inspect::replay::transport::{
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, ExpectedReply, RequestedCallForm, RpcTransport, TransportCall,
     TransportEvent,
 };
@@ -115,7 +115,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     );
     let mut containment =
         Containment::for_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
-    let mut files = Nfs3Client::new(line.with_containment(&mut containment), root.clone());
+    let mut files = Nfs3Client::new(ContainedRpcClient::new(line, &mut containment), root.clone());
     let file = files.make(&root, b"file", NewObjectKind::File, 0o644).unwrap();
     let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
     files.write(&file, 0, &content).unwrap();

@@ -5,19 +5,17 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::files::{FileServerClient, FileServerError};
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
 use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::RpcTransport;
-use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
-    MockFaultInjector, MockServerFault, MockServerFaultKind,
-};
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
+use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_rpc::RpcTransport;
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 
 use super::client::target;
 use super::liars::Work;
@@ -175,7 +173,7 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
             let mut containment = Containment::for_seeding("/", "other");
             containment.set_export_handle(&root);
             containment.add_client_name("refused");
-            let line = line.with_containment(&mut containment);
+            let line = ContainedRpcClient::new(line, &mut containment);
             let mut files: Box<dyn FileServerClient> = match version {
                 3 => Box::new(Nfs3Client::new(line, root)),
                 _ => Box::new(Nfs4Client::new(line, "refused", &[1]).unwrap()),
@@ -196,7 +194,8 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
                 let mut containment = Containment::for_seeding("/no/such", "other");
                 containment.add_client_name("missing");
                 let mut files =
-                    Nfs4Client::new(line.with_containment(&mut containment), "missing", &[1]).unwrap();
+                    Nfs4Client::new(ContainedRpcClient::new(line, &mut containment), "missing", &[1])
+                        .unwrap();
                 let missing = files.export("/no/such").unwrap_err();
                 assert!(matches!(missing, FileServerError::Refused(..)));
                 assert!(missing.to_string().contains("has no such path: check the URL"), "{missing}");

@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::replay::transport::tcp::TcpTransport;
-use nfsrdma_inspect::replay::transport::{DisconnectReason, RpcTransport, TransportEvent};
+use nfsrdma_rpc::tcp::TcpTransport;
+use nfsrdma_rpc::{DisconnectReason, RpcTransport, TransportEvent};
 use serde_json::Value;
 
 use super::client::{Client, content, every_length, many_nulls, target};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::tcp::TcpTransport;
+use nfsrdma_rpc::tcp::TcpTransport;
 
 use serde_json::Value as Json;
 

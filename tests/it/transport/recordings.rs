@@ -6,16 +6,16 @@ use std::io::{BufReader, BufWriter};
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_inspect::replay::run::recording::{ReplayRecorder, TraceRecorder};
 use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, files::FileServerClient, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_inspect::replay::trace::layout::ContentRetention;
-use nfsrdma_inspect::replay::transport::RpcTransport;
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_rpc::RpcTransport;
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use serde_json::Value as Json;
 
 use super::client::target;
@@ -139,7 +139,8 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
         Duration::from_secs(5),
     );
     let mut containment = Containment::for_seeding("/", "run");
-    let mut files = Nfs4Client::new(line.with_containment(&mut containment), "recordings", &[2]).unwrap();
+    let mut files =
+        Nfs4Client::new(ContainedRpcClient::new(line, &mut containment), "recordings", &[2]).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
     files.close();
@@ -280,7 +281,8 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
         Duration::from_secs(5),
     );
     let mut containment = Containment::for_seeding("/", "run");
-    let mut files = Nfs4Client::new(line.with_containment(&mut containment), "one less", &[2]).unwrap();
+    let mut files =
+        Nfs4Client::new(ContainedRpcClient::new(line, &mut containment), "one less", &[2]).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
     files.close();

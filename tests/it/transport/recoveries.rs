@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::mock::server::MockServer;
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::client::target;
 use super::liars::Work;

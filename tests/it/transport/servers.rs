@@ -8,20 +8,18 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::files::FileServerClient;
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
 use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::RpcTransport;
-use nfsrdma_inspect::replay::transport::mock::server::MockServer;
-use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
-    self, MockServerFault, MockServerFaultKind,
-};
-use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::server::fault_injection::{self, MockServerFault, MockServerFaultKind};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_rpc::RpcTransport;
+use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 
 use super::beside;
 use super::client::target;
@@ -277,7 +275,7 @@ fn seeded(
     );
     let mut containment = Containment::for_seeding("/", "run");
     containment.set_export_handle(&root);
-    let line = line.with_reconnect(&target).with_containment(&mut containment);
+    let line = ContainedRpcClient::new(line.with_reconnect(&target), &mut containment);
     let mut files: Box<dyn FileServerClient> = match minor {
         None => Box::new(Nfs3Client::new(line, root)),
         Some(minor) => Box::new(Nfs4Client::new(line, "seed", &[minor]).unwrap()),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::transport::mock::server::MockReply;
-use nfsrdma_inspect::replay::transport::tcp::TcpTransport;
+use nfsrdma_mock_server::server::MockReply;
+use nfsrdma_rpc::tcp::TcpTransport;
 
 use super::client::target;
 use super::liars::Work;

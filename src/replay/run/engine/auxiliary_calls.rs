@@ -4,6 +4,7 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_rpc::{CallTag, TransportCall};
 
 use super::super::recording::{Exchange, Stream};
 use super::super::report::ReplayStepState;
@@ -14,7 +15,6 @@ use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRu
 use crate::replay::auxiliary_programs::{AuxiliaryRpcConnections, Lane, NoReply, reroot_mount_path};
 use crate::replay::trace::TraceStep;
 use crate::replay::trace::emission::{EmittedHeader, emit};
-use crate::replay::transport::{CallTag, TransportCall};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Calls the program and returns the state of the step.

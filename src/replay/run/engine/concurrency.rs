@@ -1,7 +1,7 @@
 //! Steps that overlapped a change of files in the capture. The sizes and link counts in their Replies may be from
 //! before or after the change.
 
-use crate::replay::transport::CallTag;
+use nfsrdma_rpc::CallTag;
 
 /// Maximum number of overlapping steps that are tracked.
 const MAX_OVERLAPPING: usize = 1 << 12;

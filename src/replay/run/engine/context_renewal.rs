@@ -8,6 +8,8 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
+use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_FAILED_CONNECTIONS, MAX_RESENDS};
 use super::reply::CompletedStep;
@@ -16,8 +18,6 @@ use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::{ContainedCall, ContainedTransport};
-use crate::replay::gss::{GssContext, GssContextSetup, GssSetupStep};
-use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportReply};
 
 /// Maximum time to wait for the Reply to a context's destruction. Otherwise the server expires the context.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);

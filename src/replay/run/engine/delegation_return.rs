@@ -13,12 +13,12 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+use nfsrdma_rpc::{ConnectionId, SubmitError, TransportCall, TransportReply};
 
 use super::window::{RETURN_INDEX, WindowStep, call_tag};
 use super::{REPLY_HEADROOM_BYTES, ReplayEngine};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::TraceStep;
-use crate::replay::transport::{ConnectionId, SubmitError, TransportCall, TransportReply};
 
 /// Maximum number of delegations that wait to be returned.
 const MAX_PENDING_RETURNS: usize = 1 << 12;

@@ -20,6 +20,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::captured_opens::CapturedOpens;
@@ -30,7 +31,6 @@ use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceStep};
-use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
 use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, substitute_owner};
 
 /// Substitutes of a run.

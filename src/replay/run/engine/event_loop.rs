@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
 
 use super::super::callbacks::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
@@ -13,7 +14,6 @@ use super::super::responder;
 use super::window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
-use crate::replay::transport::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
 
 /// Interval at which the loop checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);

@@ -19,6 +19,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
+use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
 use super::super::call_description::CallDescription;
 use super::super::outcome::ReplyOutcome;
@@ -28,7 +29,6 @@ use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, TraceStep, VariableUse};
-use crate::replay::transport::{ReplyPayloads, TransportReply};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
 const PIECE_HEADROOM_BYTES: u32 = 512;

@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_rpc::ConnectionId;
 
 use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayPace;
@@ -17,7 +18,6 @@ use super::{
 use crate::replay::containment::ContainedTransport;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 use crate::replay::trace::{MessageSlotKind, NONE};
-use crate::replay::transport::ConnectionId;
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.

@@ -11,6 +11,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
 
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
@@ -26,7 +27,6 @@ use super::{
 };
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
-use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
 
 /// A client whose state is being reclaimed.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
+use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply};
 
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::{
@@ -26,9 +27,6 @@ use super::{
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
-use crate::replay::transport::{
-    CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply,
-};
 
 /// Returns the state of a step that has no connection.
 fn no_connection_state() -> ReplayStepState {

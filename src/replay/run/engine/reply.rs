@@ -9,6 +9,7 @@ use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::call_description::CallDescription;
 use super::super::options::ReplayPace;
@@ -33,7 +34,6 @@ use crate::replay::trace::emission::{PlacedPayload, captured_value};
 use crate::replay::trace::{
     CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, TraceStep, VariableUse, binding,
 };
-use crate::replay::transport::{CallTag, TransportReply};
 
 /// A step that was in flight.
 pub(super) struct CompletedStep {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 use rustc_hash::FxHashMap;
 
 use super::super::call_description::{CallDescription, ROOT};
@@ -33,7 +34,6 @@ use crate::replay::trace::{
     CaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
     TraceStep, keyed_content,
 };
-use crate::replay::transport::{ReplyPayloads, TransportReply};
 
 /// Maximum number of bytes of queued Replies, and of free buffers.
 const MAX_QUEUED_BYTES: usize = 8 << 20;

@@ -8,6 +8,12 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::rpc::gss::RpcGssService;
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, roundup};
+use nfsrdma_rpc::gss::{
+    self, GssContext, GssError, GssIntegrityError, GssMechanism, GssMechanismError, GssReplyProtection,
+    GssUnprotectedCall,
+};
+use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
@@ -16,14 +22,9 @@ use super::context_renewal::RenewableContext;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, StepSendOutcome};
 use crate::analysis::comparison::record::hash;
-use crate::replay::gss::{
-    self, GssContext, GssError, GssIntegrityError, GssMechanism, GssMechanismError, GssReplyProtection,
-    GssUnprotectedCall,
-};
-use crate::replay::rpc_client::{AuthSysCredential, RpcClient};
+use crate::replay::root_credential;
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
-use crate::replay::transport::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 
 /// Maximum number of captured contexts with a context of their own; Calls of further ones share these.
 const MAX_CONTEXTS: usize = 64;
@@ -111,8 +112,7 @@ impl GssCallSigner {
         }
         let connection = transport.connect(target)?;
         let xid = Xid(hash(format!("{tag} security").as_bytes()) as u32);
-        let mut line =
-            RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.options.timeout);
+        let mut line = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
         let contexts = versions.into_iter().map(|version| {
             let mechanism = mechanism(&target.name).map_err(GssError::Mechanism)?;
             Ok(RenewableContext::new(version, GssContext::establish(&mut line, version, mechanism)?))

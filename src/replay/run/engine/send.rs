@@ -8,6 +8,10 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::{AuthSys, Flavor, NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
+use nfsrdma_rpc::{
+    CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RequestedCallForm, SubmitError, SubmitRefusal,
+    TransportCall, TransportPayload,
+};
 
 use super::super::call_description::CallDescription;
 use super::super::captured_opens::CapturedOpens;
@@ -27,10 +31,6 @@ use crate::replay::trace::emission::{EmittedHeader, captured_value, emit};
 use crate::replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
     TraceReader, TraceStep, keyed_content,
-};
-use crate::replay::transport::{
-    CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RequestedCallForm, SubmitError, SubmitRefusal,
-    TransportCall, TransportPayload,
 };
 
 /// Filler for the unused entries of a Call's payload array.

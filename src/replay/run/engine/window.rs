@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
+use nfsrdma_rpc::{CallTag, ConnectionId};
 
 use super::super::call_description::CallDescription;
 use super::super::report::{ReplayStepState, StepId};
@@ -17,7 +18,6 @@ use crate::replay::trace::{
     ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplyNeeds, TraceStep,
     TraceTransfer,
 };
-use crate::replay::transport::{CallTag, ConnectionId};
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
 use super::{Nfs4ClientState, run};
-use crate::replay::rpc_client::ContainedRpcClient;
+use crate::replay::containment::ContainedRpcClient;
 use crate::replay::seed::files::{FileServerError, SessionLimits};
 
 pub(super) fn set_clientid(

@@ -1,0 +1,269 @@
+//! Clients and sessions. RFC 7530 section 16, RFC 8881 sections 2.10 and 18.
+
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, BindConnToSession4Resok, ChannelAttrs4, ChannelDirFromClient4, ChannelDirFromServer4,
+    CreateSession4Args, CreateSession4Resok, CreateSessionFlags, ExchangeId4Args, ExchangeId4Resok,
+    ExchangeIdFlags, Nfsstat4, Operation, Results, Sequence4Resok, SequenceStatusFlags, ServerOwner4,
+    Sessionid4, SetclientidConfirm, SetclientidRes, StateProtect4R,
+};
+use nfsrdma_dissectors::xdr::{List, Opaque, Void};
+
+use super::state::{MockCachedReply, MockClient, MockSession, MockSessionSlot, SLOTS};
+use super::{MockCompound, MockServer, OPERATIONS};
+use nfsrdma_inspect::replay::seed::files::SessionLimits;
+
+/// The session slot of a COMPOUND.
+pub(super) type MockSlotKey = (Sessionid4, u32);
+
+/// Returns the slot that caches the Reply.
+pub(super) fn slot(server: &mut MockServer, place: MockSlotKey) -> Option<&mut MockSessionSlot> {
+    server.state.sessions.get_mut(&place.0)?.slots.get_mut(place.1 as usize)
+}
+
+/// Checks that an operation is allowed at its index in the COMPOUND. RFC 8881 sections 2.10.6.1 and 16.2.3.
+pub(super) fn check_position(
+    run: &MockCompound<'_>,
+    args: &Args<'_>,
+    index: usize,
+    count: u32,
+) -> Result<(), Nfsstat4> {
+    let operation = args.number();
+    if operation.first_minor_version().is_none_or(|since| since > run.minor) {
+        return Err(Nfsstat4::NFS4ERR_NOTSUPP);
+    }
+    if run.minor == 0 {
+        return Ok(());
+    }
+    let is_alone = matches!(
+        operation,
+        Operation::EXCHANGE_ID
+            | Operation::CREATE_SESSION
+            | Operation::DESTROY_SESSION
+            | Operation::DESTROY_CLIENTID
+            | Operation::BIND_CONN_TO_SESSION
+    );
+    match (operation, index) {
+        (Operation::SEQUENCE, 0) => Ok(()),
+        (Operation::SEQUENCE, _) => Err(Nfsstat4::NFS4ERR_SEQUENCE_POS),
+        (_, 0) if !is_alone => Err(Nfsstat4::NFS4ERR_OP_NOT_IN_SESSION),
+        (_, 0) if count > 1 => Err(Nfsstat4::NFS4ERR_NOT_ONLY_OP),
+        // RFC 8881 section 2.10.6: operations that exist only in NFSv4.0.
+        (
+            Operation::SETCLIENTID
+            | Operation::SETCLIENTID_CONFIRM
+            | Operation::RENEW
+            | Operation::OPEN_CONFIRM
+            | Operation::RELEASE_LOCKOWNER,
+            _,
+        ) => Err(Nfsstat4::NFS4ERR_NOTSUPP),
+        _ => Ok(()),
+    }
+}
+
+/// Executes SEQUENCE: occupies the slot, or returns its cached Reply. Ignores other operations.
+pub(super) fn sequence(
+    server: &mut MockServer,
+    run: &mut MockCompound<'_>,
+    args: &Args<'_>,
+    place: &mut Option<MockSlotKey>,
+) -> Result<Option<MockCachedReply>, Nfsstat4> {
+    let Args::SEQUENCE(args) = args else { return Ok(None) };
+    let session = server.state.sessions.get_mut(&args.sa_sessionid).ok_or(Nfsstat4::NFS4ERR_BADSESSION)?;
+    let slot = session.slots.get_mut(args.sa_slotid as usize).ok_or(Nfsstat4::NFS4ERR_BADSLOT)?;
+    if args.sa_sequenceid == slot.sequence && slot.sequence > 0 {
+        return slot.cached_reply.clone().map(Some).ok_or(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
+    }
+    if args.sa_sequenceid != slot.sequence.wrapping_add(1) {
+        return Err(Nfsstat4::NFS4ERR_SEQ_MISORDERED);
+    }
+    slot.sequence = args.sa_sequenceid;
+    slot.cached_reply = None;
+    *place = args.sa_cachethis.then_some((args.sa_sessionid, args.sa_slotid));
+    run.client = Some(session.client);
+    run.limits = session.limits;
+    let ok = Sequence4Resok {
+        sr_sessionid: args.sa_sessionid,
+        sr_sequenceid: args.sa_sequenceid,
+        sr_slotid: args.sa_slotid,
+        sr_highest_slotid: SLOTS - 1,
+        sr_target_highest_slotid: SLOTS - 1,
+        sr_status_flags: SequenceStatusFlags(0),
+    };
+    run.encode_results(&Results::SEQUENCE(StatusUnion::Ok(ok)))?;
+    Ok(None)
+}
+
+pub(super) fn step(
+    server: &mut MockServer,
+    run: &mut MockCompound<'_>,
+    args: &Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let state = &mut server.state;
+    match args {
+        Args::EXCHANGE_ID(args) => exchange_id(server, run, args),
+        Args::CREATE_SESSION(args) => create_session(server, run, args),
+        Args::DESTROY_SESSION(args) => {
+            state.sessions.remove(&args.dsa_sessionid).ok_or(Nfsstat4::NFS4ERR_BADSESSION)?;
+            run.encode_results(&Results::DESTROY_SESSION(StatusUnion::Ok(Void)))
+        }
+        Args::DESTROY_CLIENTID(args) => {
+            if !state.clients.contains_key(&args.dca_clientid) {
+                return Err(Nfsstat4::NFS4ERR_STALE_CLIENTID);
+            }
+            let has_more = state.sessions.values().any(|session| session.client == args.dca_clientid)
+                || state.opens.values().any(|open| open.client == args.dca_clientid);
+            if has_more {
+                return Err(Nfsstat4::NFS4ERR_CLIENTID_BUSY);
+            }
+            state.remove_client(args.dca_clientid);
+            run.encode_results(&Results::DESTROY_CLIENTID(StatusUnion::Ok(Void)))
+        }
+        Args::BIND_CONN_TO_SESSION(args) => {
+            if !state.sessions.contains_key(&args.bctsa_sessid) {
+                return Err(Nfsstat4::NFS4ERR_BADSESSION);
+            }
+            let ok = BindConnToSession4Resok {
+                bctsr_sessid: args.bctsa_sessid,
+                bctsr_dir: match args.bctsa_dir {
+                    ChannelDirFromClient4::CDFC4_FORE => ChannelDirFromServer4::CDFS4_FORE,
+                    ChannelDirFromClient4::CDFC4_BACK => ChannelDirFromServer4::CDFS4_BACK,
+                    _ => ChannelDirFromServer4::CDFS4_BOTH,
+                },
+                bctsr_use_conn_in_rdma_mode: false,
+            };
+            run.encode_results(&Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))
+        }
+        Args::RECLAIM_COMPLETE(_) => {
+            run.client.iter().for_each(|client| state.complete_reclaim(*client));
+            run.encode_results(&Results::RECLAIM_COMPLETE(StatusUnion::Ok(Void)))
+        }
+        Args::SETCLIENTID(args) => {
+            let clientid = state.new_number();
+            let client = MockClient {
+                owner: args.client.id.0.to_vec(),
+                verifier: args.client.verifier,
+                is_confirmed: false,
+                sequence: 0,
+            };
+            if state.is_full() {
+                return Err(Nfsstat4::NFS4ERR_RESOURCE);
+            }
+            state.clients.insert(clientid, client);
+            let ok = SetclientidConfirm { clientid, setclientid_confirm: clientid.to_be_bytes() };
+            run.encode_results(&Results::SETCLIENTID(SetclientidRes::Ok(ok)))
+        }
+        Args::SETCLIENTID_CONFIRM(args) => {
+            let client = state.clients.get(&args.clientid).ok_or(Nfsstat4::NFS4ERR_STALE_CLIENTID)?;
+            if args.setclientid_confirm != args.clientid.to_be_bytes() {
+                return Err(Nfsstat4::NFS4ERR_STALE_CLIENTID);
+            }
+            // A client that comes back with another verifier has lost its state: RFC 7530 section 9.1.1.
+            let (owner, verifier) = (client.owner.clone(), client.verifier);
+            let gone: Vec<_> = state
+                .clients
+                .iter()
+                .filter(|(id, old)| **id != args.clientid && old.owner == owner && old.verifier != verifier)
+                .map(|(id, _)| *id)
+                .collect();
+            gone.into_iter().for_each(|id| state.remove_client(id));
+            if let Some(client) = state.clients.get_mut(&args.clientid) {
+                client.is_confirmed = true;
+            }
+            run.encode_results(&Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(Void)))
+        }
+        Args::RENEW(args) => match state.clients.get(&args.clientid) {
+            Some(client) if client.is_confirmed => run.encode_results(&Results::RENEW(StatusUnion::Ok(Void))),
+            _ => Err(Nfsstat4::NFS4ERR_STALE_CLIENTID),
+        },
+        _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
+    }
+}
+
+fn exchange_id(
+    server: &mut MockServer,
+    run: &mut MockCompound<'_>,
+    args: &ExchangeId4Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let state = &mut server.state;
+    let owner = args.eia_clientowner.co_ownerid.0;
+    let verifier = args.eia_clientowner.co_verifier;
+    let known = state
+        .clients
+        .iter()
+        .find(|(_, client)| client.owner == owner)
+        .map(|(id, client)| (*id, client.verifier == verifier));
+    let clientid = match known {
+        Some((id, true)) => id,
+        other => {
+            if let Some((id, _)) = other {
+                state.remove_client(id);
+            }
+            if state.is_full() {
+                return Err(Nfsstat4::NFS4ERR_DELAY);
+            }
+            let id = state.new_number();
+            let client = MockClient { owner: owner.to_vec(), verifier, is_confirmed: false, sequence: 1 };
+            state.clients.insert(id, client);
+            id
+        }
+    };
+    let client = state.clients.get(&clientid).ok_or(Nfsstat4::NFS4ERR_SERVERFAULT)?;
+    let confirmed = if client.is_confirmed { ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R.0 } else { 0 };
+    let ok = ExchangeId4Resok {
+        eir_clientid: clientid,
+        eir_sequenceid: client.sequence,
+        eir_flags: ExchangeIdFlags(ExchangeIdFlags::EXCHGID4_FLAG_USE_NON_PNFS.0 | confirmed),
+        eir_state_protect: StateProtect4R::None,
+        eir_server_owner: ServerOwner4 { so_minor_id: 0, so_major_id: Opaque(b"loopback") },
+        eir_server_scope: Opaque(b"loopback"),
+        eir_server_impl_id: List::default(),
+    };
+    run.encode_results(&Results::EXCHANGE_ID(StatusUnion::Ok(ok)))
+}
+
+fn create_session(
+    server: &mut MockServer,
+    run: &mut MockCompound<'_>,
+    args: &CreateSession4Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let state = &mut server.state;
+    let client = state.clients.get_mut(&args.csa_clientid).ok_or(Nfsstat4::NFS4ERR_STALE_CLIENTID)?;
+    if args.csa_sequence != client.sequence {
+        return Err(Nfsstat4::NFS4ERR_SEQ_MISORDERED);
+    }
+    client.sequence = client.sequence.wrapping_add(1);
+    client.is_confirmed = true;
+    let mut id = [0; 16];
+    let (first, last) = id.split_at_mut(8);
+    first.copy_from_slice(&args.csa_clientid.to_be_bytes());
+    last.copy_from_slice(&state.new_number().to_be_bytes());
+    let least = |asked: &ChannelAttrs4<'_>, bytes: u32, operations: u32, slots: u32| ChannelAttrs4 {
+        ca_headerpadsize: 0,
+        ca_maxrequestsize: asked.ca_maxrequestsize.min(bytes),
+        ca_maxresponsesize: asked.ca_maxresponsesize.min(bytes),
+        ca_maxresponsesize_cached: asked.ca_maxresponsesize_cached.min(bytes),
+        ca_maxoperations: asked.ca_maxoperations.min(operations),
+        ca_maxrequests: asked.ca_maxrequests.clamp(1, slots),
+        ca_rdma_ird: List::default(),
+    };
+    let bytes = server.session_bytes.unwrap_or(server.tree.io_bytes.max(1 << 20) + 4096);
+    let operations = server.operations.unwrap_or(OPERATIONS);
+    let fore = least(&args.csa_fore_chan_attrs, bytes, operations, SLOTS);
+    let limits = SessionLimits {
+        request_bytes: fore.ca_maxrequestsize,
+        response_bytes: fore.ca_maxresponsesize,
+        operations: fore.ca_maxoperations,
+    };
+    let slots = (0..fore.ca_maxrequests).map(|_| MockSessionSlot::default()).collect();
+    state.sessions.insert(id, MockSession { client: args.csa_clientid, slots, limits });
+    let flags = args.csa_flags.0 & CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
+    let ok = CreateSession4Resok {
+        csr_sessionid: id,
+        csr_sequence: args.csa_sequence,
+        csr_flags: CreateSessionFlags(flags),
+        csr_fore_chan_attrs: fore,
+        csr_back_chan_attrs: least(&args.csa_back_chan_attrs, 4096, 16, 16),
+    };
+    run.encode_results(&Results::CREATE_SESSION(StatusUnion::Ok(ok)))
+}

@@ -1,0 +1,463 @@
+//! The plan for the form of a Call: the parts that are sent inline and in chunks, and the chunks offered for its Reply.
+//! RFC 8166 section 3.5.
+
+use nfsrdma_dissectors::xdr::roundup;
+
+use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
+use crate::{
+    CapturedCallForm, MessageForm, RdmaTransportParams, RequestedCallForm, SubmitRefusal, SubmittedCall,
+    TransportCall,
+};
+
+/// Maximum length of a chunk in bytes. NFS transfers at most 4 MiB in one operation today.
+const LONGEST_CHUNK: u64 = 64 << 20;
+
+/// The form of a Call. Payloads and results are bits, the first in the lowest; there are at most
+/// [`TransportCall::MAX_PAYLOADS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallChunkPlan {
+    /// `true` if the message is sent in a Position-Zero Read chunk: a Long Call.
+    pub is_long_call: bool,
+    /// Bit mask of the payloads that are sent in Read chunks.
+    pub reads: u16,
+    /// Bit mask of the results for which Write chunks are offered.
+    pub writes: u16,
+    /// Length of the Reply chunk in bytes, if one is offered.
+    pub reply: Option<u32>,
+    /// The summary that `submit` returns.
+    pub submitted: SubmittedCall,
+}
+
+impl CallChunkPlan {
+    /// Checks a Call against the rules of [`TransportCall`], and plans its form.
+    ///
+    /// # Errors
+    /// Returns an error if the Call violates a rule, or can never be sent with these parameters.
+    pub fn for_call(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> Result<Self, SubmitRefusal> {
+        check_call(call)?;
+        let mut draft = match call.requested_form {
+            RequestedCallForm::Fitting => {
+                CallChunkPlanDraft { writes: needed_writes(call, terms), ..CallChunkPlanDraft::default() }
+            }
+            RequestedCallForm::Captured(captured) => CallChunkPlanDraft::from_capture(&captured),
+        };
+        let asked = draft;
+        let room = terms.reply_inline as usize;
+        if draft.reply.is_none() && draft.reply_header(call) + draft.reply_message(call) > room {
+            draft.reply = Some(0);
+        }
+        if draft.reply.is_some() {
+            let length = u32::try_from(draft.reply_message(call)).unwrap_or(u32::MAX);
+            draft.reply = Some(length.max(total(captured_form(call).reply)));
+        }
+        let room = terms.call_inline as usize;
+        if !draft.is_long_call && draft.header(call) + draft.message(call) > room {
+            draft.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
+        }
+        if !draft.is_long_call && draft.header(call) + draft.message(call) > room {
+            // The payloads are sent with the message: RFC 8166 section 3.5.3 allows Read chunks in addition to that of
+            // a Long Call, but Linux (up to 7.2) never fetches them, and answers that the message is truncated.
+            draft.is_long_call = true;
+            draft.reads = 0;
+        }
+        if draft.header(call) > room {
+            return Err(SubmitRefusal::TooLong);
+        }
+        Ok(draft.plan(call, asked))
+    }
+
+    /// Returns the length in bytes of the Write chunk of a result: the length that the Call requests, or that in the
+    /// capture if it is larger. 0 if the capture has an empty chunk, which requests the result inline (RFC 8166 section
+    /// 4.3.2.3).
+    pub fn write_length(call: &TransportCall<'_>, result: usize) -> u32 {
+        let asked = call.reply.payloads.get(result).copied().unwrap_or(0);
+        match captured_form(call).writes.get(result) {
+            Some(segments) if total(segments) == 0 => 0,
+            Some(segments) => asked.max(total(segments)),
+            None => asked,
+        }
+    }
+
+    /// Returns `true` if the payload with this index is sent in a Read chunk.
+    pub fn is_read(&self, payload: usize) -> bool {
+        bit(self.reads, payload)
+    }
+
+    /// Returns `true` if a Write chunk is offered for the result with this index.
+    pub fn is_written(&self, result: usize) -> bool {
+        bit(self.writes, result)
+    }
+}
+
+/// Returns the form in the capture; an empty form if there is none.
+pub(super) fn captured_form<'a>(call: &TransportCall<'a>) -> CapturedCallForm<'a> {
+    match call.requested_form {
+        RequestedCallForm::Captured(captured) => captured,
+        RequestedCallForm::Fitting => CapturedCallForm::default(),
+    }
+}
+
+/// Returns the segment lengths in the capture of a result's Write chunk.
+pub(super) fn captured_writes<'a>(call: &TransportCall<'a>, result: usize) -> &'a [u32] {
+    captured_form(call).writes.get(result).copied().unwrap_or_default()
+}
+
+/// Returns the segment lengths in the capture of a payload's Read chunk.
+pub(super) fn captured_reads<'a>(call: &TransportCall<'a>, payload: usize) -> &'a [u32] {
+    captured_form(call).reads.get(payload).copied().unwrap_or_default()
+}
+
+/// Returns the mask of results for which Write chunks are offered: all if the complete Reply may not fit in a Send,
+/// else none. A result that is requested inline is included, as an empty chunk of the Write list.
+fn needed_writes(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> u16 {
+    let results: usize = call.reply.payloads.iter().map(|length| padded(*length)).sum();
+    if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= terms.reply_inline as usize
+    {
+        return 0;
+    }
+    mask(call.reply.payloads.iter().map(|_| true))
+}
+
+fn padded(length: u32) -> usize {
+    length as usize + roundup(length as usize)
+}
+
+fn mask(bits: impl Iterator<Item = bool>) -> u16 {
+    bits.take(TransportCall::MAX_PAYLOADS)
+        .enumerate()
+        .fold(0, |mask, (index, is)| mask | u16::from(is) << index)
+}
+
+pub(super) fn total(lengths: &[u32]) -> u32 {
+    lengths.iter().fold(0, |sum: u32, length| sum.saturating_add(*length))
+}
+
+fn bit(bits: u16, index: usize) -> bool {
+    index < TransportCall::MAX_PAYLOADS && bits >> index & 1 != 0
+}
+
+/// Checks a Call against the rules of [`TransportCall`] that apply to all transports.
+///
+/// # Errors
+/// Returns the rule that it violates.
+pub fn check_call(call: &TransportCall<'_>) -> Result<(), SubmitRefusal> {
+    if call.message.first_chunk() != Some(&call.xid.0.to_be_bytes()) {
+        return Err(SubmitRefusal::Xid);
+    }
+    if call.payloads.len().max(call.reply.payloads.len()) > TransportCall::MAX_PAYLOADS {
+        return Err(SubmitRefusal::TooMany);
+    }
+    let mut end = 4;
+    let mut moved = 0;
+    for payload in call.payloads {
+        let position = payload.position as usize;
+        if position < end || !position.is_multiple_of(4) || position - moved > call.message.len() {
+            return Err(SubmitRefusal::Position);
+        }
+        moved += payload.padded();
+        end = position + payload.padded();
+    }
+    let results: u64 = call.reply.payloads.iter().map(|length| u64::from(*length)).sum();
+    let longest = (call.length() as u64).max(results).max(u64::from(call.reply.message));
+    if longest > LONGEST_CHUNK { Err(SubmitRefusal::TooLong) } else { Ok(()) }
+}
+
+/// Returns the number of segments of a chunk of `length` bytes that is divided as in a capture.
+pub(super) fn count(length: u32, lengths: &[u32]) -> u32 {
+    let mut sum = 0u64;
+    let before = lengths.iter().take_while(|part| {
+        let begins = sum < u64::from(length);
+        sum += u64::from(**part);
+        begins
+    });
+    u32::try_from(before.count().max(1)).unwrap_or(u32::MAX)
+}
+
+/// A plan in the making. The length of the Reply chunk is a placeholder until it is computed.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct CallChunkPlanDraft {
+    is_long_call: bool,
+    reads: u16,
+    writes: u16,
+    reply: Option<u32>,
+}
+
+impl CallChunkPlanDraft {
+    /// Returns the form in a capture.
+    fn from_capture(captured: &CapturedCallForm<'_>) -> Self {
+        Self {
+            is_long_call: !captured.call.is_empty(),
+            reads: mask(captured.reads.iter().map(|segments| !segments.is_empty())),
+            // An empty chunk keeps its place before others: chunks match results in order (RFC 8267 section 6.4.1).
+            writes: mask((0..captured.writes.len()).map(|at| {
+                captured.writes.get(at..).unwrap_or_default().iter().any(|segments| total(segments) > 0)
+            })),
+            reply: (!captured.reply.is_empty()).then_some(0),
+        }
+    }
+
+    /// Returns the number of segments of the payloads' Read chunks.
+    fn read_segments(&self, call: &TransportCall<'_>) -> u32 {
+        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| bit(self.reads, *index));
+        payloads.map(|(index, payload)| count(length_of(payload.length()), captured_reads(call, index))).sum()
+    }
+
+    /// Returns the number of segments of the Position-Zero Read chunk.
+    fn call_segments(&self, call: &TransportCall<'_>) -> u32 {
+        if self.is_long_call { count(length_of(self.message(call)), captured_form(call).call) } else { 0 }
+    }
+
+    /// Returns the number of segments of each Write chunk. The chunk of a result that is requested inline has none.
+    fn write_segments(&self, call: &TransportCall<'_>) -> impl Iterator<Item = u32> {
+        let writes = self.writes;
+        let call = *call;
+        (0..TransportCall::MAX_PAYLOADS).filter(move |index| bit(writes, *index)).map(move |index| {
+            let length = CallChunkPlan::write_length(&call, index);
+            if length == 0 { 0 } else { count(length, captured_writes(&call, index)) }
+        })
+    }
+
+    fn reply_segments(&self, call: &TransportCall<'_>) -> u32 {
+        self.reply.map_or(0, |length| count(length, captured_form(call).reply))
+    }
+
+    /// Returns the number of header bytes of the Write list.
+    fn write_list(&self, call: &TransportCall<'_>) -> usize {
+        self.write_segments(call).map(|segments| WRITE_CHUNK + SEGMENT * segments as usize).sum()
+    }
+
+    /// Returns the number of header bytes of the Reply chunk.
+    fn reply_chunk(&self, call: &TransportCall<'_>) -> usize {
+        self.reply.map_or(0, |_| REPLY_CHUNK + SEGMENT * self.reply_segments(call) as usize)
+    }
+
+    /// Returns the length of the Call's header in bytes.
+    fn header(&self, call: &TransportCall<'_>) -> usize {
+        let reads = (self.read_segments(call) + self.call_segments(call)) as usize * READ_SEGMENT;
+        SHORTEST_HEADER + reads + self.write_list(call) + self.reply_chunk(call)
+    }
+
+    /// Returns the number of message bytes in the Send, or in the Position-Zero Read chunk of a Long Call.
+    fn message(&self, call: &TransportCall<'_>) -> usize {
+        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| !bit(self.reads, *index));
+        call.message.len() + payloads.map(|(_, payload)| payload.padded()).sum::<usize>()
+    }
+
+    /// Returns the length of the Reply's header in bytes, without a Reply chunk.
+    fn reply_header(&self, call: &TransportCall<'_>) -> usize {
+        SHORTEST_HEADER + self.write_list(call)
+    }
+
+    /// Returns the maximum length of the Reply's message in bytes, without results in Write chunks.
+    fn reply_message(&self, call: &TransportCall<'_>) -> usize {
+        let is_inline =
+            |index: usize| !bit(self.writes, index) || CallChunkPlan::write_length(call, index) == 0;
+        let results = call.reply.payloads.iter().enumerate().filter(|(index, _)| is_inline(*index));
+        call.reply.message as usize + results.map(|(_, length)| padded(*length)).sum::<usize>()
+    }
+
+    /// Returns the plan, with its difference from the requested form.
+    fn plan(&self, call: &TransportCall<'_>, asked: Self) -> CallChunkPlan {
+        let read_segments = self.read_segments(call) + self.call_segments(call);
+        let captured = captured_form(call);
+        let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
+        let write_segments = self.write_segments(call).sum();
+        // An empty chunk has no segments.
+        let written: usize =
+            captured.writes.iter().filter(|chunk| total(chunk) > 0).map(|chunk| chunk.len()).sum();
+        let reply_segments = self.reply_segments(call);
+        let is_other = Self { reply: self.reply.map(|_| 0), ..*self } != asked
+            || read_segments as usize != captured.call.len() + segments(captured.reads)
+            || write_segments as usize != written
+            || reply_segments as usize != captured.reply.len();
+        CallChunkPlan {
+            is_long_call: self.is_long_call,
+            reads: self.reads,
+            writes: self.writes,
+            reply: self.reply,
+            submitted: SubmittedCall {
+                form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
+                inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
+                read_segments,
+                write_segments,
+                reply_segments,
+                changed: matches!(call.requested_form, RequestedCallForm::Captured(_)) && is_other,
+            },
+        }
+    }
+}
+
+/// Converts a length, which was checked against [`LONGEST_CHUNK`] before.
+fn length_of(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CallTag, ExpectedReply, PayloadSource, TransportPayload};
+    use nfsrdma_dissectors::rpc::Xid;
+
+    const MESSAGE: [u8; 100] = [0; 100];
+
+    fn terms(inline: u32) -> RdmaTransportParams {
+        RdmaTransportParams {
+            call_inline: inline,
+            reply_inline: inline,
+            ..RdmaTransportParams::negotiate(None, None)
+        }
+    }
+
+    fn call<'a>(
+        message: &'a [u8],
+        payloads: &'a [TransportPayload<'a>],
+        reply: ExpectedReply<'a>,
+    ) -> TransportCall<'a> {
+        TransportCall { payloads, reply, ..TransportCall::without_payloads(Xid(0), CallTag(0), message, 0) }
+    }
+
+    fn data(position: u32, bytes: &[u8]) -> TransportPayload<'_> {
+        TransportPayload { position, source: PayloadSource::Copied(bytes) }
+    }
+
+    #[test]
+    fn rfc8166_section_3_5_1_what_fits_travels_in_the_send() {
+        let bytes = [1; 1024];
+        // Header 28 bytes, message 100, payload 1,024: 1,152.
+        let payloads = [data(100, &bytes)];
+        let call = call(&MESSAGE, &payloads, ExpectedReply { message: 100, payloads: &[] });
+        let plan = CallChunkPlan::for_call(&call, &terms(1152)).unwrap();
+        assert_eq!(
+            (plan.is_long_call, plan.reads, plan.reply, plan.submitted.inline),
+            (false, 0, None, 1124)
+        );
+        let plan = CallChunkPlan::for_call(&call, &terms(1151)).unwrap();
+        assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (false, 1, 1));
+        assert_eq!(plan.submitted.inline, 100);
+    }
+
+    #[test]
+    fn rfc8166_section_3_5_3_a_message_that_does_not_fit_reduced_is_a_long_call() {
+        let message = [0; 2000];
+        let call = call(&message, &[], ExpectedReply { message: 100, payloads: &[] });
+        let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
+        assert_eq!(
+            (plan.is_long_call, plan.submitted.form, plan.submitted.inline),
+            (true, MessageForm::Nomsg, 0)
+        );
+        assert_eq!(plan.submitted.read_segments, 1);
+    }
+
+    #[test]
+    fn a_long_call_takes_its_payloads_with_it_unless_a_capture_had_them_beside_it() {
+        let (message, bytes) = ([0; 2000], [1; 600]);
+        let payloads = [data(2000, &bytes)];
+        let call = call(&message, &payloads, ExpectedReply { message: 100, payloads: &[] });
+        let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
+        assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (true, 0, 1));
+        let captured = CapturedCallForm { call: &[2000], reads: &[&[600]], ..CapturedCallForm::default() };
+        let plan = CallChunkPlan::for_call(
+            &TransportCall { requested_form: RequestedCallForm::Captured(captured), ..call },
+            &terms(1024),
+        )
+        .unwrap();
+        assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (true, 1, 2));
+        assert!(!plan.submitted.changed);
+    }
+
+    #[test]
+    fn rfc8166_section_4_3_3_a_reply_that_may_not_fit_has_a_reply_chunk() {
+        let fits = ExpectedReply { message: 996, payloads: &[] };
+        assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
+        let longer = ExpectedReply { message: 1000, payloads: &[] };
+        assert_eq!(
+            CallChunkPlan::for_call(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply,
+            Some(1000)
+        );
+    }
+
+    #[test]
+    fn rfc8166_section_4_3_2_a_result_that_may_not_fit_has_a_write_chunk() {
+        let reply = ExpectedReply { message: 200, payloads: &[1021] };
+        let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        assert_eq!((plan.writes, plan.reply, plan.submitted.write_segments), (1, None, 1));
+        let reply = ExpectedReply { message: 200, payloads: &[500] };
+        assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap().writes, 0);
+        let reply = ExpectedReply { message: 2000, payloads: &[1021] };
+        let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        assert_eq!((plan.writes, plan.reply), (1, Some(2000)));
+    }
+
+    #[test]
+    fn rfc8166_section_4_3_2_3_a_result_that_is_wanted_in_the_message_has_an_empty_write_chunk() {
+        let reply = ExpectedReply { message: 700, payloads: &[0, 4000] };
+        let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        assert_eq!((plan.writes, plan.submitted.write_segments), (0b11, 1));
+    }
+
+    #[test]
+    fn rfc8267_section_6_4_1_an_empty_chunk_of_a_capture_keeps_its_place() {
+        let writes: [&[u32]; 4] = [&[4096], &[], &[100], &[0]];
+        let call = TransportCall {
+            requested_form: RequestedCallForm::Captured(CapturedCallForm {
+                writes: &writes,
+                ..CapturedCallForm::default()
+            }),
+            ..call(&MESSAGE, &[], ExpectedReply { message: 100, payloads: &[4096, 1024, 100, 512] })
+        };
+        let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
+        assert_eq!((plan.writes, plan.submitted.write_segments, plan.submitted.changed), (0b111, 2, false));
+        assert_eq!([0, 1, 2].map(|at| CallChunkPlan::write_length(&call, at)), [4096, 0, 100]);
+        // A result requested inline counts as part of the message: header 28 bytes, 3 chunks, 100 + 1,024 + 512.
+        let header = SHORTEST_HEADER + 3 * WRITE_CHUNK + 2 * SEGMENT;
+        let fits =
+            |inline: usize| CallChunkPlan::for_call(&call, &terms(inline as u32)).unwrap().reply.is_none();
+        assert_eq!((fits(header + 1636), fits(header + 1632)), (true, false));
+    }
+
+    #[test]
+    fn a_captured_form_is_kept_where_the_terms_allow_it() {
+        let bytes = [1; 600];
+        let payloads = [data(100, &bytes)];
+        let captured =
+            CapturedCallForm { reads: &[&[512, 88]], reply: &[4096], ..CapturedCallForm::default() };
+        let call = TransportCall {
+            requested_form: RequestedCallForm::Captured(captured),
+            ..call(&MESSAGE, &payloads, ExpectedReply { message: 100, payloads: &[] })
+        };
+        let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
+        assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
+        assert_eq!((plan.submitted.read_segments, plan.submitted.reply_segments), (2, 1));
+        let call = TransportCall {
+            requested_form: RequestedCallForm::Captured(CapturedCallForm::default()),
+            ..call
+        };
+        let plan = CallChunkPlan::for_call(&call, &terms(512)).unwrap();
+        assert_eq!((plan.reads, plan.submitted.changed), (1, true));
+    }
+
+    #[test]
+    fn a_call_is_held_to_its_rules() {
+        let terms = terms(1024);
+        let refusal = |call: &TransportCall<'_>| CallChunkPlan::for_call(call, &terms).err();
+        let none = ExpectedReply::default();
+        assert_eq!(refusal(&call(&[1, 2, 3, 4], &[], none)), Some(SubmitRefusal::Xid));
+        assert_eq!(refusal(&call(&MESSAGE, &[data(102, b"")], none)), Some(SubmitRefusal::Position));
+        assert_eq!(refusal(&call(&MESSAGE, &[data(104, b"")], none)), Some(SubmitRefusal::Position));
+        let two = [data(60, &[0; 8]), data(64, b"abcd")];
+        assert_eq!(refusal(&call(&MESSAGE, &two, none)), Some(SubmitRefusal::Position));
+        let many = [data(100, b""); 17];
+        assert_eq!(refusal(&call(&MESSAGE, &many, none)), Some(SubmitRefusal::TooMany));
+        let huge = ExpectedReply { message: u32::MAX, payloads: &[] };
+        assert_eq!(refusal(&call(&MESSAGE, &[], huge)), Some(SubmitRefusal::TooLong));
+    }
+
+    #[test]
+    fn a_chunk_has_the_segments_that_its_length_reaches() {
+        assert_eq!(count(100, &[]), 1);
+        assert_eq!(count(100, &[50, 50, 50]), 2);
+        assert_eq!(count(101, &[50, 50, 50]), 3);
+        assert_eq!(count(500, &[50, 50]), 2);
+        assert_eq!(count(0, &[50]), 1);
+    }
+}

@@ -1,0 +1,594 @@
+//! A synchronous RPC client: sends a Call, waits for its Reply, and passes the results to a closure.
+//!
+//! It serves work without performance needs: probes, setup and tests. The replay engine uses [`RpcTransport`] directly.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::rpc::auth::{AuthBody, AuthSys, Flavor, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{
+    self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
+    RpcReplyStatus, Verifier, Xid,
+};
+use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
+use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
+
+use crate::gss::GssControlCall;
+use crate::{
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply, PayloadSource, RequestedCallForm,
+    RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame,
+    TransportCall, TransportEvent, TransportPayload,
+};
+
+/// Maximum number of resends of a Call after connection loss, and after a timeout.
+const MAX_RESENDS: u32 = 8;
+const MAX_TIMEOUT_RETRIES: u32 = 1;
+/// Delay between two connection attempts.
+const CONNECT_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Maximum number of bytes of the Reply header before the results, with a long verifier (RFC 5531 section 8.2).
+const MAX_REPLY_HEADER_BYTES: u32 = 28 + 400;
+
+/// An AUTH_SYS credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthSysCredential {
+    /// The machine name sent to the server.
+    pub machine: String,
+    /// The user ID.
+    pub uid: u32,
+    /// The group ID.
+    pub gid: u32,
+}
+
+impl Default for AuthSysCredential {
+    /// Returns a credential of root, which most servers map to nobody.
+    fn default() -> Self {
+        Self { machine: env!("CARGO_PKG_NAME").into(), uid: 0, gid: 0 }
+    }
+}
+
+/// An RPC client on one connection of a transport.
+pub struct RpcClient<'t, F = NoCallFilter> {
+    transport: &'t mut dyn RpcTransport,
+    /// The current connection.
+    pub connection: ConnectionId,
+    auth_sys: AuthSysCredential,
+    next: u32,
+    timeout: Duration,
+    /// The duration of the last Call.
+    pub last_latency: Duration,
+    /// Number of Replies that could not be decoded.
+    pub undecodable_replies: u64,
+    filter: F,
+    /// Target of the replacement connection after connection loss or a timeout; `None` if the Call fails then.
+    target: Option<ConnectTarget>,
+}
+
+/// A check that every Call of an [`RpcClient`] must pass, made on the finished Call just before it is sent.
+///
+/// [`RpcClient::control`] does not ask it: a [`GssControlCall`] has no bytes of a caller.
+pub trait CallFilter {
+    /// The reason that a Call is refused.
+    type Refusal: Error + Send + Sync + 'static;
+
+    /// Checks a Call.
+    ///
+    /// # Errors
+    /// Returns the reason that the Call must not be sent.
+    fn check_call(&self, call: &TransportCall<'_>) -> Result<(), Self::Refusal>;
+
+    /// Processes the Reply of a Call that was sent. The cursor is at the beginning of the Reply message.
+    fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>);
+}
+
+/// The filter that lets every Call pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCallFilter;
+
+impl CallFilter for NoCallFilter {
+    type Refusal = Infallible;
+
+    fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn record_reply(&mut self, _call: &TransportCall<'_>, _reply: Cursor<'_>) {}
+}
+
+/// A procedure and the parameters of its Call.
+#[derive(Clone, Copy)]
+pub struct ProcedureCall<'a> {
+    /// The program.
+    pub program: Program,
+    /// The version of the program.
+    pub version: u32,
+    /// The procedure number.
+    pub number: u32,
+    /// The contents of the DDP-eligible arguments that are encoded as chunks, in order.
+    pub data: &'a [PayloadSource<'a>],
+    /// Maximum number of bytes of the results, without the DDP-eligible ones in `results`.
+    pub max_result_bytes: u32,
+    /// Maximum number of bytes of each DDP-eligible result.
+    pub max_payload_bytes: &'a [u32],
+    /// The form of the Call over RDMA.
+    pub shape: RequestedCallForm<'a>,
+}
+
+impl ProcedureCall<'_> {
+    /// Creates a procedure call whose results have at most `reply` bytes.
+    pub fn new(program: Program, version: u32, number: u32, reply: u32) -> Self {
+        Self {
+            program,
+            version,
+            number,
+            data: &[],
+            max_result_bytes: reply,
+            max_payload_bytes: &[],
+            shape: RequestedCallForm::Fitting,
+        }
+    }
+}
+
+/// The reason that a Call gave no results.
+#[derive(Debug)]
+pub enum RpcCallError {
+    /// The transport failed and is unusable.
+    Transport(RpcTransportError),
+    /// The Call could not be sent.
+    Submit(SubmitError),
+    /// The [`CallFilter`] of the client refused the Call.
+    Filtered(Box<dyn Error + Send + Sync>),
+    /// No Reply arrived within this time.
+    Timeout(Duration),
+    /// The connection was lost.
+    Disconnected(DisconnectReason),
+    /// The server could not process the transport header of the Call.
+    RdmaError(RpcRdmaError),
+    /// The server supports only other versions of the program: lowest, highest.
+    Versions(u32, u32),
+    /// The RPC layer of the server did not execute the procedure.
+    Rpc(RpcReplyStatus),
+    /// The server rejected the credential or the verifier. RFC 5531 section 9.
+    Denied(AuthStat),
+    /// The Reply cannot be decoded.
+    Unreadable(xdr::XdrError),
+}
+
+impl RpcCallError {
+    /// Returns `true` if the connection cannot be used for further Calls.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_))
+    }
+
+    /// Returns the party that is to blame.
+    pub fn blame(&self) -> TransportBlame {
+        match self {
+            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => TransportBlame::Program,
+            Self::Transport(error) => error.blame(),
+            _ => TransportBlame::Unreachable,
+        }
+    }
+}
+
+impl fmt::Display for RpcCallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transport(error) => error.fmt(f),
+            Self::Submit(error) => error.fmt(f),
+            Self::Filtered(refusal) => refusal.fmt(f),
+            Self::Timeout(time) => {
+                write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
+            }
+            Self::Disconnected(reason @ DisconnectReason::ForeignProtocol(_)) => reason.fmt(f),
+            Self::Disconnected(reason) => write!(f, "{reason}, with the Call in flight"),
+            Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
+            Self::RdmaError(RpcRdmaError::Vers(versions)) => write!(
+                f,
+                "RDMA_ERROR: ERR_VERS, the server speaks RPC-over-RDMA {} to {}",
+                versions.rdma_vers_low, versions.rdma_vers_high
+            ),
+            Self::Versions(low, high) => write!(f, "the server has versions {low} to {high}"),
+            Self::Rpc(status) => status.fmt(f),
+            Self::Denied(stat) => write!(f, "MSG_DENIED: AUTH_ERROR, {stat}"),
+            Self::Unreadable(error) => write!(f, "the Reply cannot be read: {error}"),
+        }
+    }
+}
+
+impl Error for RpcCallError {}
+
+impl From<RpcTransportError> for RpcCallError {
+    fn from(error: RpcTransportError) -> Self {
+        Self::Transport(error)
+    }
+}
+
+impl<'t> RpcClient<'t> {
+    /// Creates a client on a connection. XIDs begin at `xid`; it should differ between connections to a server, whose
+    /// duplicate request cache may be keyed by XID.
+    pub fn new(
+        transport: &'t mut dyn RpcTransport,
+        connection: ConnectionId,
+        caller: AuthSysCredential,
+        xid: Xid,
+        timeout: Duration,
+    ) -> Self {
+        let took = Duration::ZERO;
+        Self {
+            transport,
+            connection,
+            auth_sys: caller,
+            next: xid.0,
+            timeout,
+            last_latency: took,
+            undecodable_replies: 0,
+            filter: NoCallFilter,
+            target: None,
+        }
+    }
+
+    /// Makes the client check each Call with a filter, and show it each Reply.
+    pub fn with_filter<F: CallFilter>(self, filter: F) -> RpcClient<'t, F> {
+        RpcClient {
+            filter,
+            transport: self.transport,
+            connection: self.connection,
+            auth_sys: self.auth_sys,
+            next: self.next,
+            timeout: self.timeout,
+            last_latency: self.last_latency,
+            undecodable_replies: self.undecodable_replies,
+            target: self.target,
+        }
+    }
+}
+
+impl<'t, F: CallFilter> RpcClient<'t, F> {
+    /// Makes Calls survive connection loss: after a disconnect or a timeout the client opens another connection and
+    /// resends the Call unchanged, with the same XID.
+    pub fn with_reconnect(self, target: &ConnectTarget) -> Self {
+        Self { target: Some(target.clone()), ..self }
+    }
+
+    /// Returns the filter of Calls.
+    pub fn filter_mut(&mut self) -> &mut F {
+        &mut self.filter
+    }
+
+    /// Returns the transport.
+    pub fn transport(&mut self) -> &mut dyn RpcTransport {
+        self.transport
+    }
+
+    /// Calls a procedure. `arguments` encodes its arguments, `results` decodes its results.
+    ///
+    /// # Errors
+    /// Returns an error if there are no results.
+    pub fn call<T>(
+        &mut self,
+        procedure: &ProcedureCall<'_>,
+        arguments: impl FnOnce(&mut Encoder),
+        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        let xid = self.next_xid();
+        let mut encoder = encode_call_header(xid, self.credential(procedure), procedure);
+        arguments(&mut encoder);
+        let (message, splices) = encoder.finish();
+        let payloads: Vec<_> = splices
+            .iter()
+            .zip(procedure.data)
+            .map(|(splice, source)| TransportPayload {
+                position: u32::try_from(splice.position).unwrap_or(u32::MAX),
+                source: *source,
+            })
+            .collect();
+        let call = TransportCall {
+            xid,
+            tag: CallTag(xid.0.into()),
+            message: &message,
+            payloads: &payloads,
+            reply: ExpectedReply {
+                message: procedure.max_result_bytes + MAX_REPLY_HEADER_BYTES,
+                payloads: procedure.max_payload_bytes,
+            },
+            requested_form: procedure.shape,
+        };
+        self.filter.check_call(&call).map_err(|refusal| RpcCallError::Filtered(refusal.into()))?;
+        self.exchange(&call, |_, cursor| results(cursor))
+    }
+
+    /// Returns the XID for the next Call.
+    pub(crate) fn next_xid(&mut self) -> Xid {
+        let xid = Xid(self.next);
+        self.next = self.next.wrapping_add(1);
+        xid
+    }
+
+    /// Sends an RPCSEC_GSS control message, which no [`CallFilter`] checks. `results` also gets the verifier of the
+    /// Reply.
+    ///
+    /// # Errors
+    /// Returns an error if there are no results.
+    pub fn control<T>(
+        &mut self,
+        control: &GssControlCall,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        let call = control.transport_call(CallTag(control.xid().0.into()));
+        self.exchange(&call, results)
+    }
+
+    /// Sends a Call and decodes its Reply. Reconnects and resends within the limits.
+    fn exchange<T>(
+        &mut self,
+        call: &TransportCall<'_>,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        let mut results = Some(results);
+        let (mut lost, mut silent) = (0, 0);
+        loop {
+            let start = Instant::now();
+            let done = match self.submit(call, start + self.timeout) {
+                Ok(()) => self.receive(call, start, &mut results),
+                Err(error) => Err(error),
+            };
+            match &done {
+                Err(RpcCallError::Disconnected(DisconnectReason::ForeignProtocol(_))) => return done,
+                Err(
+                    RpcCallError::Disconnected(_)
+                    | RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::Closed)),
+                ) if lost < MAX_RESENDS => {
+                    lost += 1;
+                }
+                Err(RpcCallError::Timeout(_)) if silent < MAX_TIMEOUT_RETRIES => silent += 1,
+                _ => return done,
+            }
+            if !self.reconnect()? {
+                return done;
+            }
+        }
+    }
+
+    /// Replaces a lost or silent connection. Returns `false` if the client has no target to reconnect to.
+    fn reconnect(&mut self) -> Result<bool, RpcCallError> {
+        let Some(target) = &self.target else { return Ok(false) };
+        self.transport.disconnect(self.connection);
+        let since = Instant::now();
+        loop {
+            match self.transport.connect(target) {
+                Ok(connection) => {
+                    self.connection = connection;
+                    return Ok(true);
+                }
+                // A server that restarts is unreachable for a while.
+                Err(error)
+                    if error.blame() == TransportBlame::Unreachable && since.elapsed() < self.timeout =>
+                {
+                    std::thread::sleep(CONNECT_RETRY_DELAY);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Calls COMPOUND with these operations, and passes the decoded results to `results`.
+    ///
+    /// # Errors
+    /// Returns an error if there are no results. A failed operation is no error here.
+    pub fn compound<T>(
+        &mut self,
+        minor: u32,
+        operations: &[v4::Args<'_>],
+        more: &ProcedureCall<'_>,
+        results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        let head = v4::CompoundCallHead { tag: Text(b""), minorversion: minor };
+        let procedure = ProcedureCall { program: Program::NFS, version: 4, number: 1, ..*more };
+        self.call(
+            &procedure,
+            |encoder| v4::CompoundCall::new(head, operations).encode(encoder),
+            |cursor| results(&v4::CompoundReply::decode(cursor, &mut NullObserver)?),
+        )
+    }
+
+    fn credential(&self, procedure: &ProcedureCall<'_>) -> Credential<'_> {
+        let sys = AuthSys {
+            stamp: 0,
+            machinename: Text(self.auth_sys.machine.as_bytes()),
+            uid: self.auth_sys.uid,
+            gid: self.auth_sys.gid,
+            gids: List::default(),
+        };
+        match procedure.number {
+            // NULL needs no credential: RFC 5531 section 12.1.
+            0 => Credential::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") }),
+            _ => Credential::Sys(rpc::auth::EnclosedAuthBody::Known(sys)),
+        }
+    }
+
+    /// Submits a Call. While the transport is busy, processes its events.
+    fn submit(&mut self, call: &TransportCall<'_>, deadline: Instant) -> Result<(), RpcCallError> {
+        loop {
+            match self.transport.submit(self.connection, call) {
+                Ok(_) => return Ok(()),
+                Err(SubmitError::Busy(
+                    SubmitBusyReason::Credits | SubmitBusyReason::Memory | SubmitBusyReason::Queue,
+                )) => {}
+                Err(error) => return Err(RpcCallError::Submit(error)),
+            }
+            match self.transport.poll(Some(deadline))? {
+                Some(TransportEvent::Disconnected { connection, reason, .. })
+                    if connection == self.connection =>
+                {
+                    return Err(RpcCallError::Disconnected(reason));
+                }
+                // Events that nobody asked for must not extend the deadline.
+                Some(_) if Instant::now() < deadline => {}
+                _ => return Err(RpcCallError::Timeout(self.timeout)),
+            }
+        }
+    }
+
+    /// Waits for the Reply. Answers Calls from the server with PROG_UNAVAIL.
+    fn receive<T>(
+        &mut self,
+        call: &TransportCall<'_>,
+        start: Instant,
+        results: &mut Option<impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>>,
+    ) -> Result<T, RpcCallError> {
+        let (xid, mut called) = (call.xid, None);
+        let deadline = start + self.timeout;
+        loop {
+            if let Some((connection, xid)) = called.take() {
+                // If the answer cannot be sent, the server gets none.
+                let _ = self.transport.answer(connection, xid, &encode_prog_unavail(xid));
+            }
+            match self.transport.poll(Some(deadline))? {
+                None => return Err(RpcCallError::Timeout(self.timeout)),
+                Some(TransportEvent::Reply(reply))
+                    if reply.connection == self.connection && reply.xid == xid =>
+                {
+                    self.last_latency = start.elapsed();
+                    self.filter.record_reply(call, reply.cursor());
+                    let Some(results) = results.take() else {
+                        return Err(RpcCallError::Timeout(self.timeout));
+                    };
+                    let found = decode_reply(&mut reply.cursor(), results);
+                    self.undecodable_replies += u64::from(matches!(found, Err(RpcCallError::Unreadable(_))));
+                    return found;
+                }
+                Some(TransportEvent::RdmaError { connection, xid: failed, error, .. })
+                    if connection == self.connection && failed == xid =>
+                {
+                    return Err(RpcCallError::RdmaError(error));
+                }
+                Some(TransportEvent::Disconnected { connection, reason, .. })
+                    if connection == self.connection =>
+                {
+                    return Err(RpcCallError::Disconnected(reason));
+                }
+                Some(_) if Instant::now() >= deadline => return Err(RpcCallError::Timeout(self.timeout)),
+                Some(TransportEvent::Call(call)) => called = Some((call.connection, call.xid)),
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// Decodes the header of a Reply, and then the results with the verifier.
+pub(crate) fn decode_reply<'a, T>(
+    cursor: &mut Cursor<'a>,
+    results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::XdrError>,
+) -> Result<T, RpcCallError> {
+    let message = RpcMsg::decode(cursor, &mut NullObserver).map_err(RpcCallError::Unreadable)?;
+    let RpcMsgBody::Reply(reply) = &message.body else {
+        let at = cursor.at();
+        return Err(RpcCallError::Unreadable(xdr::XdrError::Invalid { at, what: "Reply", value: 0 }));
+    };
+    match reply {
+        rpc::ReplyBody::Accepted(AcceptedReply { reply_data: ReplyData::ProgMismatch(versions), .. }) => {
+            Err(RpcCallError::Versions(versions.low, versions.high))
+        }
+        rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success }) => {
+            results(verf, cursor).map_err(RpcCallError::Unreadable)
+        }
+        rpc::ReplyBody::Denied(RejectedReply::AuthError(error)) => Err(RpcCallError::Denied(error.stat)),
+        other => Err(RpcCallError::Rpc(other.status())),
+    }
+}
+
+/// Encodes a Call up to its arguments.
+fn encode_call_header(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<'_>) -> Encoder {
+    let mut encoder = Encoder::new();
+    let body = RpcMsgBody::Call(rpc::CallBody {
+        rpcvers: rpc::VERSION,
+        prog: procedure.program,
+        vers: procedure.version,
+        proc: procedure.number,
+        cred,
+        verf: no_verifier(),
+    });
+    RpcMsg { xid, body }.encode(&mut encoder);
+    encoder
+}
+
+pub(crate) fn no_verifier<'a>() -> Verifier<'a> {
+    Verifier::None(NoneVerifier { body: StartTls::default() })
+}
+
+/// Encodes the answer to a Call for a program that is not available here. RFC 5531 section 9.
+fn encode_prog_unavail(xid: Xid) -> Vec<u8> {
+    let reply_data = ReplyData::Failed(rpc::AcceptStat::PROG_UNAVAIL);
+    let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf: no_verifier(), reply_data });
+    let mut encoder = Encoder::new();
+    RpcMsg { xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
+    encoder.finish().0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+    use crate::tcp::TcpTransport;
+    use crate::{ConnectOptions, ConnectTarget};
+
+    #[test]
+    fn a_server_that_calls_without_end_keeps_nobody_past_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Records of eight bytes: an XID, and CALL.
+            while stream.write_all(b"\x80\0\0\x08\0\0\0\x07\0\0\0\0").is_ok() {}
+        });
+        let mut tcp = TcpTransport::new();
+        let wish = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+        let connection = tcp.connect(&ConnectTarget { address, name: "test".into(), options: wish }).unwrap();
+        let timeout = Duration::from_millis(300);
+        let mut line = RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), Xid(1), timeout);
+        let begin = Instant::now();
+        let outcome = line.call(&ProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+        assert!(matches!(outcome, Err(RpcCallError::Timeout(_))), "{outcome:?}");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    }
+
+    /// Refuses every Call.
+    struct ClosedFilter;
+
+    impl CallFilter for ClosedFilter {
+        type Refusal = fmt::Error;
+
+        fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), fmt::Error> {
+            Err(fmt::Error)
+        }
+
+        fn record_reply(&mut self, _call: &TransportCall<'_>, _reply: Cursor<'_>) {}
+    }
+
+    #[test]
+    fn a_call_that_the_filter_refuses_is_not_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tcp = TcpTransport::new();
+        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+        let connection = tcp.connect(&ConnectTarget { address, name: "test".into(), options }).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let credential = AuthSysCredential::default();
+        let mut client = RpcClient::new(&mut tcp, connection, credential, Xid(1), Duration::from_secs(5))
+            .with_filter(ClosedFilter);
+        let outcome = client.call(&ProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+        assert!(matches!(outcome, Err(RpcCallError::Filtered(_))), "{outcome:?}");
+        client.transport().flush();
+        drop(tcp);
+        let mut sent = Vec::new();
+        stream.read_to_end(&mut sent).unwrap();
+        assert_eq!(sent, []);
+    }
+}

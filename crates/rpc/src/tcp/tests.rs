@@ -1,0 +1,268 @@
+//! The TCP transport against a minimal server in another thread.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    ConnectOptions, ExpectedReply, RequestedCallForm, SubmitBusyReason, TransportBlame, TransportPayload,
+};
+
+fn target(address: std::net::SocketAddr) -> ConnectTarget {
+    let wish = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+    ConnectTarget { address, name: "test".into(), options: wish }
+}
+
+/// Serves one connection with `serve`, in a thread.
+fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> ConnectTarget {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || serve(listener.accept().unwrap().0));
+    target(address)
+}
+
+fn read_record(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).ok()?;
+    let mut record = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut record).ok()?;
+    Some(record)
+}
+
+fn write_record(stream: &mut TcpStream, record: &[u8]) {
+    let mark = 0x8000_0000 | record.len() as u32;
+    stream.write_all(&[&mark.to_be_bytes(), record].concat()).unwrap();
+}
+
+/// Returns a record that begins like a message.
+fn message(xid: u32, direction: u32, rest: &[u8]) -> Vec<u8> {
+    [&xid.to_be_bytes()[..], &direction.to_be_bytes(), rest].concat()
+}
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(5))
+}
+
+#[test]
+fn a_reply_finds_its_call_whatever_the_order() {
+    let target = server(|mut stream| {
+        let first = read_record(&mut stream).unwrap();
+        let second = read_record(&mut stream).unwrap();
+        for call in [second, first] {
+            write_record(
+                &mut stream,
+                &message(u32::from_be_bytes(*call.first_chunk().unwrap()), 1, &call[8..]),
+            );
+        }
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    for xid in [1, 2] {
+        let bytes = message(xid, 0, &[xid as u8; 4]);
+        tcp.submit(connection, &TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &bytes, 100))
+            .unwrap();
+    }
+    for expected in [2, 1] {
+        let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+        assert_eq!(
+            (reply.xid, reply.tag, &reply.message[8..]),
+            (Xid(expected), CallTag(expected.into()), &[expected as u8; 4][..])
+        );
+    }
+    assert!(tcp.poll(None).unwrap().is_none());
+    let counts = tcp.counts(connection).unwrap();
+    assert_eq!((counts.calls, counts.replies, counts.bytes_sent, counts.bytes_received), (2, 2, 32, 32));
+}
+
+#[test]
+fn payloads_of_every_length_arrive_whole_copied_and_stored() {
+    let target = server(|mut stream| {
+        while let Some(call) = read_record(&mut stream) {
+            write_record(
+                &mut stream,
+                &message(u32::from_be_bytes(*call.first_chunk().unwrap()), 1, &call[8..]),
+            );
+        }
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    let content: Vec<u8> = (0..2_000_000u32).map(|n| (n % 251) as u8).collect();
+    let memory: Arc<[u8]> = content.clone().into();
+    let store = tcp.share(&memory).unwrap();
+    assert_eq!(tcp.share(&memory).unwrap(), store);
+    for (index, length) in [1, 2, 3, 4, 1023, 65_537, 1_048_576, 1_999_999].into_iter().enumerate() {
+        for source in [
+            PayloadSource::Copied(&content[..length]),
+            PayloadSource::Shared { store, offset: 0, length: length as u32 },
+        ] {
+            let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
+            let payloads = [TransportPayload { position: 12, source }];
+            let call = TransportCall {
+                xid: Xid(index as u32),
+                tag: CallTag(0),
+                message: &bytes,
+                payloads: &payloads,
+                reply: ExpectedReply::default(),
+                requested_form: RequestedCallForm::Fitting,
+            };
+            tcp.submit(connection, &call).unwrap();
+            let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+            assert_eq!(reply.message.len(), call.length());
+            assert!(reply.message[12..].starts_with(&content[..length]));
+        }
+    }
+}
+
+#[test]
+fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
+    let target = server(|mut stream| {
+        write_record(&mut stream, &message(7, 0, b"call"));
+        let answer = read_record(&mut stream).unwrap();
+        write_record(&mut stream, &message(8, 0, &answer[8..]));
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    let Some(TransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!((call.xid, &call.message[8..]), (Xid(7), &b"call"[..]));
+    let answer = message(7, 1, b"answ");
+    assert_eq!(
+        tcp.answer(connection, Xid(9), &message(9, 1, b"")),
+        Err(SubmitError::Refused(SubmitRefusal::NoCall))
+    );
+    tcp.answer(connection, Xid(7), &answer).unwrap();
+    let Some(TransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(&call.message[8..], b"answ");
+}
+
+#[test]
+fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
+    let target = server(|mut stream| {
+        let _ = read_record(&mut stream);
+        write_record(&mut stream, &message(99, 1, b"")); // no such Call
+        write_record(&mut stream, b"\0\0\0\x01"); // too short
+        write_record(&mut stream, &message(1, 2, b"")); // neither Call nor Reply
+        write_record(&mut stream, &message(1, 1, b""));
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    tcp.submit(connection, &TransportCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
+        .unwrap();
+    for expected in [DiscardReason::UnknownXid, DiscardReason::Short, DiscardReason::Header] {
+        let Some(TransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+        assert_eq!(why, expected);
+    }
+    let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reply.tag, CallTag(5));
+    assert_eq!(tcp.counts(connection).unwrap().discarded, 3);
+}
+
+#[test]
+fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
+    let target = server(|mut stream| {
+        let _ = read_record(&mut stream);
+        let _ = stream.write_all(b"\x80\0\0\x20half");
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    tcp.submit(connection, &TransportCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
+        .unwrap();
+    let Some(TransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
+        panic!()
+    };
+    assert_eq!(lost, [CallTag(5)]);
+    assert!(tcp.poll(None).unwrap().is_none());
+    let late = tcp
+        .submit(connection, &TransportCall::without_payloads(Xid(2), CallTag(6), &message(2, 0, b""), 100));
+    assert_eq!(late, Err(SubmitError::Refused(SubmitRefusal::Closed)));
+}
+
+#[test]
+fn a_record_of_absurd_length_ends_the_connection() {
+    let target = server(|mut stream| {
+        let _ = stream.write_all(b"\x7f\xff\xff\xff");
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = TcpTransport::new();
+    tcp.connect(&target).unwrap();
+    let Some(TransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reason, DisconnectReason::Record(0x7fff_ffff));
+}
+
+#[test]
+fn a_connection_that_this_side_closes_says_so_once() {
+    let target = server(|mut stream| {
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    tcp.disconnect(connection);
+    let Some(TransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reason, DisconnectReason::LocalClose);
+    tcp.disconnect(connection);
+    assert!(tcp.poll(None).unwrap().is_none());
+}
+
+#[test]
+fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let target = server(move |stream| {
+        let _ = stopped.recv();
+        drop(stream);
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    let payload = vec![0; 4 << 20];
+    let error = (0..100).find_map(|xid| {
+        let bytes = message(xid, 0, b"");
+        let payloads = [TransportPayload { position: 8, source: PayloadSource::Copied(&payload) }];
+        let call = TransportCall {
+            payloads: &payloads,
+            ..TransportCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)
+        };
+        tcp.submit(connection, &call).err()
+    });
+    assert_eq!(error, Some(SubmitError::Busy(SubmitBusyReason::Queue)));
+    drop(stop);
+}
+
+#[test]
+fn nothing_listens_there() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = TcpTransport::new().connect(&target(address)).unwrap_err();
+    assert!(matches!(error.kind, RpcTransportErrorKind::Refused));
+    assert_eq!(error.blame(), TransportBlame::Unreachable);
+    assert_eq!(
+        error.to_string(),
+        format!("test ({address}): nothing listens there; check the port, and that the server runs")
+    );
+}
+
+#[test]
+fn a_reserved_port_is_used_where_that_is_allowed() {
+    let target = server(|mut stream| {
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target).unwrap();
+    let port = tcp.params(connection).unwrap().local.unwrap().port();
+    // Only root, or a process with the capability, gets a reserved port; everyone gets a connection.
+    let is_root = rustix::process::geteuid().is_root();
+    assert!(port < 1024 || !is_root, "{port}");
+}
+
+#[test]
+fn bytes_that_never_make_a_record_keep_nobody_past_the_deadline() {
+    // Empty fragments, none of which is the last.
+    let target = server(|mut stream| while stream.write_all(&[0; 4096]).is_ok() {});
+    let mut tcp = TcpTransport::new();
+    tcp.connect(&target).unwrap();
+    let begin = Instant::now();
+    assert!(tcp.poll(Some(begin + Duration::from_millis(200))).unwrap().is_none());
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    assert!(tcp.poll(None).unwrap().is_none());
+}

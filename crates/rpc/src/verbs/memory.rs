@@ -1,0 +1,555 @@
+//! Memory that the device can access. A [`VerbsBuffer`] owns its bytes exclusively: a buffer that the device or the
+//! server may use is moved into a queue pair or a [`VerbsExposedBuffer`], which hide its bytes, and comes back with the
+//! completion that ends that use.
+//!
+//! A server need not comply: a handle that it received stays valid until it is invalidated. So memory that servers may
+//! write to is never visible as a slice of a buffer: the data is in [`VerbsWrittenBytes`], a copy unless the handle has
+//! ended.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use nfsrdma_dissectors::rdma::Handle;
+use rdma_mummy_sys as ffi;
+use rdma_mummy_sys::ibv_access_flags as access;
+
+use super::super::RpcTransportErrorKind;
+use super::super::framing;
+use super::context::ProtectionDomain;
+use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
+use super::work_queues::{VerbsQueuePairEnd, VerbsServerFence};
+
+/// Alignment of regions in bytes: a page on every platform.
+const ALIGNMENT: usize = 4096;
+/// Alignment of buffers in bytes, so that they can be read word by word.
+const WORD: usize = size_of::<u64>();
+
+/// The access that a server may have to a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VerbsMemoryAccess {
+    /// None: for Sends and Receives.
+    Message,
+    /// Remote read: for Read chunks.
+    RemoteRead,
+    /// Remote write: for Write and Reply chunks.
+    RemoteWrite,
+}
+
+impl VerbsMemoryAccess {
+    /// Returns the access flags of a registration. If servers use only windows, the registration itself grants them
+    /// nothing, so that guessing its handle is useless. InfiniBand Architecture Specification, volume 1, section
+    /// 10.6.7.2.
+    fn flags(self, windows: bool) -> access {
+        match (self, windows) {
+            (Self::Message, _) => access::IBV_ACCESS_LOCAL_WRITE,
+            (Self::RemoteRead, false) => access::IBV_ACCESS_REMOTE_READ,
+            (Self::RemoteRead, true) => access::IBV_ACCESS_MW_BIND,
+            (Self::RemoteWrite, false) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE,
+            (Self::RemoteWrite, true) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_MW_BIND,
+        }
+    }
+
+    /// Returns the access flags of a window, which never include local access.
+    fn window_flags(self) -> access {
+        match self {
+            Self::Message => access(0),
+            Self::RemoteRead => access::IBV_ACCESS_REMOTE_READ,
+            Self::RemoteWrite => access::IBV_ACCESS_REMOTE_WRITE,
+        }
+    }
+}
+
+/// The bytes of a region.
+enum VerbsRegionMemory {
+    Owned(NonNull<u8>, Layout),
+    /// Written neither by the device nor by anything else.
+    Shared(Arc<[u8]>),
+}
+
+impl Drop for VerbsRegionMemory {
+    fn drop(&mut self) {
+        if let Self::Owned(start, layout) = *self {
+            // SAFETY: allocated with this layout by `VerbsMemoryRegion::allocate`, freed once, and no longer
+            // registered: a region leaks its bytes if it cannot be deregistered.
+            unsafe { dealloc(start.as_ptr(), layout) };
+        }
+    }
+}
+
+/// A memory region: bytes, and their registration with the device.
+struct VerbsMemoryRegion {
+    registration: NonNull<ffi::ibv_mr>,
+    bytes: std::mem::ManuallyDrop<VerbsRegionMemory>,
+    access: VerbsMemoryAccess,
+    domain: Arc<ProtectionDomain>,
+}
+
+// SAFETY: a registration is safe to use from any thread. Its bytes are accessed through `VerbsBuffer`s with disjoint
+// parts, or are shared and never change.
+unsafe impl Send for VerbsMemoryRegion {}
+// SAFETY: as above.
+unsafe impl Sync for VerbsMemoryRegion {}
+
+impl fmt::Debug for VerbsMemoryRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").finish_non_exhaustive()
+    }
+}
+
+impl VerbsMemoryRegion {
+    fn allocate(
+        domain: &Arc<ProtectionDomain>,
+        length: usize,
+        right: VerbsMemoryAccess,
+    ) -> Result<Self, RpcTransportErrorKind> {
+        let no_memory = || RpcTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
+        let layout = Layout::from_size_align(length.max(1), ALIGNMENT).map_err(|_| no_memory())?;
+        // SAFETY: the layout does not have size zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
+        Self::register(domain, VerbsRegionMemory::Owned(start, layout), right)
+    }
+
+    fn register(
+        domain: &Arc<ProtectionDomain>,
+        bytes: VerbsRegionMemory,
+        right: VerbsMemoryAccess,
+    ) -> Result<Self, RpcTransportErrorKind> {
+        let (start, length) = match &bytes {
+            VerbsRegionMemory::Owned(start, layout) => (start.as_ptr(), layout.size()),
+            VerbsRegionMemory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
+        };
+        let flags = i32::try_from(right.flags(domain.uses_windows()).0).unwrap_or(0);
+        // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared bytes are registered
+        // read-only.
+        let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
+        let Some(registration) = NonNull::new(registration) else {
+            let error = io::Error::last_os_error();
+            return Err(match error.raw_os_error() {
+                // The device does not support it: a higher limit of locked memory would not help.
+                Some(libc::EOPNOTSUPP) => super::failure::from_io_error("ibv_reg_mr", error),
+                _ => RpcTransportErrorKind::Memory(length as u64, error),
+            });
+        };
+        Ok(Self {
+            registration,
+            bytes: std::mem::ManuallyDrop::new(bytes),
+            access: right,
+            domain: Arc::clone(domain),
+        })
+    }
+
+    fn start(&self) -> *mut u8 {
+        match &*self.bytes {
+            VerbsRegionMemory::Owned(start, _) => start.as_ptr(),
+            VerbsRegionMemory::Shared(bytes) => bytes.as_ptr().cast_mut(),
+        }
+    }
+
+    fn length(&self) -> usize {
+        match &*self.bytes {
+            VerbsRegionMemory::Owned(_, layout) => layout.size(),
+            VerbsRegionMemory::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    fn local_key(&self) -> u32 {
+        // SAFETY: the registration is valid until `drop`.
+        unsafe { self.registration.as_ref().lkey }
+    }
+
+    fn handle(&self) -> Handle {
+        // SAFETY: as above.
+        Handle(unsafe { self.registration.as_ref().rkey })
+    }
+}
+
+impl Drop for VerbsMemoryRegion {
+    fn drop(&mut self) {
+        // SAFETY: registered once, and deregistered once.
+        let result = unsafe { ffi::ibv_dereg_mr(self.registration.as_ptr()) };
+        // Leaked memory is safer than memory that the device may still access.
+        if result == 0 {
+            // SAFETY: dropped here only.
+            unsafe { std::mem::ManuallyDrop::drop(&mut self.bytes) };
+        }
+    }
+}
+
+/// Registers memory and divides it into `count` buffers of `length` bytes, rounded up to a multiple of 8.
+///
+/// # Errors
+/// Returns an error if the device, or the limit of locked memory, does not allow it.
+pub(crate) fn allocate(
+    domain: &Arc<ProtectionDomain>,
+    right: VerbsMemoryAccess,
+    length: usize,
+    count: usize,
+) -> Result<impl Iterator<Item = VerbsBuffer> + use<>, RpcTransportErrorKind> {
+    let length = round_up_to_word(length);
+    let region = Arc::new(VerbsMemoryRegion::allocate(domain, length.saturating_mul(count), right)?);
+    // The parts are disjoint, so that no two buffers share a byte.
+    let parts = region.length().checked_div(length).unwrap_or(0).min(count);
+    Ok((0..parts).map(move |part| VerbsBuffer { region: Arc::clone(&region), at: part * length, length }))
+}
+
+/// Rounds a length up to a multiple of 8 bytes.
+fn round_up_to_word(length: usize) -> usize {
+    // A length that overflows here is longer than any memory.
+    length.checked_next_multiple_of(WORD).unwrap_or(usize::MAX & !(WORD - 1))
+}
+
+/// Registered bytes that only this program accesses now.
+#[derive(Debug)]
+pub(crate) struct VerbsBuffer {
+    region: Arc<VerbsMemoryRegion>,
+    at: usize,
+    length: usize,
+}
+
+impl VerbsBuffer {
+    /// Returns the scatter/gather entry of the first `length` bytes.
+    pub(super) fn gather(&self, length: usize) -> ffi::ibv_sge {
+        ffi::ibv_sge {
+            addr: self.start() as u64,
+            length: u32::try_from(length.min(self.length)).unwrap_or(u32::MAX),
+            lkey: self.region.local_key(),
+        }
+    }
+
+    /// Returns the access that a server may have to the buffer.
+    pub(crate) fn access(&self) -> VerbsMemoryAccess {
+        self.region.access
+    }
+
+    /// Returns the length in bytes, including bytes that `deref` hides.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.region.start().wrapping_add(self.at)
+    }
+
+    /// Copies the first `length` bytes, which a server may be changing.
+    fn copy(&self, length: usize, into: &mut Vec<u8>) {
+        into.resize(length.min(self.length), 0);
+        let mut words = into.chunks_exact_mut(WORD);
+        let mut from = self.start();
+        for place in &mut words {
+            // SAFETY: within the buffer, which is allocated and initialized. It is word-aligned: shared regions have no
+            // buffers, and `allocate` divides the others, which are page-aligned, into whole words. The device may
+            // write meanwhile, so each word is read once, as volatile memory, and any value is valid.
+            let word = unsafe { from.cast::<u64>().read_volatile() };
+            place.copy_from_slice(&word.to_ne_bytes());
+            from = from.wrapping_add(WORD);
+        }
+        for place in words.into_remainder() {
+            // SAFETY: as above.
+            *place = unsafe { from.read_volatile() };
+            from = from.wrapping_add(1);
+        }
+    }
+
+    /// Returns the first `length` bytes, regardless of the access that the server has had.
+    ///
+    /// # Safety
+    /// The device must not write to them while the slice exists: the buffer is in no queue pair, its domain uses
+    /// windows, in which the registration grants servers nothing, and no window is bound to it. A new buffer has none,
+    /// and a bound one comes back only after its window has ended, on any connection.
+    unsafe fn written_bytes(&self, length: usize) -> &[u8] {
+        // SAFETY: within the buffer, which is allocated and initialized; the device does not write to it, as the caller
+        // guarantees.
+        unsafe { std::slice::from_raw_parts(self.start(), length.min(self.length)) }
+    }
+
+    /// Returns the first `length` bytes as the target of a window.
+    pub(super) fn part(&self, length: usize) -> VerbsRegionSlice {
+        let length = u32::try_from(length.min(self.length)).unwrap_or(u32::MAX);
+        VerbsRegionSlice { region: Arc::clone(&self.region), start: self.start() as u64, length }
+    }
+}
+
+/// Bytes of a registration as the target of a window. They stay registered while this exists.
+#[derive(Debug)]
+pub(super) struct VerbsRegionSlice {
+    region: Arc<VerbsMemoryRegion>,
+    start: u64,
+    length: u32,
+}
+
+impl VerbsRegionSlice {
+    /// Returns the bind parameters of the Work Request that binds a window to them.
+    pub(super) fn bind_info(&self) -> ffi::ibv_mw_bind_info {
+        ffi::ibv_mw_bind_info {
+            mr: self.region.registration.as_ptr(),
+            addr: self.start,
+            length: self.length.into(),
+            mw_access_flags: self.region.access.window_flags().0,
+        }
+    }
+
+    /// Returns the region to advertise to the server, with the handle of the window.
+    pub(super) fn region(&self, handle: Handle) -> framing::ChunkRegion {
+        framing::ChunkRegion { handle, offset: self.start, length: self.length }
+    }
+}
+
+impl Deref for VerbsBuffer {
+    type Target = [u8];
+
+    /// Returns an empty slice if servers may write to the buffer: see [`VerbsWrittenBytes`].
+    fn deref(&self) -> &[u8] {
+        let length = if self.access() == VerbsMemoryAccess::RemoteWrite { 0 } else { self.length };
+        // SAFETY: this part of the region belongs to this buffer alone, as `allocate` ensures; it is initialized; no
+        // server may write to it, whatever handle it has; and the device does not, as a buffer that it may write to is
+        // in a queue pair.
+        unsafe { std::slice::from_raw_parts(self.start(), length) }
+    }
+}
+
+impl DerefMut for VerbsBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let length = if self.access() == VerbsMemoryAccess::RemoteWrite { 0 } else { self.length };
+        // SAFETY: as above, and the device does not read it for this side; a server that reads it, against the rules,
+        // changes nothing here.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), length) }
+    }
+}
+
+/// A buffer whose handle the server has. Its bytes are inaccessible until it comes back: after the Reply, if no window
+/// is bound to it or the window has ended, and otherwise as [`VerbsOpenWindowBuffer`].
+///
+/// Without a window the handle is that of the whole region, so that a server which violates RFC 8166 section 4.4.1, and
+/// writes after its Reply, can still change the results of later Calls to this server before their Reply. It cannot
+/// access memory for other servers, as each server has its own protection domain.
+#[derive(Debug)]
+pub(crate) struct VerbsExposedBuffer {
+    buffer: VerbsBuffer,
+    advertised: framing::ChunkRegion,
+    window: Option<VerbsBoundWindow>,
+    queue: u32,
+    exposed_at: u64,
+}
+
+/// A buffer whose window is still open after the Reply: the server can access its bytes until a Work Request has
+/// invalidated the handle. The queue pair keeps it until then.
+#[derive(Debug)]
+pub(super) struct VerbsOpenWindowBuffer {
+    pub(super) handle: Handle,
+    pub(super) buffer: VerbsBuffer,
+}
+
+impl VerbsExposedBuffer {
+    /// Wraps an exposed buffer. `window` is the window bound to it; without one the server gets the handle of the
+    /// registration.
+    pub(super) fn new(
+        buffer: VerbsBuffer,
+        length: usize,
+        window: Option<VerbsBoundWindow>,
+        queue: u32,
+        since: u64,
+    ) -> Self {
+        let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
+        let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
+        let told = framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
+        Self { buffer, advertised: told, window, queue, exposed_at: since }
+    }
+
+    /// Returns `true` if this queue pair exposed it.
+    pub(super) fn is_exposed_by(&self, queue: u32) -> bool {
+        self.queue == queue
+    }
+
+    /// Returns the region that is advertised to the server.
+    pub(crate) fn region(&self) -> framing::ChunkRegion {
+        self.advertised
+    }
+
+    /// Returns the first `length` bytes, and the buffer if its window is still open, as in
+    /// [`take_back`](Self::take_back), unless `keep` leaves them exposed. `windows` are those of its queue pair; `room`
+    /// is storage for a copy, if one is necessary.
+    ///
+    /// # Errors
+    /// Returns itself and `room` if `keep` returned `true`, or the fence does not cover it.
+    pub(super) fn take_written(
+        self,
+        fence: &VerbsServerFence,
+        windows: Option<&mut VerbsQueuePairWindows>,
+        length: usize,
+        mut room: Vec<u8>,
+        keep: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<(VerbsWrittenBytes, Option<VerbsOpenWindowBuffer>), (Self, Vec<u8>)> {
+        if !fence.covers(self.queue, self.exposed_at) {
+            return Err((self, room));
+        }
+        let length = length.min(self.advertised.length as usize);
+        let has_ended = self.buffer.region.domain.uses_windows()
+            && match (&self.window, &windows) {
+                (Some(bound), Some(windows)) => !windows.is_open(bound),
+                _ => false,
+            };
+        let bytes = if has_ended {
+            // SAFETY: the domain uses windows, this one has ended, and the buffer is not bound to another meanwhile.
+            unsafe { self.buffer.written_bytes(length) }
+        } else {
+            self.buffer.copy(length, &mut room);
+            &room
+        };
+        if keep(bytes) {
+            return Err((self, room));
+        }
+        Ok(match release_window(self.buffer, self.window, windows) {
+            Ok(buffer) if has_ended => {
+                (VerbsWrittenBytes(VerbsWrittenStorage::InPlace(buffer, length)), None)
+            }
+            Ok(buffer) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, Some(buffer))), None),
+            Err(open) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, None)), Some(open)),
+        })
+    }
+
+    /// Returns the buffer after a Receive that completed after it was exposed: the server's operations before that Send
+    /// are done (RFC 8166 section 2.2.1). The caller knows which Receive is the Reply. `windows` are those of its queue
+    /// pair.
+    ///
+    /// # Errors
+    /// Returns itself if the fence is of another queue pair, or of an earlier Receive.
+    pub(super) fn take_back(
+        self,
+        fence: &VerbsServerFence,
+        windows: Option<&mut VerbsQueuePairWindows>,
+    ) -> Result<Result<VerbsBuffer, VerbsOpenWindowBuffer>, Self> {
+        if !fence.covers(self.queue, self.exposed_at) {
+            return Err(self);
+        }
+        Ok(release_window(self.buffer, self.window, windows))
+    }
+
+    /// Returns the buffer after the end of its queue pair, which also ended its window.
+    ///
+    /// # Errors
+    /// Returns itself if the end is that of another queue pair.
+    pub(crate) fn take_after_end(self, end: &VerbsQueuePairEnd) -> Result<VerbsBuffer, Self> {
+        if end.is_end_of(self.queue) { Ok(self.buffer) } else { Err(self) }
+    }
+}
+
+/// Releases the window of a buffer. If the window is still open, the buffer is not returned as free.
+fn release_window(
+    buffer: VerbsBuffer,
+    window: Option<VerbsBoundWindow>,
+    windows: Option<&mut VerbsQueuePairWindows>,
+) -> Result<VerbsBuffer, VerbsOpenWindowBuffer> {
+    let Some(bound) = window else { return Ok(buffer) };
+    let handle = bound.handle;
+    match windows.map(|windows| windows.release(bound)) {
+        Some(None) => Ok(buffer),
+        Some(Some(_)) | None => Err(VerbsOpenWindowBuffer { handle, buffer }),
+    }
+}
+
+/// Bytes that the server wrote: a copy, as the server may write for longer than it should, or the buffer itself if the
+/// only handle to it was that of a window that has ended.
+#[derive(Debug)]
+pub(crate) struct VerbsWrittenBytes(VerbsWrittenStorage);
+
+#[derive(Debug)]
+enum VerbsWrittenStorage {
+    /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::take_written`],
+    /// if the window has ended.
+    InPlace(VerbsBuffer, usize),
+    /// A copy, and the buffer that was copied, unless a window to that is still open.
+    Copied(Vec<u8>, Option<VerbsBuffer>),
+}
+
+impl VerbsWrittenBytes {
+    /// Returns the buffer, if it is free, and the storage of the copy.
+    pub(crate) fn into_parts(self) -> (Option<VerbsBuffer>, Option<Vec<u8>>) {
+        match self.0 {
+            VerbsWrittenStorage::InPlace(buffer, _) => (Some(buffer), None),
+            VerbsWrittenStorage::Copied(copy, buffer) => (buffer, Some(copy)),
+        }
+    }
+}
+
+impl Deref for VerbsWrittenBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            VerbsWrittenStorage::Copied(copy, _) => copy,
+            // SAFETY: `see` created this after the window whose handle the server had was closed, in a domain of
+            // windows. No other window is bound to these bytes meanwhile, as that would require the buffer.
+            VerbsWrittenStorage::InPlace(buffer, length) => unsafe { buffer.written_bytes(*length) },
+        }
+    }
+}
+
+/// Shared memory, registered in place and read-only.
+#[derive(Debug)]
+pub(crate) struct VerbsSharedRegion(Arc<VerbsMemoryRegion>);
+
+impl VerbsSharedRegion {
+    /// Registers shared memory.
+    ///
+    /// # Errors
+    /// Returns an error under the same conditions as [`allocate`].
+    pub(crate) fn new(
+        domain: &Arc<ProtectionDomain>,
+        bytes: &Arc<[u8]>,
+    ) -> Result<Self, RpcTransportErrorKind> {
+        Ok(Self(Arc::new(VerbsMemoryRegion::register(
+            domain,
+            VerbsRegionMemory::Shared(Arc::clone(bytes)),
+            VerbsMemoryAccess::RemoteRead,
+        )?)))
+    }
+
+    /// Returns the region to advertise for `length` bytes at offset `at`; `None` if it exceeds the memory.
+    pub(crate) fn region(&self, at: usize, length: u32) -> Option<framing::ChunkRegion> {
+        let end = at.checked_add(length as usize)?;
+        let offset = self.0.start().wrapping_add(at) as u64;
+        (end <= self.0.length()).then_some(framing::ChunkRegion { handle: self.0.handle(), offset, length })
+    }
+
+    /// Returns the same bytes as the target of a window.
+    pub(super) fn part(&self, at: usize, length: u32) -> Option<VerbsRegionSlice> {
+        let framing::ChunkRegion { offset: start, length, .. } = self.region(at, length)?;
+        Some(VerbsRegionSlice { region: Arc::clone(&self.0), start, length })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_of_any_length_begin_where_a_word_can_be_read() {
+        assert_eq!(ALIGNMENT % align_of::<u64>(), 0);
+        for length in [0, 1, 7, 8, 9, 1021, 1024, usize::MAX] {
+            let whole = round_up_to_word(length);
+            assert_eq!(whole % align_of::<u64>(), 0);
+            assert!(whole >= length || length == usize::MAX, "{length}");
+        }
+        assert_eq!((round_up_to_word(1024), round_up_to_word(1025)), (1024, 1032));
+    }
+
+    #[test]
+    fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
+        let remote = access::IBV_ACCESS_REMOTE_READ.0 | access::IBV_ACCESS_REMOTE_WRITE.0;
+        for right in
+            [VerbsMemoryAccess::Message, VerbsMemoryAccess::RemoteRead, VerbsMemoryAccess::RemoteWrite]
+        {
+            assert_eq!(right.flags(true).0 & remote, 0, "{right:?}");
+        }
+        assert_eq!(
+            VerbsMemoryAccess::Message.flags(false).0 & remote,
+            0,
+            "nobody fetches or writes messages"
+        );
+        assert_eq!(VerbsMemoryAccess::RemoteRead.flags(false).0 & access::IBV_ACCESS_REMOTE_WRITE.0, 0);
+    }
+}

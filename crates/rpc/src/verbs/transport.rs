@@ -1,0 +1,664 @@
+//! RPC-over-RDMA over verbs: the connections of one thread, their completions, and the memory that events borrow.
+#![deny(unsafe_code)]
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::rpc::{MsgType, Xid};
+use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdmaError, RpcRdmaHeader};
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use super::super::framing::{IncomingMessage, ReturnedChunkLengths, receive};
+use super::super::{
+    CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, MessageForm, ReplyPayloads,
+    ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError,
+    SubmitRefusal, SubmittedCall, TransportCall, TransportCounts, TransportCredits, TransportEvent,
+    TransportParams, TransportReply,
+};
+use super::completions::{VerbsCompletion, VerbsWorkError};
+use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
+use super::events::CmEventKind;
+use super::memory::{VerbsBuffer, VerbsWrittenBytes};
+use super::server_resources::VerbsServerResources;
+use super::wait;
+use super::window::VerbsBoundWindow;
+use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
+
+/// Number of polls of the completion queues before sleeping, if another processor may fill them meanwhile.
+const POLLS_BEFORE_SLEEP: usize = 64;
+/// Number of attempts to connect from different local ports.
+const CONNECT_TRIES: u16 = 8;
+/// Interval between polls of the connection manager while Replies arrive.
+const CM_INTERVAL: Duration = Duration::from_millis(1);
+
+/// NFS/RDMA over InfiniBand, RoCE and iWARP.
+pub struct VerbsTransport {
+    pub(super) devices: Vec<VerbsServerResources>,
+    pub(super) connections: Vec<VerbsConnection>,
+    pub(super) by_queue: FxHashMap<u32, usize>,
+    pub(super) stores: Vec<Arc<[u8]>>,
+    /// Storage for the next header.
+    pub(super) scratch: Vec<u8>,
+    /// Buffers of the Call that is being built.
+    pub(super) call_buffers: Vec<VerbsBuffer>,
+    /// Windows of the Call that is being built.
+    pub(super) windows: Vec<VerbsBoundWindow>,
+    /// Completed Calls, whose allocations the next Calls reuse.
+    pub(super) free_calls: Vec<VerbsInFlightCall>,
+    /// Buffers of completed Sends.
+    completed_sends: Vec<VerbsBuffer>,
+    event_buffers: VerbsEventBuffers,
+    /// A Reply that is reported after the credits that it granted.
+    deferred_reply: Option<(usize, VerbsReceivedMessage)>,
+    descriptors: Vec<libc::pollfd>,
+    last_cm_poll: Option<Instant>,
+    /// `true` if there is only one processor.
+    is_single_core: bool,
+}
+
+/// The memory that the last event borrows.
+#[derive(Debug, Default)]
+struct VerbsEventBuffers {
+    message: Option<(usize, VerbsReceivedMessage)>,
+    call: Option<VerbsInFlightCall>,
+    returned: ReturnedChunkLengths,
+    writes: Vec<Option<VerbsWrittenBytes>>,
+    reply: Option<VerbsWrittenBytes>,
+    /// Storage for copies of results.
+    copy_buffers: Vec<Vec<u8>>,
+    lost: Vec<CallTag>,
+}
+
+/// An event before it borrows any memory.
+enum VerbsPendingEvent {
+    Reply { at: usize, xid: Xid, tag: CallTag, form: MessageForm },
+    Error { at: usize, xid: Xid, tag: CallTag, error: RpcRdmaError },
+    Call { at: usize, xid: Xid },
+    Credits { at: usize, granted: u32 },
+    Discarded { at: usize, xid: Option<Xid>, why: DiscardReason },
+    Disconnected { at: usize, reason: DisconnectReason },
+}
+
+impl fmt::Debug for VerbsTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerbsTransport").field("connections", &self.connections.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for VerbsTransport {
+    fn default() -> Self {
+        Self {
+            devices: Vec::new(),
+            connections: Vec::new(),
+            by_queue: FxHashMap::default(),
+            stores: Vec::new(),
+            scratch: Vec::new(),
+            call_buffers: Vec::new(),
+            windows: Vec::new(),
+            free_calls: Vec::new(),
+            completed_sends: Vec::new(),
+            event_buffers: VerbsEventBuffers::default(),
+            deferred_reply: None,
+            descriptors: Vec::new(),
+            last_cm_poll: None,
+            is_single_core: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
+        }
+    }
+}
+
+impl VerbsTransport {
+    /// Creates a transport without connections; opens nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn connection(&self, id: ConnectionId) -> Option<&VerbsConnection> {
+        self.connections.get(id.0 as usize)
+    }
+
+    /// Returns the memory that the last event borrowed.
+    fn release_event_buffers(&mut self) {
+        self.event_buffers.lost.clear();
+        let Some((at, received)) = self.event_buffers.message.take() else { return };
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(shared) = self.devices.get_mut(connection.device) else { return };
+        self.free_calls.extend(self.event_buffers.call.take());
+        for seen in self.event_buffers.writes.drain(..).flatten().chain(self.event_buffers.reply.take()) {
+            let (buffer, copy) = seen.into_parts();
+            buffer.into_iter().for_each(|buffer| shared.release(buffer));
+            self.event_buffers.copy_buffers.extend(copy);
+        }
+        if connection.queue.is_some() {
+            connection.free_receive_buffers.push(received.into_buffer());
+        } else {
+            shared.release(received.into_buffer());
+        }
+    }
+
+    /// Posts receive buffers again, and then all staged Sends.
+    fn post(&mut self) {
+        let mut is_posted = false;
+        for connection in &mut self.connections {
+            let Some(queue) = connection.queue.as_mut().filter(|_| connection.disconnect_cause.is_none())
+            else {
+                continue;
+            };
+            match queue.receive(&mut connection.free_receive_buffers).and_then(|()| queue.flush()) {
+                Ok(is_any) => is_posted |= is_any,
+                Err(_) => {
+                    connection.record_disconnect_cause(VerbsDisconnectCause::Reason(DisconnectReason::Device))
+                }
+            }
+        }
+        // A software device sends only when it gets the processor.
+        if is_posted && self.is_single_core && self.devices.iter().all(|shared| shared.ready.is_empty()) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn next_event(&mut self) -> Result<Option<VerbsPendingEvent>, RpcTransportError> {
+        loop {
+            if let Some((at, received)) = self.deferred_reply.take() {
+                if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
+                    connection.free_receive_buffers.push(received.into_buffer());
+                    continue;
+                }
+                return Ok(Some(self.process_message(at, received, true)));
+            }
+            if let Some(completion) = self.devices.iter_mut().find_map(|shared| shared.ready.pop_front()) {
+                if let Some(step) = self.process_completion(completion) {
+                    return Ok(Some(step));
+                }
+                continue;
+            }
+            if self.poll_completions()? > 0 {
+                continue;
+            }
+            if self
+                .connections
+                .iter()
+                .any(|connection| connection.disconnect_cause.is_some() && connection.queue.is_some())
+                || self.last_cm_poll.is_none_or(|at| at.elapsed() >= CM_INTERVAL)
+            {
+                self.poll_connection_manager();
+            }
+            return Ok(self.tear_down_ended());
+        }
+    }
+
+    /// Polls the completion queues, and returns the number of new completions.
+    fn poll_completions(&mut self) -> Result<usize, RpcTransportError> {
+        let mut count = 0;
+        for shared in &mut self.devices {
+            let taken = shared.completions.poll(&mut shared.batch, &mut shared.ready);
+            count += taken.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
+        }
+        Ok(count)
+    }
+
+    fn process_completion(&mut self, completion: VerbsCompletion) -> Option<VerbsPendingEvent> {
+        let at = *self.by_queue.get(&completion.queue())?;
+        let connection = self.connections.get_mut(at)?;
+        let finished = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
+        let shared = self.devices.get_mut(connection.device)?;
+        self.completed_sends.drain(..).for_each(|buffer| shared.release(buffer));
+        match finished {
+            // No events are reported for a connection that this side closed.
+            Ok(VerbsCompletionOutcome::Received(received)) if connection.is_closing() => {
+                connection.free_receive_buffers.push(received.into_buffer());
+                None
+            }
+            Ok(VerbsCompletionOutcome::Received(mut received)) => {
+                let queue = connection.queue.as_mut()?;
+                connection.counts.bytes_received += received.message().len() as u64;
+                received.invalidated =
+                    received.invalidated.filter(|handle| queue.record_invalidation(*handle));
+                connection.counts.invalidations += u64::from(received.invalidated.is_some());
+                Some(self.process_message(at, received, false))
+            }
+            Ok(VerbsCompletionOutcome::Failed(failure)) => {
+                connection.record_disconnect_cause(match failure {
+                    VerbsWorkError::Flushed => VerbsDisconnectCause::Flushed,
+                    VerbsWorkError::Broken(why) => VerbsDisconnectCause::Reason(why),
+                });
+                None
+            }
+            Ok(VerbsCompletionOutcome::Sent) | Err(_) => None,
+        }
+    }
+
+    /// Processes a message. `told`: the credits that it granted were reported before.
+    fn process_message(
+        &mut self,
+        at: usize,
+        received: VerbsReceivedMessage,
+        told: bool,
+    ) -> VerbsPendingEvent {
+        let step = match receive(received.message()) {
+            Ok(IncomingMessage::Reply(header, _)) => {
+                let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
+                match self.check_chunks(at, &header) {
+                    Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(header.rdma_xid), why },
+                    Ok(_) if !told && self.grant(at, header.rdma_credit) => {
+                        let granted = header.rdma_credit;
+                        self.deferred_reply = Some((at, received));
+                        return VerbsPendingEvent::Credits { at, granted };
+                    }
+                    Ok(returned) => {
+                        let xid = header.rdma_xid;
+                        self.event_buffers.returned = returned;
+                        self.process_reply(at, xid, is_nomsg, &received)
+                    }
+                }
+            }
+            Ok(IncomingMessage::Error(xid, error)) => {
+                self.event_buffers.returned = ReturnedChunkLengths::default();
+                match self.finish_call(at, xid, false, &received) {
+                    Ok(tag) => VerbsPendingEvent::Error { at, xid, tag, error },
+                    Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
+                }
+            }
+            Ok(IncomingMessage::Call(header, _)) => {
+                let xid = header.rdma_xid;
+                match self.connections.get_mut(at).map(|connection| connection.responder.take(xid)) {
+                    Some(Ok(())) => VerbsPendingEvent::Call { at, xid },
+                    Some(Err(why)) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
+                    None => {
+                        VerbsPendingEvent::Discarded { at, xid: Some(xid), why: DiscardReason::ReverseCall }
+                    }
+                }
+            }
+            Ok(IncomingMessage::CallWithChunks(xid)) => {
+                self.refuse_chunks(at, xid);
+                VerbsPendingEvent::Discarded { at, xid: Some(xid), why: DiscardReason::ReverseCall }
+            }
+            Err((xid, why)) => VerbsPendingEvent::Discarded { at, xid, why },
+        };
+        if let Some(connection) = self.connections.get_mut(at) {
+            let counts = &mut connection.counts;
+            match step {
+                VerbsPendingEvent::Reply { .. } => counts.replies += 1,
+                VerbsPendingEvent::Error { .. } => counts.rdma_errors += 1,
+                VerbsPendingEvent::Call { .. } => counts.reverse_calls += 1,
+                VerbsPendingEvent::Discarded { .. } => counts.discarded += 1,
+                VerbsPendingEvent::Credits { .. } | VerbsPendingEvent::Disconnected { .. } => {}
+            }
+        }
+        self.event_buffers.message = Some((at, received));
+        step
+    }
+
+    /// Checks the chunks of a Reply against those of its Call.
+    fn check_chunks(
+        &self,
+        at: usize,
+        header: &RpcRdmaHeader<'_>,
+    ) -> Result<ReturnedChunkLengths, DiscardReason> {
+        let connection = self.connections.get(at).ok_or(DiscardReason::UnknownXid)?;
+        let call = connection.in_flight_calls.get(header.rdma_xid).ok_or(DiscardReason::UnknownXid)?;
+        let lists = header.chunk_lists().ok_or(DiscardReason::Header)?;
+        call.chunks.check(lists, header.proc() == RdmaProc::RDMA_NOMSG)
+    }
+
+    /// Records granted credits. Returns `true` if their number changed.
+    fn grant(&mut self, at: usize, granted: u32) -> bool {
+        let Some(connection) = self.connections.get_mut(at) else { return false };
+        let is_new = connection.credits.granted.replace(granted) != Some(granted);
+        connection.counts.zero_grants += u64::from(is_new && granted == 0);
+        is_new
+    }
+
+    fn process_reply(
+        &mut self,
+        at: usize,
+        xid: Xid,
+        is_nomsg: bool,
+        received: &VerbsReceivedMessage,
+    ) -> VerbsPendingEvent {
+        let form = if is_nomsg { MessageForm::Nomsg } else { MessageForm::Message };
+        match self.finish_call(at, xid, is_nomsg, received) {
+            Ok(tag) => VerbsPendingEvent::Reply { at, xid, tag, form },
+            Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
+        }
+    }
+
+    /// Removes a Call from those in flight, takes over its results, and releases the memory that the server only read.
+    fn finish_call(
+        &mut self,
+        at: usize,
+        xid: Xid,
+        is_nomsg: bool,
+        received: &VerbsReceivedMessage,
+    ) -> Result<CallTag, DiscardReason> {
+        let connection = self.connections.get_mut(at).ok_or(DiscardReason::UnknownXid)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(DiscardReason::UnknownXid)?;
+        let queue = connection.queue.as_mut().ok_or(DiscardReason::UnknownXid)?;
+        let (tag, mut call) = connection.in_flight_calls.take(xid).ok_or(DiscardReason::UnknownXid)?;
+        let fence = received.fence();
+        let length = self.event_buffers.returned.reply as usize;
+        let mut is_reply = if is_nomsg { Err(DiscardReason::Short) } else { Ok(()) };
+        let mut is_not = |chunk: &[u8]| {
+            if is_nomsg {
+                is_reply = check_reply(chunk.get(..length).unwrap_or_default(), xid);
+            }
+            is_reply.is_err()
+        };
+        if let Some(chunk) = call.reply.take() {
+            // The content of an unused Reply chunk is irrelevant.
+            let (length, room) = (
+                if is_nomsg { length } else { 0 },
+                self.event_buffers.copy_buffers.pop().unwrap_or_default(),
+            );
+            match queue.take_written(chunk, fence, length, room, &mut is_not) {
+                Ok(seen) => self.event_buffers.reply = Some(seen),
+                Err((chunk, room)) => {
+                    call.reply = Some(chunk);
+                    self.event_buffers.copy_buffers.push(room);
+                }
+            }
+        }
+        if let Err(why) = is_reply {
+            // The Call stays in flight, and its Write chunks stay exposed.
+            return connection.in_flight_calls.add(xid, tag, call).map_or(Err(why), |()| Err(why));
+        }
+        call.windows.drain(..).for_each(|window| queue.release_window(window));
+        let back =
+            call.read_buffers.drain(..).filter_map(|exposed| queue.take_back(exposed, fence).ok().flatten());
+        back.for_each(|buffer| shared.release(buffer));
+        for (index, chunk) in call.write_buffers.drain(..).enumerate() {
+            let length = self.event_buffers.returned.writes.get(index).copied().unwrap_or(0) as usize;
+            let room = &mut self.event_buffers.copy_buffers;
+            let mut room = || room.pop().unwrap_or_default();
+            let seen =
+                chunk.and_then(|chunk| queue.take_written(chunk, fence, length, room(), |_| false).ok());
+            self.event_buffers.writes.push(seen);
+        }
+        self.event_buffers.call = Some(call);
+        connection.credits.in_flight = connection.credits.in_flight.saturating_sub(1);
+        Ok(tag)
+    }
+
+    /// Processes the connection manager's events of each connection.
+    fn poll_connection_manager(&mut self) {
+        self.last_cm_poll = Some(Instant::now());
+        for connection in &mut self.connections {
+            let Some(queue) = &connection.queue else { continue };
+            let why = match queue.event() {
+                Ok(None) => continue,
+                Ok(Some(event)) => match event.kind {
+                    CmEventKind::Disconnected => DisconnectReason::Closed,
+                    CmEventKind::DeviceRemoval => DisconnectReason::Device,
+                    _ => continue,
+                },
+                Err(_) => DisconnectReason::Device,
+            };
+            connection.record_disconnect_cause(VerbsDisconnectCause::Reason(why));
+        }
+    }
+
+    /// Tears down a connection that has ended, after all its messages were reported.
+    fn tear_down_ended(&mut self) -> Option<VerbsPendingEvent> {
+        let ended = |connection: &VerbsConnection| {
+            connection.disconnect_cause.is_some() && connection.queue.is_some()
+        };
+        let at = self.connections.iter().position(ended)?;
+        let connection = self.connections.get_mut(at)?;
+        let shared = self.devices.get_mut(connection.device)?;
+        let queue = connection.queue.take()?;
+        self.by_queue.remove(&queue.number());
+        let mut free = std::mem::take(&mut connection.free_receive_buffers);
+        let end = queue.destroy(&mut free);
+        free.into_iter().for_each(|buffer| shared.release(buffer));
+        let calls = connection.in_flight_calls.drain_lost(&mut self.event_buffers.lost);
+        if let Some(end) = end {
+            calls.into_iter().for_each(|call| call.into_pool(&end, shared));
+        }
+        connection.credits.in_flight = 0;
+        let reason = match connection.disconnect_cause {
+            Some(VerbsDisconnectCause::Reason(why)) => why,
+            Some(VerbsDisconnectCause::Flushed) | None => DisconnectReason::Reset,
+        };
+        Some(VerbsPendingEvent::Disconnected { at, reason })
+    }
+
+    /// Sleeps until something happens. Returns `false` if the deadline passes first.
+    fn sleep(&mut self, deadline: Instant) -> Result<bool, RpcTransportError> {
+        for _ in 0..if self.is_single_core { 0 } else { POLLS_BEFORE_SLEEP } {
+            if self.poll_completions()? > 0 {
+                return Ok(true);
+            }
+        }
+        for shared in &self.devices {
+            let armed = shared.completions.arm();
+            armed.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
+        }
+        // Completions that came before the queues were armed are not signalled.
+        if self.poll_completions()? > 0 {
+            return Ok(true);
+        }
+        let mut descriptors = std::mem::take(&mut self.descriptors);
+        descriptors.clear();
+        descriptors.extend(self.devices.iter().map(|shared| wait::poll_entry(shared.completions.fd())));
+        let queues = self.connections.iter().filter_map(|connection| connection.queue.as_ref());
+        descriptors.extend(queues.map(|queue| wait::poll_entry(queue.fd())));
+        let ready = wait::readable(&mut descriptors, deadline);
+        let is_told = |entry: &libc::pollfd| entry.revents != 0;
+        let manager = descriptors.iter().skip(self.devices.len()).any(is_told);
+        for (shared, _) in self.devices.iter().zip(&descriptors).filter(|(_, entry)| is_told(entry)) {
+            shared.completions.consume_signal();
+        }
+        self.descriptors = descriptors;
+        let ready = ready.map_err(|error| {
+            RpcTransportError::at("", None, RpcTransportErrorKind::System("waiting for completions", error))
+        })?;
+        if manager {
+            self.poll_connection_manager();
+        } else {
+            // Its descriptors were polled with the others.
+            self.last_cm_poll = Some(Instant::now());
+        }
+        Ok(ready)
+    }
+
+    /// Returns the event with the memory that it borrows.
+    fn event(&self, step: VerbsPendingEvent) -> Option<TransportEvent<'_>> {
+        let id = |at: usize| ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
+        let message = self.event_buffers.message.as_ref().map(|(_, received)| received);
+        let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
+        let mut cursor = Cursor::new(bytes);
+        Some(match step {
+            VerbsPendingEvent::Reply { at, xid, tag, form } => {
+                let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
+                let returned = &self.event_buffers.returned;
+                let message = match (form, &self.event_buffers.reply) {
+                    (MessageForm::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
+                    _ => cursor.rest(),
+                };
+                let contents = self.event_buffers.writes.iter().zip(&returned.writes);
+                let contents = contents.map(|(buffer, length)| {
+                    buffer.as_deref().and_then(|bytes| bytes.get(..*length as usize)).unwrap_or_default()
+                });
+                TransportEvent::Reply(TransportReply {
+                    connection: id(at),
+                    xid,
+                    tag,
+                    message,
+                    payloads: ReplyPayloads::from_iter(contents),
+                    form,
+                    header: Some(header),
+                    invalidated: self.event_buffers.message.as_ref()?.1.invalidated,
+                })
+            }
+            VerbsPendingEvent::Error { at, xid, tag, error } => {
+                TransportEvent::RdmaError { connection: id(at), xid, tag, error }
+            }
+            VerbsPendingEvent::Call { at, xid } => {
+                RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
+                TransportEvent::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
+            }
+            VerbsPendingEvent::Credits { at, granted } => {
+                TransportEvent::Credits { connection: id(at), granted }
+            }
+            VerbsPendingEvent::Discarded { at, xid, why } => {
+                TransportEvent::Discarded { connection: id(at), xid, reason: why }
+            }
+            VerbsPendingEvent::Disconnected { at, reason } => TransportEvent::Disconnected {
+                connection: id(at),
+                reason,
+                lost_calls: &self.event_buffers.lost,
+            },
+        })
+    }
+}
+
+/// Checks that the message in a Reply chunk is the Reply that its header announces. RFC 8166 section 4.5.2.
+fn check_reply(message: &[u8], xid: Xid) -> Result<(), DiscardReason> {
+    let mut words = Cursor::new(message);
+    match (words.word(), words.word().map(MsgType)) {
+        (Ok(first), Ok(MsgType::REPLY)) if Xid(first) == xid => Ok(()),
+        (Ok(first), Ok(_)) if Xid(first) != xid => Err(DiscardReason::Xid),
+        (Ok(_), Ok(_)) => Err(DiscardReason::Header),
+        _ => Err(DiscardReason::Short),
+    }
+}
+
+impl RpcTransport for VerbsTransport {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
+        // A port that rdma_cm binds as free may be in use by TCP, below iWARP: that fails only on connecting.
+        let mut tried = self.try_connect(target, 0);
+        for skip in 1..CONNECT_TRIES {
+            match &tried {
+                Err(RpcTransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {
+                    tried = self.try_connect(target, skip);
+                }
+                _ => break,
+            }
+        }
+        tried.map_err(|kind| {
+            // In whichever step the deadline passed, the reported timeout is that of all of them.
+            let kind = match kind {
+                RpcTransportErrorKind::Timeout(_) => RpcTransportErrorKind::Timeout(target.options.timeout),
+                other => other,
+            };
+            RpcTransportError::at(&target.name, Some(target.address), kind)
+        })
+    }
+
+    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
+        self.connection(connection).map(|connection| &connection.terms)
+    }
+
+    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
+        let connection = self.connection(connection)?;
+        connection.queue.is_some().then_some(connection.credits)
+    }
+
+    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
+        self.connection(connection).map(|connection| &connection.counts)
+    }
+
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
+        for at in 0..self.devices.len() {
+            let Some(shared) = self.devices.get_mut(at) else { continue };
+            if let Err(kind) = shared.share(memory) {
+                let error = RpcTransportError::at(&shared.context.name, None, kind);
+                // Shared memory has the same number on all devices.
+                self.devices.iter_mut().take(at).for_each(VerbsServerResources::unshare);
+                return Err(error);
+            }
+        }
+        self.stores.push(Arc::clone(memory));
+        Ok(SharedMemoryId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
+    }
+
+    fn submit(
+        &mut self,
+        connection: ConnectionId,
+        call: &TransportCall<'_>,
+    ) -> Result<SubmittedCall, SubmitError> {
+        self.submit_call(connection, call)
+    }
+
+    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+        self.submit_answer(connection, xid, message)
+    }
+
+    fn flush(&mut self) {
+        self.release_event_buffers();
+        self.post();
+    }
+
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
+        self.release_event_buffers();
+        self.post();
+        let mut may_yield = self.is_single_core;
+        let step = loop {
+            if let Some(step) = self.next_event()? {
+                break step;
+            }
+            match deadline {
+                Some(deadline) if self.sleep(deadline)? => {}
+                // A caller that only polls has other work, which keeps a software device from receiving.
+                None if std::mem::take(&mut may_yield) => std::thread::yield_now(),
+                _ => return Ok(None),
+            }
+        };
+        Ok(self.event(step))
+    }
+
+    fn disconnect(&mut self, connection: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(connection.0 as usize)
+            && let Some(queue) = &connection.queue
+        {
+            queue.disconnect();
+            connection.disconnect_cause = Some(VerbsDisconnectCause::Reason(DisconnectReason::LocalClose));
+        }
+    }
+}
+
+/// The error for a connection that is closed, or never existed.
+pub(super) const CLOSED: SubmitError = SubmitError::Refused(SubmitRefusal::Closed);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConnectOptions, TransportBlame};
+
+    fn target() -> ConnectTarget {
+        let wish = ConnectOptions { timeout: Duration::from_millis(200), ..ConnectOptions::default() };
+        ConnectTarget { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), options: wish }
+    }
+
+    /// 192.0.2.1 is unassigned (RFC 5737), so that this fails both with and without libraries and devices.
+    #[test]
+    fn what_keeps_it_from_connecting_is_said_in_one_line() {
+        let mut transport = VerbsTransport::new();
+        let error = transport.connect(&target()).unwrap_err();
+        let line = error.to_string();
+        assert!(line.starts_with("nas (192.0.2.1:20049): ") && !line.contains('\n'), "{line}");
+        assert_eq!(error.blame(), TransportBlame::Unreachable);
+    }
+
+    #[test]
+    fn a_connection_that_there_never_was_is_closed() {
+        let mut transport = VerbsTransport::new();
+        let call = TransportCall::without_payloads(Xid(0), CallTag(0), &[0; 4], 0);
+        assert_eq!(transport.submit(ConnectionId(0), &call), Err(CLOSED));
+        assert_eq!(transport.answer(ConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
+        assert!(transport.poll(None).unwrap().is_none());
+        assert_eq!((transport.params(ConnectionId(0)), transport.credits(ConnectionId(0))), (None, None));
+    }
+
+    #[test]
+    fn rfc8166_section_4_5_2_the_message_in_a_reply_chunk_is_that_of_its_header() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+        assert_eq!(check_reply(&words(&[7, 1, 0]), Xid(7)), Ok(()));
+        assert_eq!(check_reply(&words(&[8, 1, 0]), Xid(7)), Err(DiscardReason::Xid));
+        assert_eq!(check_reply(&words(&[7, 0, 2]), Xid(7)), Err(DiscardReason::Header));
+        assert_eq!(check_reply(&words(&[7]), Xid(7)), Err(DiscardReason::Short));
+    }
+}
