@@ -33,7 +33,7 @@ build: ## Build target/release/nfsrdma-inspect
 	$(BUILD)
 
 # Where sudo finds no cargo, `sudo make install` installs what is built.
-$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(shell find src dissectors/src -type f)
+$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find src crates/*/src dissectors/src -type f)
 	$(BUILD)
 
 # cargo-nextest is quicker where it is installed, and installing it would take longer than the tests.

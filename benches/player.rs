@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::source::CaptureSource;
+use nfsrdma_capture_file::CaptureSource;
 use pcap::{Active, Capture};
 
 /// Frames that were read once, to be sent any number of times.

@@ -8,9 +8,8 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use nfsrdma_capture_file::{WindowShare, Windows, is_zstd_frame};
 use nfsrdma_dissectors::flow::FlowLimits;
 
 /// The budget unless `--max-memory` says otherwise, in bytes.
@@ -64,7 +63,8 @@ impl Default for Memory {
 
 impl Memory {
     fn new(budget_bytes: u64, flows: u64, shares: Shares) -> Self {
-        Self { budget_bytes, flows, shares, windows: Windows::new(budget_bytes, shares.windows) }
+        let share = WindowShare { budget_bytes, parts: shares.windows, min_recommended_bytes: DEFAULT_BYTES };
+        Self { budget_bytes, flows, shares, windows: Windows::new(share) }
     }
 
     /// The budget of a command that reads these files, with so many flows at a time.
@@ -127,100 +127,7 @@ fn may_be_zstd(file: &Path) -> bool {
     }
     let mut first = [0; 4];
     let is_read = File::open(file).and_then(|mut file| file.read_exact(&mut first)).is_ok();
-    is_read && crate::source::begins_zstd(&first)
-}
-
-/// The memory that windows of zstd data share; clones share it, too.
-#[derive(Clone, Debug)]
-pub struct Windows(Arc<WindowPool>);
-
-#[derive(Debug)]
-struct WindowPool {
-    parts: u64,
-    most_bytes: u64,
-    used_bytes: AtomicU64,
-}
-
-impl Default for Windows {
-    /// Those of [`Memory::default`].
-    fn default() -> Self {
-        Memory::default().windows
-    }
-}
-
-impl Windows {
-    /// Windows that have so many 32nds of a budget together.
-    fn new(budget_bytes: u64, parts: u64) -> Self {
-        let most_bytes = budget_bytes / 32 * parts;
-        Self(Arc::new(WindowPool { parts, most_bytes, used_bytes: AtomicU64::new(0) }))
-    }
-
-    /// Memory for all windows, in bytes.
-    pub(crate) fn most_bytes(&self) -> u64 {
-        self.0.most_bytes
-    }
-
-    /// The `--max-memory` with which a window of `needed_bytes` has room beside those that leave `free_bytes`, in bytes.
-    pub(crate) fn budget_for(&self, needed_bytes: u64, free_bytes: u64) -> u64 {
-        let used_bytes = self.0.most_bytes.saturating_sub(free_bytes);
-        let bytes = needed_bytes.saturating_add(used_bytes);
-        bytes.div_ceil(self.0.parts.max(1)).saturating_mul(32).max(DEFAULT_BYTES)
-    }
-
-    /// True if windows take more than half of their share.
-    pub(crate) fn are_tight(&self) -> bool {
-        self.0.used_bytes.load(Ordering::Relaxed) > self.0.most_bytes / 2
-    }
-
-    /// The window of one more decompressor, which takes nothing yet.
-    pub(crate) fn window(&self) -> WindowMemory {
-        WindowMemory { windows: self.clone(), bytes: 0 }
-    }
-}
-
-/// The memory that the window of one decompressor takes of the share of all.
-#[derive(Debug)]
-pub(crate) struct WindowMemory {
-    windows: Windows,
-    bytes: u64,
-}
-
-/// Memory beyond its share that a window of all of it takes: blocks on their way out, in bytes.
-const SLACK_BYTES: u64 = 512 << 10;
-
-impl WindowMemory {
-    /// The share.
-    pub(crate) fn windows(&self) -> &Windows {
-        &self.windows
-    }
-
-    /// Takes so much in all.
-    ///
-    /// # Errors
-    /// The bytes that are free, where they are too few.
-    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
-        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
-        let WindowPool { most_bytes, used_bytes, .. } = &*self.windows.0;
-        let used = used_bytes.fetch_add(more, Ordering::Relaxed);
-        if used + more > most_bytes + SLACK_BYTES {
-            used_bytes.fetch_sub(more, Ordering::Relaxed);
-            return Err(most_bytes.saturating_sub(used));
-        }
-        self.bytes = bytes;
-        Ok(())
-    }
-
-    /// Gives all of it back.
-    pub(crate) fn release(&mut self) {
-        self.windows.0.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.bytes = 0;
-    }
-}
-
-impl Drop for WindowMemory {
-    fn drop(&mut self) {
-        self.release();
-    }
+    is_read && is_zstd_frame(&first)
 }
 
 #[cfg(test)]
@@ -233,17 +140,5 @@ mod tests {
             let Shares { flows, names, filter, tables, view, windows, .. } = shares;
             assert_eq!(flows + names + filter + tables + view + windows, 32, "{shares:?}");
         }
-    }
-
-    #[test]
-    fn windows_of_clones_share_their_memory_and_give_it_back() {
-        let memory = Memory::default();
-        let half = memory.windows().most_bytes() / 2;
-        let (mut one, mut other) = (memory.windows().window(), memory.clone().windows().window());
-        assert_eq!(one.grow_to(half + SLACK_BYTES), Ok(()));
-        assert!(memory.windows().are_tight());
-        assert_eq!(other.grow_to(half + SLACK_BYTES), Err(half - SLACK_BYTES));
-        drop(one);
-        assert_eq!(other.grow_to(half + SLACK_BYTES), Ok(()));
     }
 }

@@ -25,11 +25,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nfsrdma_capture_file::os_error_text;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::{Builder, TempPath};
 
 use crate::escape;
-use crate::source::os_error_text;
 
 /// Bytes that are gathered before they are written.
 const GATHERED_BYTES: usize = 256 << 10;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, ip_reassembly};
 use nfsrdma_dissectors::frame::Timestamp;
 
@@ -32,7 +33,6 @@ use crate::memory::Memory;
 use crate::output::fields_format::FieldLines;
 use crate::output::{Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat};
 use crate::output_file::is_standard_output;
-use crate::source::{CaptureSource, NextFrame, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
 
@@ -455,7 +455,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     }
     // Who ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -` with Ctrl-C wants what came up to then.
     let mut ending = GracefulShutdown::later()?;
-    let mut source = CaptureSource::open_until(args.files(), memory.windows(), &ending)?;
+    let mut source =
+        CaptureSource::open_wrapped(args.files(), memory.windows(), |file| Box::new(ending.input(file)))?;
     let written = write()?;
     ending.begin()?;
     let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadControl)?;

@@ -36,6 +36,7 @@ mod tests;
 use std::fmt;
 use std::io::{self, Write};
 
+use nfsrdma_capture_file::Counters;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
@@ -46,7 +47,6 @@ use crate::analysis::names::{FileNames, OperationPaths};
 use crate::analysis::sequence::{self, SlotUse};
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, FilterRunner, FrameTally};
-use crate::source::Counters;
 
 use connections::ConnectionLines;
 use fields_format::FieldLines;

@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
+use nfsrdma_capture_file::{Counters, Interface};
 use nfsrdma_dissectors::frame::{Frame, LinkType, Timestamp};
-
-use crate::source::{Counters, Interface};
 
 /// Block types, section 11.1.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -274,7 +273,7 @@ mod tests {
 
     use nfsrdma_dissectors::frame::FrameNumber;
 
-    use crate::source::CaptureSource;
+    use nfsrdma_capture_file::CaptureSource;
 
     use super::*;
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use nfsrdma_capture_file::{CaptureSource, Interface};
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
@@ -17,7 +18,6 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::names::OperationPaths;
-use crate::source::{CaptureSource, Interface};
 
 use super::info_column::OperationLabels;
 use super::pcapng::{InterfaceId, PcapngWriter};

@@ -8,12 +8,12 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use nfsrdma_capture_file::{Counters, Interface};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::pcapng::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use super::units::CompactTimestamp;
 use crate::output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
-use crate::source::{Counters, Interface};
 
 /// When a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -268,7 +268,7 @@ mod tests {
 
     use nfsrdma_dissectors::frame::{FrameNumber, LinkType};
 
-    use crate::source::CaptureSource;
+    use nfsrdma_capture_file::CaptureSource;
 
     use super::*;
 

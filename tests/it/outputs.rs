@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
-use nfsrdma_inspect::source::CaptureSource;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

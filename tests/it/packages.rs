@@ -1,7 +1,11 @@
-//! What `cargo package` packs: both crates have their licences and a README.
+//! What `cargo package` packs: every crate has its licences and a README.
 
 use std::path::Path;
 use std::process::Command;
+
+/// The crates of the workspace beside the program, each with its folder.
+const CRATES: [(&str, &str); 2] =
+    [("nfsrdma-capture-file", "crates/capture-file"), ("nfsrdma-dissectors", "dissectors")];
 
 /// The files of a package.
 fn files(package: &str) -> Vec<String> {
@@ -15,8 +19,8 @@ fn files(package: &str) -> Vec<String> {
 }
 
 #[test]
-fn both_crates_pack_their_licences_and_a_readme() {
-    for package in ["nfsrdma-inspect", "nfsrdma-dissectors"] {
+fn every_crate_packs_its_licences_and_a_readme() {
+    for package in CRATES.map(|(package, _)| package).into_iter().chain(["nfsrdma-inspect"]) {
         let files = files(package);
         for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs"] {
             assert!(files.iter().any(|of| of == file), "{package}: {file} is not among {files:?}");
@@ -24,13 +28,16 @@ fn both_crates_pack_their_licences_and_a_readme() {
     }
 }
 
-/// The links of the dissectors' folder are files once they are packed, so they must lead somewhere.
+/// The links in the folders of the crates are files once they are packed, so they must lead somewhere.
 #[test]
-fn the_licences_of_both_crates_are_the_same() {
+fn the_licences_of_all_crates_are_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        let [ours, theirs] = [root.join(file), root.join("dissectors").join(file)].map(std::fs::read);
-        assert_eq!(ours.unwrap(), theirs.unwrap(), "{file}");
+        let ours = std::fs::read(root.join(file)).unwrap();
+        for (package, folder) in CRATES {
+            let theirs = std::fs::read(root.join(folder).join(file)).unwrap();
+            assert_eq!(ours, theirs, "{package}: {file}");
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use nfsrdma_capture_file::os_error_text;
 
 use crate::replay::trace::TraceReader;
 use crate::replay::transport::ConnectOptions;
 use crate::replay::url::{ServerUrl, ServerUrlError};
-use crate::source::os_error_text;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]
