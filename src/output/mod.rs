@@ -15,7 +15,6 @@ pub(crate) mod info_column;
 pub mod json;
 pub mod junit;
 pub mod operations;
-pub mod pcapng;
 pub mod pcapng_export;
 pub mod plan;
 pub mod probe;
@@ -60,6 +59,9 @@ use summary::CaptureSummary;
 use transaction_list::TransactionList;
 use tree::TreeView;
 use units::HumanSize;
+
+/// The name and version of the program, as capture files that it writes have them.
+const APPLICATION: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
 
 /// Columns of a summary where nothing limits it.
 const WIDTH: usize = 100;

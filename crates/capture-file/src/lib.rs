@@ -19,7 +19,9 @@
 //!
 //! With the feature `live`, a source can also be a network interface: see `live`.
 //!
-//! The formats are pcap and pcapng, plain or compressed with gzip or zstd, detected from the bytes and not from the
+//! A [`PcapngWriter`] writes frames with their interfaces and comments.
+//!
+//! The formats that are read are pcap and pcapng, plain or compressed with gzip or zstd, detected from the bytes and not from the
 //! name.
 //!
 //! The bytes pass through `compression` -> `buffer` -> `format` (`pcap` or `pcapng`) -> `reader` (one file) -> `merge`.
@@ -40,6 +42,7 @@ pub mod live;
 mod merge;
 mod pcap;
 mod pcapng;
+mod pcapng_writer;
 mod reader;
 mod resume_point;
 mod timestamp_resolution;
@@ -61,6 +64,7 @@ pub use error::{SourceError, SourceErrorKind, os_error_text};
 pub use link_state::LinkState;
 use merge::Merge;
 pub use pcapng::Interface;
+pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use reader::CaptureFileReader;
 pub use resume_point::ResumePoint;
 pub use window_memory::{WindowShare, Windows};

@@ -1,8 +1,9 @@
-//! Capture files in the pcapng format (draft-ietf-opsawg-pcapng): one section, in the byte order of the network.
+//! Writing of pcapng files (draft-ietf-opsawg-pcapng): one section, in network byte order.
 
 use std::io::{self, Write};
 
-use nfsrdma_capture_file::{Counters, Interface};
+use super::counters::Counters;
+use super::pcapng::Interface;
 use nfsrdma_dissectors::frame::{Frame, LinkType, Timestamp};
 
 /// Block types, section 11.1.
@@ -25,10 +26,10 @@ const ISB_FILTERACCEPT: u16 = 6;
 const ISB_OSDROP: u16 = 7;
 const ISB_USRDELIV: u16 = 8;
 
-/// Bytes of one option: its length has 16 bits.
+/// Maximum size of an option in bytes: its length has 16 bits.
 const LONGEST_OPTION: usize = u16::MAX as usize;
 
-/// An interface as its block describes it, and the file that it comes from.
+/// An interface as its block describes it, and the file from which it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct InterfaceDescription {
     file: usize,
@@ -50,7 +51,7 @@ impl InterfaceDescription {
     }
 }
 
-/// Names an interface of the section that is written.
+/// Identifies an interface of the section that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceId(u32);
 
@@ -59,59 +60,59 @@ pub struct InterfaceId(u32);
 pub struct PcapngWriter<W> {
     to: W,
     interfaces: Vec<InterfaceDescription>,
-    /// The interface that was asked for last.
+    /// Index of the interface that was requested last.
     last: usize,
     block: Vec<u8>,
     /// The capture filter of all interfaces.
     filter: Option<String>,
-    /// Bytes up to now.
+    /// Number of bytes written so far.
     length: u64,
 }
 
-/// What an Interface Statistics Block says, section 4.6.
+/// The content of an Interface Statistics Block, section 4.6.
 #[derive(Clone, Copy, Debug)]
 pub struct InterfaceStatistics {
-    /// When the interface began to be captured on.
+    /// Start of the capture on the interface.
     pub start: Timestamp,
-    /// When that ended.
+    /// End of the capture.
     pub end: Timestamp,
-    /// What was counted between the two.
+    /// Counters of the time in between.
     pub counters: Counters,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a file that holds no packets yet.
+    /// Begins a file without packets. `application` is the name and version of the program that writes it
+    /// (shb_userappl).
     ///
     /// # Errors
-    /// What writing gives, as of all functions here.
-    pub fn new(to: W) -> io::Result<Self> {
+    /// Returns the errors of writing.
+    pub fn new(to: W, application: &str) -> io::Result<Self> {
         let mut this =
             Self { to, interfaces: Vec::new(), last: 0, block: Vec::new(), filter: None, length: 0 };
         this.begin(SECTION_HEADER);
         // The byte-order magic, version 1.0, and a length of the section that is not known.
         this.words(&[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX]);
-        let program = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
-        this.option(SHB_USERAPPL, program.as_bytes());
+        this.option(SHB_USERAPPL, application.as_bytes());
         this.end()?;
         Ok(this)
     }
 
-    /// The same with the capture filter that all interfaces have.
+    /// Sets the capture filter of all interfaces.
     pub fn with_filter(self, filter: Option<&str>) -> Self {
         Self { filter: filter.map(str::to_owned), ..self }
     }
 
-    /// Bytes that were written up to now.
+    /// Returns the number of bytes written so far.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// An interface of file number `file`; it is described when it is asked for the first time. Link type, snap length,
-    /// name, and what its clock tells are those of the source; of a clock that ticks otherwise than in powers of 10
-    /// the times are in nanoseconds.
+    /// Returns an interface of file number `file`, which is described when it is requested for the first time. Link
+    /// type, snap length, name and clock are those of the source; the times of a clock that does not tick in powers of
+    /// 10 are in nanoseconds.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns the errors of writing.
     pub fn interface(&mut self, file: usize, interface: &Interface) -> io::Result<InterfaceId> {
         let is_same = |at: usize| self.interfaces.get(at).is_some_and(|known| known.is(file, interface));
         let known = if is_same(self.last) {
@@ -158,7 +159,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Writes a frame of an interface, with comments on it.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns the errors of writing.
     pub fn frame<'c>(
         &mut self,
         on: InterfaceId,
@@ -174,11 +175,11 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// Writes what was counted on an interface. What the program itself dropped is what it delivered less than the kernel did,
-    /// and a comment says it.
+    /// Writes the counters of an interface. Packets dropped by the program are the difference between the packets that
+    /// the kernel delivered and those that the program did; a comment counts them.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns the errors of writing.
     pub fn statistics(&mut self, on: InterfaceId, statistics: &InterfaceStatistics) -> io::Result<()> {
         let InterfaceStatistics { start, end, counters } = *statistics;
         let [start, end] = [start, end].map(|time| self.ticks(on, time));
@@ -203,7 +204,7 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// A time by the clock of an interface: the upper and the lower half of its ticks.
+    /// Returns a time by the clock of an interface: the upper and the lower half of its ticks.
     fn ticks(&self, on: InterfaceId, time: Timestamp) -> [u32; 2] {
         let (digits, offset) = match self.interfaces.get(on.0 as usize) {
             Some(interface) => (interface.digits, interface.offset),
@@ -211,25 +212,25 @@ impl<W: Write> PcapngWriter<W> {
         };
         let since = i128::from(time.0) - i128::from(offset) * 1_000_000_000;
         let tick = 10_i128.pow(9_u32.saturating_sub(digits.into()));
-        // What is before the clock began cannot be written.
+        // Times before the epoch of the clock cannot be written.
         let ticks = u64::try_from(since.div_euclid(tick)).unwrap_or(0);
         [(ticks >> 32) as u32, ticks as u32]
     }
 
-    /// Has everything written that waits in a buffer.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns the errors of writing.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 
-    /// What is written to.
+    /// Returns the output.
     pub fn output(&mut self) -> &mut W {
         &mut self.to
     }
 
-    /// Ends the file; gives what it was written to.
+    /// Ends the file and returns its output.
     pub fn into_output(self) -> W {
         self.to
     }
@@ -273,7 +274,7 @@ mod tests {
 
     use nfsrdma_dissectors::frame::FrameNumber;
 
-    use nfsrdma_capture_file::CaptureSource;
+    use crate::CaptureSource;
 
     use super::*;
 
@@ -319,7 +320,7 @@ mod tests {
     fn copied(bytes: &[u8]) -> Vec<u8> {
         let source = read(bytes);
         let mut copy = Vec::new();
-        let mut writer = PcapngWriter::new(&mut copy).unwrap();
+        let mut writer = PcapngWriter::new(&mut copy, "test").unwrap();
         let (file, interface) = source.interface().unwrap();
         let id = writer.interface(file, interface).unwrap();
         let comments: Vec<_> = source.comments().collect();
@@ -357,7 +358,7 @@ mod tests {
     fn an_interface_is_described_once() {
         let source = read(&file(9, 0, 1));
         let (_, interface) = source.interface().unwrap();
-        let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+        let mut writer = PcapngWriter::new(Vec::new(), "test").unwrap();
         let id = |writer: &mut PcapngWriter<Vec<u8>>, file| writer.interface(file, interface).unwrap().0;
         // The interface of another file is another one, even if nothing but the file tells them apart.
         let ids: Vec<u32> = [0, 1, 0, 1, 1].into_iter().map(|file| id(&mut writer, file)).collect();
@@ -367,7 +368,7 @@ mod tests {
     #[test]
     fn a_file_without_frames_is_a_capture() {
         let mut bytes = Vec::new();
-        PcapngWriter::new(&mut bytes).unwrap();
+        PcapngWriter::new(&mut bytes, "test").unwrap();
         let mut source = CaptureSource::from_reader("test", Cursor::new(bytes));
         assert!(source.next().unwrap().is_none());
     }
@@ -375,7 +376,7 @@ mod tests {
     #[test]
     fn what_was_lost_is_in_the_statistics_whoever_lost_it() {
         let mut bytes = Vec::new();
-        let mut writer = PcapngWriter::new(&mut bytes).unwrap().with_filter(Some("udp port 4791"));
+        let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap().with_filter(Some("udp port 4791"));
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
         let counters = Counters {
@@ -398,7 +399,7 @@ mod tests {
     #[test]
     fn what_is_longer_than_an_option_is_cut() {
         let mut bytes = Vec::new();
-        let mut writer = PcapngWriter::new(&mut bytes).unwrap();
+        let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap();
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
         let frame = Frame {
