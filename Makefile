@@ -38,7 +38,7 @@ dist: ## Build target/dist/nfsrdma-inspect, for packages: slower to build, faste
 	$(CARGO) build --profile dist --locked
 
 # Where sudo finds no cargo, `sudo make install` installs what is built.
-$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml crates/rpc/Cargo.toml $(shell find src dissectors/src crates/rpc/src -type f)
+$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find src crates/*/src dissectors/src -type f)
 	$(BUILD)
 
 # cargo-nextest is quicker where it is installed, and installing it would take longer than the tests.

@@ -9,11 +9,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::net;
-use nfsrdma_inspect::source::CaptureSource;
 
 #[path = "../tests/it/captures.rs"]
 #[allow(dead_code, clippy::panic, reason = "written for the tests, which need more of it")]

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::filter::Filter;
 use nfsrdma_inspect::memory::Memory;
@@ -15,7 +16,6 @@ use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::output::{
     Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat,
 };
-use nfsrdma_inspect::source::CaptureSource;
 
 #[path = "../tests/it/captures.rs"]
 #[allow(dead_code, reason = "written for the tests, which need more of it")]

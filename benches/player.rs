@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::source::CaptureSource;
+use nfsrdma_capture_file::CaptureSource;
 use pcap::{Active, Capture};
 
 /// Player that reads the frames once and sends them repeatedly.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::memory::Windows;
+use nfsrdma_capture_file::Windows;
 use nfsrdma_inspect::tui::capture::CaptureHandle;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 use ratatui::Terminal;

@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "the tests need more of it")]
 mod player;
 
-use nfsrdma_inspect::source::CaptureSource;
+use nfsrdma_capture_file::CaptureSource;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -12,7 +12,6 @@ pub mod memory;
 pub mod output;
 pub mod output_file;
 pub mod replay;
-pub mod source;
 #[cfg(feature = "tui")]
 pub mod tui;
 

@@ -8,9 +8,8 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use nfsrdma_capture_file::{WindowShare, Windows, is_zstd_frame};
 use nfsrdma_dissectors::flow::FlowLimits;
 
 /// Default budget in bytes.
@@ -64,7 +63,8 @@ impl Default for Memory {
 
 impl Memory {
     fn new(budget_bytes: u64, flows: u64, shares: Shares) -> Self {
-        Self { budget_bytes, flows, shares, windows: Windows::new(budget_bytes, shares.windows) }
+        let share = WindowShare { budget_bytes, parts: shares.windows, min_recommended_bytes: DEFAULT_BYTES };
+        Self { budget_bytes, flows, shares, windows: Windows::new(share) }
     }
 
     /// Creates the budget of a command that reads these files with `flows` concurrent flows.
@@ -128,101 +128,7 @@ fn may_be_zstd(file: &Path) -> bool {
     }
     let mut first = [0; 4];
     let is_read = File::open(file).and_then(|mut file| file.read_exact(&mut first)).is_ok();
-    is_read && crate::source::begins_zstd(&first)
-}
-
-/// Shared memory of zstd windows; clones share it, too.
-#[derive(Clone, Debug)]
-pub struct Windows(Arc<WindowPool>);
-
-#[derive(Debug)]
-struct WindowPool {
-    parts: u64,
-    limit_bytes: u64,
-    used_bytes: AtomicU64,
-}
-
-impl Default for Windows {
-    /// Returns the windows of [`Memory::default`].
-    fn default() -> Self {
-        Memory::default().windows
-    }
-}
-
-impl Windows {
-    /// Creates windows that share `parts` 32nds of a budget.
-    fn new(budget_bytes: u64, parts: u64) -> Self {
-        let most_bytes = budget_bytes / 32 * parts;
-        Self(Arc::new(WindowPool { parts, limit_bytes: most_bytes, used_bytes: AtomicU64::new(0) }))
-    }
-
-    /// Returns the memory of all windows in bytes.
-    pub(crate) fn limit_bytes(&self) -> u64 {
-        self.0.limit_bytes
-    }
-
-    /// Returns the `--max-memory` in bytes with which a window of `needed_bytes` fits next to those that leave
-    /// `free_bytes`.
-    pub(crate) fn budget_for(&self, needed_bytes: u64, free_bytes: u64) -> u64 {
-        let used_bytes = self.0.limit_bytes.saturating_sub(free_bytes);
-        let bytes = needed_bytes.saturating_add(used_bytes);
-        bytes.div_ceil(self.0.parts.max(1)).saturating_mul(32).max(DEFAULT_BYTES)
-    }
-
-    /// Returns `true` if windows take more than half of their share.
-    pub(crate) fn is_under_pressure(&self) -> bool {
-        self.0.used_bytes.load(Ordering::Relaxed) > self.0.limit_bytes / 2
-    }
-
-    /// Returns the memory of the window of another decompressor, initially 0 bytes.
-    pub(crate) fn new_window(&self) -> WindowMemory {
-        WindowMemory { windows: self.clone(), bytes: 0 }
-    }
-}
-
-/// Memory of the window of one decompressor within the share of all.
-#[derive(Debug)]
-pub(crate) struct WindowMemory {
-    windows: Windows,
-    bytes: u64,
-}
-
-/// Overhead in bytes allowed beyond the share: blocks being output.
-const MAX_OVERHEAD_BYTES: u64 = 512 << 10;
-
-impl WindowMemory {
-    /// Returns the share of all windows.
-    pub(crate) fn windows(&self) -> &Windows {
-        &self.windows
-    }
-
-    /// Grows the reservation to `bytes`; a smaller value changes nothing.
-    ///
-    /// # Errors
-    /// Returns the number of free bytes if they are not enough.
-    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
-        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
-        let WindowPool { limit_bytes: most_bytes, used_bytes, .. } = &*self.windows.0;
-        let used = used_bytes.fetch_add(more, Ordering::Relaxed);
-        if used + more > most_bytes + MAX_OVERHEAD_BYTES {
-            used_bytes.fetch_sub(more, Ordering::Relaxed);
-            return Err(most_bytes.saturating_sub(used));
-        }
-        self.bytes = bytes;
-        Ok(())
-    }
-
-    /// Releases the reservation.
-    pub(crate) fn release(&mut self) {
-        self.windows.0.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.bytes = 0;
-    }
-}
-
-impl Drop for WindowMemory {
-    fn drop(&mut self) {
-        self.release();
-    }
+    is_read && is_zstd_frame(&first)
 }
 
 #[cfg(test)]
@@ -235,17 +141,5 @@ mod tests {
             let Shares { flows, names, filter, tables, view, windows, .. } = shares;
             assert_eq!(flows + names + filter + tables + view + windows, 32, "{shares:?}");
         }
-    }
-
-    #[test]
-    fn windows_of_clones_share_their_memory_and_give_it_back() {
-        let memory = Memory::default();
-        let half = memory.windows().limit_bytes() / 2;
-        let (mut one, mut other) = (memory.windows().new_window(), memory.clone().windows().new_window());
-        assert_eq!(one.grow_to(half + MAX_OVERHEAD_BYTES), Ok(()));
-        assert!(memory.windows().is_under_pressure());
-        assert_eq!(other.grow_to(half + MAX_OVERHEAD_BYTES), Err(half - MAX_OVERHEAD_BYTES));
-        drop(one);
-        assert_eq!(other.grow_to(half + MAX_OVERHEAD_BYTES), Ok(()));
     }
 }

@@ -26,11 +26,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nfsrdma_capture_file::os_error_text;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::{Builder, TempPath};
 
 use crate::escape;
-use crate::source::os_error_text;
 
 /// Size of the write buffer in bytes.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;

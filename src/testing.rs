@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::Frame;
-
-use crate::source::CaptureSource;
 
 /// Returns the path of a capture of `captures/`.
 pub(crate) fn path(name: &str) -> PathBuf {

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod catalog;
+pub mod escape;
 pub mod field;
 pub mod flow;
 pub mod frame;

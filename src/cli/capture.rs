@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_capture_file::{Counters, NextFrame};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::live::{AutostopCondition, LiveArgs};
@@ -16,7 +17,6 @@ use crate::interrupt;
 use crate::output::recording::{CaptureRecording, RecordingTarget, Rotation};
 use crate::output::units;
 use crate::output_file::is_standard_output;
-use crate::source::{Counters, NextFrame};
 
 /// Record what an interface sees, as pcapng
 ///
@@ -184,7 +184,7 @@ struct CaptureOutcome {
 
 fn record(
     args: &CaptureArgs,
-    opened: crate::source::live::OpenedCapture,
+    opened: nfsrdma_capture_file::live::OpenedCapture,
     recording: &mut CaptureRecording,
 ) -> Result<CaptureOutcome> {
     let (mut source, mut session) = args.live.start(opened, args.quiet)?;

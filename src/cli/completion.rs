@@ -12,13 +12,13 @@ use std::io::{self, Write};
 
 use clap::builder::ValueHint;
 use clap::{Arg, Command};
+#[cfg(feature = "live")]
+use nfsrdma_capture_file::live::devices::{self, DeviceVisibility};
 
 use super::ExitStatus;
 use crate::analysis::comparison::options::IgnoreKey;
 use crate::filter::catalog::Catalog;
 use crate::replay::run::rules;
-#[cfg(feature = "live")]
-use crate::source::live::devices::{self, DeviceVisibility};
 
 /// Environment variable that selects completion.
 pub(super) const REQUEST_VARIABLE: &str = "NFSRDMA_INSPECT_COMPLETE";

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_capture_file::{CaptureSource, SourceError, os_error_text};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::dialect::DialectArgs;
@@ -17,7 +18,6 @@ use crate::export::Export;
 use crate::interrupt;
 use crate::memory::Memory;
 use crate::output_file::{InputFiles, OutputError};
-use crate::source::{CaptureSource, SourceError, os_error_text};
 
 /// Write Parquet tables of captures, for DuckDB, Spark and others
 ///

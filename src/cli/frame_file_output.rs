@@ -4,17 +4,16 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use nfsrdma_capture_file::{CaptureSource, Windows};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 
 use super::report_error;
 use crate::analysis::names::OperationPaths;
 use crate::interrupt;
-use crate::memory::Windows;
 use crate::output::LineView;
 use crate::output::pcapng_export::{FrameFile, FrameTotals};
 use crate::output::units::PluralCount;
 use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
-use crate::source::CaptureSource;
 
 /// Capture file being written.
 pub(super) struct FrameFileOutput {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, ip_reassembly};
 use nfsrdma_dissectors::frame::Timestamp;
 
@@ -32,7 +33,6 @@ use crate::memory::Memory;
 use crate::output::fields_format::FieldLines;
 use crate::output::{Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat};
 use crate::output_file::is_standard_output;
-use crate::source::{CaptureSource, NextFrame, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
 
@@ -465,7 +465,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     }
     // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
     let mut ending = GracefulShutdown::inactive()?;
-    let mut source = CaptureSource::open_until(args.files(), memory.windows(), &ending)?;
+    let mut source =
+        CaptureSource::open_wrapped(args.files(), memory.windows(), |file| Box::new(ending.input(file)))?;
     let written = write()?;
     ending.activate()?;
     let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadControl)?;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
+use nfsrdma_capture_file::live::capabilities;
+use nfsrdma_capture_file::live::devices::{self, CaptureDevice, DeviceVisibility};
 
 use super::{ExitStatus, write_error};
-use crate::source::live::capabilities;
-use crate::source::live::devices::{self, CaptureDevice, DeviceVisibility};
 
 /// Lists the interfaces.
 pub(super) fn run() -> Result<ExitStatus> {

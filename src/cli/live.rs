@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_capture_file::live::capabilities::{self, PrivilegeTarget};
+use nfsrdma_capture_file::live::open::MAX_SNAP_LENGTH;
+use nfsrdma_capture_file::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedCapture};
+use nfsrdma_capture_file::{CaptureSource, Counters, LinkState};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::BytesArg;
 use super::{SOURCE_WAIT, progress, report_error};
 use crate::interrupt::GracefulShutdown;
-use crate::source::live::capabilities::{self, PrivilegeTarget};
-use crate::source::live::open::MAX_SNAP_LENGTH;
-use crate::source::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedCapture};
-use crate::source::{CaptureSource, Counters, LinkState};
 
 const LIVE: &str = "Live capture";
 

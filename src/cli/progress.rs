@@ -6,9 +6,10 @@ use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use nfsrdma_capture_file::{Counters, ReadProgress};
+
 use crate::output::units::{ByteRate, ElapsedTime, EventRate, HumanCount, HumanSize};
 use crate::replay::run::ReplayReport;
-use crate::source;
 
 /// Minimum duration before progress is shown.
 const MIN_DURATION: Duration = Duration::from_secs(1);
@@ -62,12 +63,12 @@ impl ProgressLine {
         is_due
     }
 
-    pub(super) fn draw(&self, progress: source::ReadProgress, transactions: u64) {
+    pub(super) fn draw(&self, progress: ReadProgress, transactions: u64) {
         self.show(|elapsed| describe(progress, elapsed, transactions));
     }
 
     /// Draws the progress of a live capture.
-    pub(super) fn draw_live(&self, counters: &source::Counters, transactions: Option<u64>) {
+    pub(super) fn draw_live(&self, counters: &Counters, transactions: Option<u64>) {
         self.show(|elapsed| describe_live(counters, elapsed, transactions));
     }
 
@@ -141,8 +142,8 @@ fn erase(is_drawn: &Cell<bool>) {
     }
 }
 
-fn describe(progress: source::ReadProgress, elapsed: Duration, transactions: u64) -> String {
-    let source::ReadProgress { read_bytes: read, total_bytes: total } = progress;
+fn describe(progress: ReadProgress, elapsed: Duration, transactions: u64) -> String {
+    let ReadProgress { read_bytes: read, total_bytes: total } = progress;
     let rate = read as f64 / elapsed.as_secs_f64().max(1e-9);
     let mut line = String::new();
     // A file that is still being written grows beyond its original size.
@@ -157,9 +158,8 @@ fn describe(progress: source::ReadProgress, elapsed: Duration, transactions: u64
     line + &format!("{}, {} Transactions", ByteRate(rate), HumanCount(transactions))
 }
 
-fn describe_live(counters: &source::Counters, elapsed: Duration, transactions: Option<u64>) -> String {
-    let source::Counters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } =
-        *counters;
+fn describe_live(counters: &Counters, elapsed: Duration, transactions: Option<u64>) -> String {
+    let Counters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
     let mut line = format!("{} packets in {}", HumanCount(captured), ElapsedTime(elapsed.as_secs_f64()));
     if let Some(transactions) = transactions {
         line += &format!(", {} Transactions", HumanCount(transactions));
@@ -183,11 +183,7 @@ mod tests {
     use super::*;
 
     fn line(read: u64, total: Option<u64>, seconds: u64) -> String {
-        describe(
-            source::ReadProgress { read_bytes: read, total_bytes: total },
-            Duration::from_secs(seconds),
-            1234,
-        )
+        describe(ReadProgress { read_bytes: read, total_bytes: total }, Duration::from_secs(seconds), 1234)
     }
 
     #[test]
@@ -208,8 +204,8 @@ mod tests {
 
     #[test]
     fn a_capture_says_what_it_lost() {
-        let mut counters = source::Counters { captured: 1000, received: 1007, ..source::Counters::default() };
-        let line = |counters: &source::Counters| describe_live(counters, Duration::from_secs(65), Some(12));
+        let mut counters = Counters { captured: 1000, received: 1007, ..Counters::default() };
+        let line = |counters: &Counters| describe_live(counters, Duration::from_secs(65), Some(12));
         assert_eq!(line(&counters), "1,000 packets in 1:05, 12 Transactions, none dropped");
         counters.dropped_by_kernel = 7;
         assert_eq!(

@@ -5,6 +5,7 @@ use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
+use nfsrdma_capture_file::{CaptureSource, ReadProgress, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -21,7 +22,6 @@ use crate::output::{Output, OutputSettings};
 use crate::replay::trace::layout::MAGIC;
 use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
 use crate::replay::trace::{self, TraceError};
-use crate::source::{self, CaptureSource, SourceError};
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
 /// the limit is lower than the default.
@@ -131,7 +131,7 @@ impl ComparedRecordReader {
                 let next = steps.next(recorder, &mut self.trace);
                 if progress.is_due(false) {
                     let read = self.trace.transactions;
-                    let part = source::ReadProgress { read_bytes: read, total_bytes: Some(steps.total) };
+                    let part = ReadProgress { read_bytes: read, total_bytes: Some(steps.total) };
                     progress.draw(part, self.trace.transactions);
                 }
                 return next.unwrap_or_else(|error| {
@@ -217,10 +217,7 @@ pub(super) fn show_trace(
         }
         read += 1;
         if progress.is_due(false) {
-            progress.draw(
-                source::ReadProgress { read_bytes: read, total_bytes: Some(total) },
-                output.transactions(),
-            );
+            progress.draw(ReadProgress { read_bytes: read, total_bytes: Some(total) }, output.transactions());
         }
     }
     output.finish(&Flow::new(FlowLimits::default()), None, None).map_err(write_error)?;

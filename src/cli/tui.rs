@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_capture_file::CaptureSource;
+#[cfg(feature = "live")]
+use nfsrdma_capture_file::LinkState;
 use nfsrdma_dissectors::flow::FlowLimits;
 #[cfg(feature = "live")]
 use nfsrdma_dissectors::frame::Timestamp;
@@ -22,9 +25,6 @@ use super::seconds::SecondsArg;
 use super::style;
 use crate::memory::Memory;
 use crate::output::{Filehandles, TimeFormat};
-use crate::source::CaptureSource;
-#[cfg(feature = "live")]
-use crate::source::LinkState;
 use crate::tui::capture::CaptureHandle;
 #[cfg(feature = "live")]
 use crate::tui::capture::LiveReadControl;

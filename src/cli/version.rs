@@ -19,7 +19,7 @@ pub(super) fn text() -> String {
     text += &format!("features: {}\n", signed.collect::<Vec<_>>().join(" "));
     #[cfg(feature = "live")]
     {
-        text += &crate::source::live::library_version();
+        text += &nfsrdma_capture_file::live::library_version();
         text.push('\n');
     }
     text

@@ -15,7 +15,6 @@ pub(crate) mod info_column;
 pub mod json;
 pub mod junit;
 pub mod operations;
-pub mod pcapng;
 pub mod pcapng_export;
 pub mod plan;
 pub mod probe;
@@ -36,6 +35,7 @@ mod tests;
 use std::fmt;
 use std::io::{self, Write};
 
+use nfsrdma_capture_file::Counters;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
@@ -46,7 +46,6 @@ use crate::analysis::names::{FileNames, OperationPaths};
 use crate::analysis::sequence::{self, SlotUse};
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, FilterRunner, FrameTally};
-use crate::source::Counters;
 
 use connections::ConnectionLines;
 use fields_format::FieldLines;
@@ -60,6 +59,9 @@ use summary::CaptureSummary;
 use transaction_list::TransactionList;
 use tree::TreeView;
 use units::HumanSize;
+
+/// Name and version of the program, for the capture files that it writes.
+const APPLICATION: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
 
 /// Width of the summary in columns if the output has no width limit.
 const DEFAULT_SUMMARY_WIDTH: usize = 100;

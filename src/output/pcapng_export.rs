@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use nfsrdma_capture_file::{CaptureSource, Interface, InterfaceId, PcapngWriter};
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
@@ -17,10 +18,8 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::names::OperationPaths;
-use crate::source::{CaptureSource, Interface};
 
 use super::info_column::OperationLabels;
-use super::pcapng::{InterfaceId, PcapngWriter};
 use super::settings::LineView;
 use super::style::Glyphs;
 
@@ -169,7 +168,7 @@ impl<W: Write> FrameFile<W> {
 
     fn new(to: W, view: LineView, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
         Ok(Self {
-            to: PcapngWriter::new(to)?,
+            to: PcapngWriter::new(to, super::APPLICATION)?,
             bytes,
             view,
             first_frame: 1,

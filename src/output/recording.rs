@@ -7,12 +7,11 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use nfsrdma_capture_file::{Counters, Interface, InterfaceId, InterfaceStatistics, PcapngWriter};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use super::pcapng::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use super::units::CompactTimestamp;
 use crate::output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
-use crate::source::{Counters, Interface};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -219,7 +218,7 @@ impl CaptureRecording {
     }
 
     fn header(&self, to: OutputFile) -> io::Result<(PcapngWriter<OutputFile>, InterfaceId)> {
-        let mut to = PcapngWriter::new(to)?.with_filter(self.filter.as_deref());
+        let mut to = PcapngWriter::new(to, super::APPLICATION)?.with_filter(self.filter.as_deref());
         let on = to.interface(0, &self.interface)?;
         Ok((to, on))
     }
@@ -269,7 +268,7 @@ mod tests {
 
     use nfsrdma_dissectors::frame::{FrameNumber, LinkType};
 
-    use crate::source::CaptureSource;
+    use nfsrdma_capture_file::CaptureSource;
 
     use super::*;
 

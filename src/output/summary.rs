@@ -7,6 +7,7 @@ mod tests;
 
 use std::io::{self, Write};
 
+use nfsrdma_capture_file::Counters;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
 use nfsrdma_dissectors::frame::Timestamp;
@@ -22,7 +23,6 @@ use super::units::IsoTimestamp;
 use crate::analysis::connections::ConnectionTallies;
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RecoveryTally, Statistics};
 use crate::escape;
-use crate::source::Counters;
 
 /// Content of a summary.
 pub struct CaptureSummary<'a> {

@@ -4,12 +4,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nfsrdma_capture_file::{CaptureSource, Interface, LinkState, ResumePoint, SourceError, Windows};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use crate::analysis::names::OperationPaths;
-use crate::memory::Windows;
-use crate::source::{CaptureSource, Interface, LinkState, ResumePoint, SourceError};
 
 use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
 

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use nfsrdma_capture_file::{CaptureSource, Interface};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
@@ -15,7 +16,6 @@ use rustc_hash::FxHashMap;
 use crate::analysis::names::OperationPaths;
 use crate::output::frame_ring::FrameRing;
 use crate::output::tree::FrameStore as _;
-use crate::source::{CaptureSource, Interface};
 
 use super::capture::FrameCopy;
 use super::model::row;

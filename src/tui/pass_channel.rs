@@ -3,9 +3,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use nfsrdma_capture_file::{Counters, LinkState, ReadProgress, ResumePoint};
 use nfsrdma_dissectors::frame::Timestamp;
-
-use crate::source::{self, Counters, LinkState, ResumePoint};
 
 use super::model::RowPage;
 use super::model::activity::LiveActivity;
@@ -35,7 +34,7 @@ pub(super) struct PassUpdates {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PassProgress {
     /// Bytes of the input.
-    pub(super) bytes: source::ReadProgress,
+    pub(super) bytes: ReadProgress,
     /// Number of frames read.
     pub(super) frames: u64,
     /// Number of Transactions seen, selected or not.

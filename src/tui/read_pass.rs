@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nfsrdma_capture_file::{LinkState, NextFrame, SourceError};
 use nfsrdma_dissectors::flow::pending_calls::PendingCall;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionKey};
@@ -19,7 +20,6 @@ use crate::filter::{Filter, FilterRunner};
 use crate::memory::Memory;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
-use crate::source::{LinkState, NextFrame, SourceError};
 
 use super::capture::{CaptureHandle, FirstReadSource};
 use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};

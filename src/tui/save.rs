@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
+use nfsrdma_capture_file::{CaptureSource, os_error_text};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
@@ -14,7 +15,6 @@ use crate::filter::{Filter, FilterRunner};
 use crate::output::LineView;
 use crate::output::pcapng_export::{FrameFile, FrameTotals};
 use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
-use crate::source::{CaptureSource, os_error_text};
 
 use super::capture::{CaptureHandle, LiveFrameReader};
 use super::model::{RowEntry, row};

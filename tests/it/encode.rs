@@ -5,12 +5,12 @@
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
 use nfsrdma_dissectors::flow::decode::{MessageRoundTrip, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
-use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 

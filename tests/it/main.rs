@@ -57,7 +57,6 @@ mod plans;
 mod player;
 mod program;
 mod promptness;
-mod readers;
 mod readme;
 mod reordering;
 #[path = "../../benches/repeat.rs"]

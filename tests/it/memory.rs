@@ -2,12 +2,12 @@
 //! data.
 
 use allocation_counter::{AllocationInfo, measure};
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind};
 use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, PacketPosition};
 use nfsrdma_dissectors::net::DatagramPayload;
-use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 use crate::repeat::Repeated;

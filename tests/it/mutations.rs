@@ -6,6 +6,7 @@ use std::io::Cursor;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
@@ -13,7 +14,6 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind, Transaction, ip_reas
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband;
 use nfsrdma_dissectors::net::{self, DatagramPayload};
-use nfsrdma_inspect::source::CaptureSource;
 use proptest::prelude::*;
 
 use crate::captures;

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::source::CaptureSource;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

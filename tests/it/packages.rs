@@ -3,6 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
+/// Crates of the workspace besides the program, and their folders.
+const CRATES: [(&str, &str); 4] = [
+    ("nfsrdma-capture-file", "crates/capture-file"),
+    ("nfsrdma-dissectors", "dissectors"),
+    ("nfsrdma-mock-server", "crates/mock-server"),
+    ("nfsrdma-rpc", "crates/rpc"),
+];
+
 /// The files of a package.
 fn files(package: &str) -> Vec<String> {
     let output = Command::new(env!("CARGO"))
@@ -16,7 +24,7 @@ fn files(package: &str) -> Vec<String> {
 
 #[test]
 fn every_crate_packs_its_licences_and_a_readme() {
-    for package in ["nfsrdma-inspect", "nfsrdma-dissectors", "nfsrdma-mock-server", "nfsrdma-rpc"] {
+    for package in CRATES.map(|(package, _)| package).into_iter().chain(["nfsrdma-inspect"]) {
         let files = files(package);
         for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs"] {
             assert!(files.iter().any(|of| of == file), "{package}: {file} is not among {files:?}");
@@ -24,7 +32,7 @@ fn every_crate_packs_its_licences_and_a_readme() {
     }
 }
 
-/// Tests have a server in their process, which is of no use to anybody else.
+/// Only tests have a server in their process.
 #[test]
 fn the_program_does_not_contain_the_server_of_the_tests() {
     let tree = |edges: &str| {
@@ -50,13 +58,13 @@ fn the_program_does_not_contain_the_server_of_the_tests() {
     assert!(!tree("normal,build").contains("nfsrdma-mock-server"));
 }
 
-/// The links in the folders of crates are files once they are packed, so they must lead somewhere.
+/// The licence links in the crates' folders become files in the package, so they must resolve.
 #[test]
 fn the_licences_of_all_crates_are_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
         let ours = std::fs::read(root.join(file)).unwrap();
-        for folder in ["crates/mock-server", "crates/rpc", "dissectors"] {
+        for (_, folder) in CRATES {
             assert_eq!(std::fs::read(root.join(folder).join(file)).unwrap(), ours, "{folder}/{file}");
         }
     }

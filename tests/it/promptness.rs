@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::ops::Range;
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
 use nfsrdma_dissectors::flow::decode::TransactionMessages;
@@ -15,7 +16,6 @@ use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::net::DatagramPayload;
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
-use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Cursor;
 use std::ops::Range;
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
@@ -23,7 +24,6 @@ use nfsrdma_inspect::replay::trace::{
     GssProtection, MessageSlot, MessageSlotKind, PayloadContentState, TraceError, TraceMessage,
     TraceProcedure, TraceReader, VariableUse,
 };
-use nfsrdma_inspect::source::CaptureSource;
 
 use super::captures;
 

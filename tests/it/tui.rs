@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::source::CaptureSource;
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_inspect::tui::capture::CaptureHandle;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 

@@ -5,9 +5,8 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use nfsrdma_capture_file::CaptureSource;
 use serde_json::Value;
-
-use nfsrdma_inspect::source::CaptureSource;
 
 use super::captures::{self, Temporary};
 use super::program::{self, Transaction};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_capture_file::{CaptureSource, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -19,7 +20,6 @@ use crate::output::units::{HumanCount, HumanSize};
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
 use crate::replay::compile::{TraceCompileCounts, TraceCompiler};
 use crate::replay::trace::layout::ContentRetention;
-use crate::source::{CaptureSource, SourceError};
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =

@@ -169,14 +169,9 @@ impl ServerArgs {
             name: self.server.host.clone(),
             options: self.connect_options(),
         };
-        let line = RpcClient::new(
-            transport,
-            at.connection,
-            root_credential(),
-            xid,
-            self.connect_options().timeout,
-        )
-        .with_reconnect(&target);
+        let line =
+            RpcClient::new(transport, at.connection, root_credential(), xid, self.connect_options().timeout)
+                .with_reconnect(&target);
         let mounted = if at.is_v3 { Some(self.mount_export(at.address)?) } else { None };
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {

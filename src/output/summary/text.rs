@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use nfsrdma_capture_file::Counters;
 use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
@@ -11,7 +12,6 @@ use super::super::style::Glyphs;
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, RecoveryTally, Statistics};
-use crate::source::Counters;
 
 /// Maximum number of connections shown; of many, only the largest matter.
 const SHOWN_CONNECTIONS: usize = 10;

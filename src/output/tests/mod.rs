@@ -4,9 +4,8 @@ mod frames;
 mod list;
 mod tree;
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-
-use crate::source::CaptureSource;
 
 /// Opens a capture of `captures/`.
 fn capture(name: &str) -> CaptureSource {

@@ -17,6 +17,7 @@ mod view_rows;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use nfsrdma_capture_file::LinkState;
 use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::frame::FrameNumber;
 use ratatui::crossterm::event::{Event, KeyEventKind};
@@ -28,7 +29,6 @@ use crate::memory::Memory;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::TimeFormat;
-use crate::source::LinkState;
 
 use super::capture::CaptureHandle;
 use super::keys;

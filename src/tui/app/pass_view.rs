@@ -1,7 +1,8 @@
 //! A pass and its results: all Transactions, or those that a filter selects.
 
+use nfsrdma_capture_file::ResumePoint;
+
 use crate::filter::Filter;
-use crate::source::ResumePoint;
 use crate::tui::capture::CaptureHandle;
 use crate::tui::model::TransactionRows;
 use crate::tui::model::activity::LiveActivity;

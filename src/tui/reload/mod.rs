@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
+use nfsrdma_capture_file::ResumePoint;
 use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -24,7 +25,6 @@ use crate::output::style::TerminalStyle;
 use crate::output::transaction_list::wire_bytes;
 use crate::output::tree::{ByteRangeOrigin, TreeLine};
 use crate::output::units::TimeFormat;
-use crate::source::ResumePoint;
 
 use super::capture::CaptureHandle;
 use super::model::{RowPage, TransactionListRow, row};

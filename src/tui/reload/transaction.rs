@@ -1,5 +1,6 @@
 //! A Transaction or a frame, read again with all its bytes.
 
+use nfsrdma_capture_file::ResumePoint;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FrameEvent, FrameKind, TransactionKey};
@@ -8,7 +9,6 @@ use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
 use rustc_hash::FxHashMap;
 
 use crate::output::tree::{ByteRangeOrigin, FrameStore, TreeView};
-use crate::source::ResumePoint;
 use crate::tui::capture::FrameCopy;
 
 use super::acknowledgements::ReliablePacket;

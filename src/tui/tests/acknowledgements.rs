@@ -1,9 +1,9 @@
 //! ACKs and NAKs of the waterfall, compared with the bytes of the frames: offsets of Ethernet, IPv4, UDP and the Base
 //! Transport Header (InfiniBand Architecture Specification volume 1, sections 5.2.1, 9.2 and 9.7.5; annex A17).
 
+use nfsrdma_capture_file::CaptureSource;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::source::CaptureSource;
 use crate::tui::app::TuiView;
 use crate::tui::reload::WaterfallBarKind;
 

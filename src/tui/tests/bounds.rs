@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 
+use nfsrdma_capture_file::Windows;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::memory::{Memory, Windows};
+use crate::memory::Memory;
 use crate::tui::TuiOptions;
 use crate::tui::capture::CaptureHandle;
 use crate::tui::model::PAGE_ROWS;

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
+use nfsrdma_capture_file::CaptureSource;
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use crate::source::CaptureSource;
 use crate::tui::app::FrameColumn;
 
 use super::{Screen, path};

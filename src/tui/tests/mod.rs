@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nfsrdma_capture_file::Windows;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use super::capture::CaptureHandle;
 use super::{App, TuiOptions};
-use crate::memory::Windows;
 
 /// Timeout of waits, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use nfsrdma_capture_file::CaptureSource;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::tree::{ByteRangeOrigin, TreeLine};
-use crate::source::CaptureSource;
 use crate::tui::app::TuiView;
 use crate::tui::capture::CaptureHandle;
 use crate::tui::reload::DetailSubject;

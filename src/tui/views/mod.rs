@@ -16,6 +16,7 @@ mod transactions;
 mod tree;
 mod waterfall;
 
+use nfsrdma_capture_file::LinkState;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -24,7 +25,6 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{HumanCount, HumanDuration, HumanSize};
-use crate::source::LinkState;
 
 use super::app::{App, TuiView};
 

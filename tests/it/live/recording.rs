@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_inspect::output::units::HumanCount;
-use nfsrdma_inspect::source::CaptureSource;
 use nix::sys::signal::Signal;
 
 use super::wire::{Capturing, RECEIVER, Wire};

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
 
-use crate::memory::Windows;
+use crate::window_memory::Windows;
 
 use super::error::SourceErrorKind;
 use super::gzip::{self, Gzip};
@@ -73,7 +73,7 @@ impl Input {
     /// Reads some bytes. Returns 0 at the end.
     ///
     /// # Errors
-    /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TornCompression`] or [`SourceErrorKind::Compression`].
+    /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TruncatedCompression`] or [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         if let InputStream::Unread(reader) = &mut self.stream
             && let Some(reader) = reader.take()

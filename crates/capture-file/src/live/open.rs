@@ -10,9 +10,9 @@ use pcap::{Active, Capture, Linktype, Precision};
 use super::block_queue::BlockQueue;
 use super::capture_thread::CaptureStart;
 use super::{LiveCapture, LiveReader, capabilities, capture_thread, filter};
-use crate::source::error::SourceErrorKind;
-use crate::source::pcapng::Interface;
-use crate::source::{CaptureSource, SourceError, input_error};
+use crate::error::SourceErrorKind;
+use crate::pcapng::Interface;
+use crate::{CaptureSource, SourceError, input_error};
 
 /// Options of a capture.
 #[derive(Clone, Debug)]

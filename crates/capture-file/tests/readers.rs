@@ -1,8 +1,15 @@
 //! Capture files through this reader and another one, and capture files damaged in every way.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by panicking, in its helper functions too"
+)]
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
 use std::io::{Cursor, Write};
 
-use nfsrdma_inspect::source::CaptureSource;
+use nfsrdma_capture_file::CaptureSource;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
 use proptest::collection::vec;
@@ -324,7 +331,7 @@ proptest! {
 
 #[test]
 fn a_real_capture_is_the_same_to_both_readers() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/captures/rxe-v42-deleg.pcap");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/rxe-v42-deleg.pcap");
     let file = std::fs::read(path).unwrap();
     let (seen, errors) = ours(CaptureSource::open([path]).unwrap());
     assert_eq!(errors, 0);
@@ -334,7 +341,7 @@ fn a_real_capture_is_the_same_to_both_readers() {
 
 #[test]
 fn progress_of_a_file_comes_to_its_length() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/captures/rxe-v42-deleg.pcap");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/rxe-v42-deleg.pcap");
     let mut source = CaptureSource::open([path]).unwrap();
     let length = std::fs::metadata(path).unwrap().len();
     assert_eq!((source.progress().read_bytes, source.progress().total_bytes), (0, Some(length)));

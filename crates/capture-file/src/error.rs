@@ -5,7 +5,7 @@ use std::io;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::escape;
+use nfsrdma_dissectors::escape;
 
 /// An error that prevents a file from being read, or read further.
 ///
@@ -224,7 +224,7 @@ impl fmt::Display for SourceErrorKind {
 }
 
 /// Returns the operating system's message without the appended `(os error 2)`.
-pub(crate) fn os_error_text(error: &io::Error) -> String {
+pub fn os_error_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text.get(..end).unwrap_or(&text).to_lowercase(),

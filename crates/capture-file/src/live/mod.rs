@@ -4,11 +4,11 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use nfsrdma_inspect::source::live::{CaptureOptions, capabilities, open};
-//! use nfsrdma_inspect::source::NextFrame;
+//! use nfsrdma_capture_file::live::{CaptureOptions, capabilities, open};
+//! use nfsrdma_capture_file::NextFrame;
 //!
 //! let opened = open(&CaptureOptions::new("eth0"))?;
-//! capabilities::give_up(&capabilities::target(None, true))?;
+//! capabilities::drop_privileges(&capabilities::target(None, true))?;
 //! let mut source = opened.start()?;
 //! let live = source.live().ok_or("not live")?;
 //! loop {

@@ -4,9 +4,9 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use crate::source::SourceError;
-use crate::source::error::SourceErrorKind;
-use crate::source::input_error;
+use crate::SourceError;
+use crate::error::SourceErrorKind;
+use crate::input_error;
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

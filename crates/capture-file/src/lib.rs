@@ -1,9 +1,9 @@
-//! Capture sources.
+//! Reading and writing of capture files.
 //!
 //! A [`CaptureSource`] returns the frames of one or more capture files, or of standard input, in order:
 //!
 //! ```no_run
-//! use nfsrdma_inspect::source::CaptureSource;
+//! use nfsrdma_capture_file::CaptureSource;
 //!
 //! let mut source = CaptureSource::open(["ring_00001.pcapng.zst", "ring_00002.pcapng.zst"])?;
 //! loop {
@@ -14,17 +14,20 @@
 //!         Err(error) => eprintln!("{error}"),
 //!     }
 //! }
-//! # Ok::<(), nfsrdma_inspect::source::SourceError>(())
+//! # Ok::<(), nfsrdma_capture_file::SourceError>(())
 //! ```
 //!
 //! With the feature `live`, a source can also be a network interface: see `live`.
 //!
-//! The formats are pcap and pcapng, plain or compressed with gzip or zstd, detected from the bytes and not from the
+//! A [`PcapngWriter`] writes frames with their interfaces and comments.
+//!
+//! The formats that are read are pcap and pcapng, plain or compressed with gzip or zstd, detected from the bytes and not from the
 //! name.
 //!
 //! The bytes pass through `compression` -> `buffer` -> `format` (`pcap` or `pcapng`) -> `reader` (one file) -> `merge`.
 //! A frame is borrowed from the buffer of its file: nothing is copied or allocated for it. The memory per file is a
 //! buffer, which grows with the longest record to at most 16 MiB, and the memory of the decompressor.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 mod buffer;
 mod bytes;
@@ -39,9 +42,11 @@ pub mod live;
 mod merge;
 mod pcap;
 mod pcapng;
+mod pcapng_writer;
 mod reader;
 mod resume_point;
 mod timestamp_resolution;
+mod window_memory;
 mod zstd;
 
 use std::borrow::Cow;
@@ -54,17 +59,16 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-use crate::interrupt::GracefulShutdown;
-use crate::memory::Windows;
 pub use counters::Counters;
-pub(crate) use error::os_error_text;
-pub use error::{SourceError, SourceErrorKind};
+pub use error::{SourceError, SourceErrorKind, os_error_text};
 pub use link_state::LinkState;
 use merge::Merge;
 pub use pcapng::Interface;
+pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use reader::CaptureFileReader;
 pub use resume_point::ResumePoint;
-pub(crate) use zstd::is_zstd_frame as begins_zstd;
+pub use window_memory::{WindowShare, Windows};
+pub use zstd::is_zstd_frame;
 
 /// Buffer size of a file that is read alone, in bytes: larger reads are not faster, and it fits in the cache.
 const READ_BUFFER_BYTES: usize = 256 << 10;
@@ -131,7 +135,7 @@ impl CaptureSource {
     /// [`Windows::default`].
     ///
     /// # Errors
-    /// Returns [`SourceErrorKind::Open`], [`SourceErrorKind::Directory`] or [`SourceErrorKind::StandardInputTwice`],
+    /// Returns [`SourceErrorKind::Open`], [`SourceErrorKind::IsDirectory`] or [`SourceErrorKind::StandardInputTwice`],
     /// for the first file that has such an error.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, SourceError> {
         Self::open_within(paths, &Windows::default())
@@ -148,19 +152,23 @@ impl CaptureSource {
         Self::open_inputs(paths, windows, None)
     }
 
-    /// Opens capture files whose pipes end soon after shutdown is requested.
-    pub(crate) fn open_until<P: AsRef<Path>>(
+    /// Opens capture files as [`CaptureSource::open_within`] does. What is not a regular file, such as standard input or
+    /// a pipe, is read through the reader that `wrap` returns for it, which may end it early.
+    ///
+    /// # Errors
+    /// Returns the errors of [`CaptureSource::open`].
+    pub fn open_wrapped<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
-        ending: &GracefulShutdown,
+        wrap: impl Fn(File) -> Box<dyn Read + Send>,
     ) -> Result<Self, SourceError> {
-        Self::open_inputs(paths, windows, Some(ending))
+        Self::open_inputs(paths, windows, Some(&wrap))
     }
 
     fn open_inputs<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
-        ending: Option<&GracefulShutdown>,
+        wrap: Option<&dyn Fn(File) -> Box<dyn Read + Send>>,
     ) -> Result<Self, SourceError> {
         let mut inputs: Vec<OpenedInput> = Vec::new();
         let mut standard_input = false;
@@ -172,8 +180,8 @@ impl CaptureSource {
                 }
                 standard_input = true;
                 let name = STANDARD_INPUT.to_owned();
-                let input: Box<dyn Read + Send> = match ending.map(|ending| (ending, unbuffered_input())) {
-                    Some((ending, Ok(input))) => Box::new(ending.input(input)),
+                let input: Box<dyn Read + Send> = match wrap.map(|wrap| (wrap, unbuffered_input())) {
+                    Some((wrap, Ok(input))) => wrap(input),
                     Some((_, Err(error))) => return Err(input_error(name, SourceErrorKind::Open(error))),
                     None => Box::new(io::stdin()),
                 };
@@ -182,8 +190,8 @@ impl CaptureSource {
                 let name = path.to_string_lossy().into_owned();
                 match open_file(path) {
                     Ok((file, total)) => {
-                        let input: Box<dyn Read + Send> = match ending.filter(|_| total.is_none()) {
-                            Some(ending) => Box::new(ending.input(file)),
+                        let input: Box<dyn Read + Send> = match wrap.filter(|_| total.is_none()) {
+                            Some(wrap) => wrap(file),
                             None => Box::new(file),
                         };
                         let path = total.map(|_| path.to_owned());
@@ -213,11 +221,7 @@ impl CaptureSource {
     }
 
     /// Reads a capture file from `reader`, with `windows` as the memory budget of zstd windows.
-    pub(crate) fn from_reader_within(
-        name: &str,
-        reader: impl Read + Send + 'static,
-        windows: &Windows,
-    ) -> Self {
+    pub fn from_reader_within(name: &str, reader: impl Read + Send + 'static, windows: &Windows) -> Self {
         Self::from_readers([CaptureFileReader::new(
             name.to_owned(),
             Box::new(reader),

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use super::counters::Counters;
+use super::pcapng::Interface;
 use nfsrdma_dissectors::frame::{Frame, LinkType, Timestamp};
-
-use crate::source::{Counters, Interface};
 
 /// Block types, section 11.1.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -81,11 +81,12 @@ pub struct InterfaceStatistics {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Writes the section header.
+    /// Begins a file without packets. `application` is the name and version of the program that writes it
+    /// (shb_userappl).
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn new(to: W) -> io::Result<Self> {
+    pub fn new(to: W, application: &str) -> io::Result<Self> {
         let mut this = Self {
             to,
             interfaces: Vec::new(),
@@ -97,8 +98,7 @@ impl<W: Write> PcapngWriter<W> {
         this.begin(SECTION_HEADER);
         // The byte-order magic, version 1.0, and an unspecified section length.
         this.words(&[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX]);
-        let program = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
-        this.option(SHB_USERAPPL, program.as_bytes());
+        this.option(SHB_USERAPPL, application.as_bytes());
         this.end()?;
         Ok(this)
     }
@@ -280,7 +280,7 @@ mod tests {
 
     use nfsrdma_dissectors::frame::FrameNumber;
 
-    use crate::source::CaptureSource;
+    use crate::CaptureSource;
 
     use super::*;
 
@@ -326,7 +326,7 @@ mod tests {
     fn copied(bytes: &[u8]) -> Vec<u8> {
         let source = read(bytes);
         let mut copy = Vec::new();
-        let mut writer = PcapngWriter::new(&mut copy).unwrap();
+        let mut writer = PcapngWriter::new(&mut copy, "test").unwrap();
         let (file, interface) = source.interface().unwrap();
         let id = writer.interface(file, interface).unwrap();
         let comments: Vec<_> = source.comments().collect();
@@ -364,7 +364,7 @@ mod tests {
     fn an_interface_is_described_once() {
         let source = read(&file(9, 0, 1));
         let (_, interface) = source.interface().unwrap();
-        let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+        let mut writer = PcapngWriter::new(Vec::new(), "test").unwrap();
         let id = |writer: &mut PcapngWriter<Vec<u8>>, file| writer.interface(file, interface).unwrap().0;
         // Equal interfaces of different files are distinct.
         let ids: Vec<u32> = [0, 1, 0, 1, 1].into_iter().map(|file| id(&mut writer, file)).collect();
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn a_file_without_frames_is_a_capture() {
         let mut bytes = Vec::new();
-        PcapngWriter::new(&mut bytes).unwrap();
+        PcapngWriter::new(&mut bytes, "test").unwrap();
         let mut source = CaptureSource::from_reader("test", Cursor::new(bytes));
         assert!(source.next().unwrap().is_none());
     }
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn what_was_lost_is_in_the_statistics_whoever_lost_it() {
         let mut bytes = Vec::new();
-        let mut writer = PcapngWriter::new(&mut bytes).unwrap().with_filter(Some("udp port 4791"));
+        let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap().with_filter(Some("udp port 4791"));
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
         let counters = Counters {
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn what_is_longer_than_an_option_is_cut() {
         let mut bytes = Vec::new();
-        let mut writer = PcapngWriter::new(&mut bytes).unwrap();
+        let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap();
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
         let frame = Frame {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 
-use crate::memory::Windows;
+use crate::window_memory::Windows;
 
 use super::CaptureRecord;
 use super::buffer::CaptureBuffer;
@@ -26,7 +26,7 @@ pub(super) struct CaptureFileReader {
     /// `true` if `record` holds a frame.
     has_record: bool,
     frame_count: u64,
-    /// End offset of the first frame, and [`Pcapng::shape`] at that point.
+    /// End offset of the first frame, and [`Pcapng::interface_state`] at that point.
     first_frame_end: Option<(u64, (u64, usize))>,
     has_ended: bool,
     /// Path for reopening the file.

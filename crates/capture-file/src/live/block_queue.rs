@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::source::Counters;
+use crate::Counters;
 
 /// Capacity of a block in bytes of packet data: more than the longest packet.
 const BLOCK_DATA_BYTES: usize = 1 << 20;

@@ -71,7 +71,8 @@ impl CaptureBuffer {
     /// Reads until at least `length` bytes are buffered. Returns `false` if the stream ends before that.
     ///
     /// # Errors
-    /// Returns [`SourceErrorKind::Absurd`] for a `length` above [`LONGEST_RECORD`], and the errors of the stream.
+    /// Returns [`SourceErrorKind::ImplausibleLength`] for a `length` above [`MAX_RECORD_BYTES`], and the errors of the
+    /// stream.
     #[inline]
     pub(super) fn fill(&mut self, length: usize) -> Result<bool, SourceErrorKind> {
         if self.end - self.start >= length { Ok(true) } else { self.refill(length) }

@@ -5,7 +5,7 @@ use std::io::Read;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::memory::{WindowMemory, Windows};
+use crate::window_memory::{WindowMemory, Windows};
 
 use super::compression::CompressedInput;
 use super::error::SourceErrorKind;
@@ -18,7 +18,7 @@ const END_OF_FRAME: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// Returns `true` if `first` begins a frame, or a skippable frame as pzstd and the seekable format write them (RFC 8878
 /// sections 3.1.1 and 3.1.2).
-pub(crate) fn is_zstd_frame(first: &[u8]) -> bool {
+pub fn is_zstd_frame(first: &[u8]) -> bool {
     first.starts_with(&MAGIC) || first.first_chunk().is_some_and(is_skippable)
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::memory::Windows;
+use crate::window_memory::Windows;
 
 use super::error::{SourceError, SourceErrorKind};
 use super::reader::CaptureFileReader;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn path(name: &str) -> std::path::PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("captures").join(name)
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures").join(name)
     }
 
     #[test]

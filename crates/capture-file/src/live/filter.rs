@@ -83,7 +83,7 @@ mod tests {
     use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind};
     use pcap::{BpfProgram, Capture, Linktype};
 
-    use crate::source::CaptureSource;
+    use crate::CaptureSource;
 
     use super::*;
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn capture(name: &str) -> CaptureSource {
-        CaptureSource::open([format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
+        CaptureSource::open([format!("{}/../../captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
     }
 
     /// Returns the frame with `tags` VLAN tags.
@@ -192,7 +192,7 @@ mod tests {
         let mut source = CaptureSource::from_reader(
             "test",
             Cursor::new(
-                std::fs::read(format!("{}/captures/rxe-v42.pcap", env!("CARGO_MANIFEST_DIR"))).unwrap(),
+                std::fs::read(format!("{}/../../captures/rxe-v42.pcap", env!("CARGO_MANIFEST_DIR"))).unwrap(),
             ),
         );
         let mut passed = 0;
