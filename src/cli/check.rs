@@ -83,9 +83,9 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "FILE", requires = "server", value_hint = ValueHint::FilePath)]
     rules: Option<PathBuf>,
 
-    /// With --server, do not look at the files in the end
+    /// With --server, skip the final check of files and directories
     #[arg(long, requires = "server")]
-    no_walk: bool,
+    no_final_check: bool,
 
     /// With --server, remove the directories of the runs when they are over
     #[arg(long, requires = "server")]
@@ -95,9 +95,9 @@ pub(super) struct CheckArgs {
     #[arg(long, requires = "server")]
     strict: bool,
 
-    /// With --server, use the server though the captures are of it
+    /// With --server, allow the server that the captures were taken from
     #[arg(long, requires = "server")]
-    same_server: bool,
+    allow_source_server: bool,
 
     /// With --server, percent of the steps that must be replayed, of those that are not skipped (default: 90)
     #[arg(long, value_name = "PERCENT", requires = "server", value_parser = parse_percent)]
@@ -160,17 +160,17 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
             part: &args.part,
             reports: &args.reports,
             rules: args.rules.as_deref(),
-            no_walk: args.no_walk,
+            no_final_check: args.no_final_check,
             remove: args.remove,
             strict: args.strict,
-            same_server: args.same_server,
+            allow_source_server: args.allow_source_server,
             min_coverage: args.min_coverage.unwrap_or(COVERAGE),
         };
         return replayed(&args.files, &inputs, server, &reported);
     }
     if args.part.is_asked() || args.reports.is_asked() {
         bail!(
-            "--filter, --gss, --html and --record are of replays; name the server with --server, or leave them out"
+            "--filter, --sec, --html and --record are of replays; name the server with --server, or leave them out"
         );
     }
     let report = outputs::report("--junit", args.junit.as_ref(), &inputs)?;

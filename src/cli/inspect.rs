@@ -208,7 +208,7 @@ struct InspectLimitArgs {
     /// Connections that are being set up
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
         default_value_t = of(FlowLimits::default().set_ups))]
-    max_set_ups: NonZeroUsize,
+    max_handshakes: NonZeroUsize,
 
     /// Streams of TCP; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
@@ -217,7 +217,7 @@ struct InspectLimitArgs {
 
     /// Bytes of one TCP stream that wait behind a hole; then the hole is given up [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_hole_bytes: Option<BytesArg>,
+    max_gap_bytes: Option<BytesArg>,
 
     /// Bytes that all TCP streams hold, behind holes and in messages that are not whole yet [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
@@ -225,11 +225,11 @@ struct InspectLimitArgs {
 
     /// Bytes of RDMA messages that are not whole yet [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_part_bytes: Option<BytesArg>,
+    max_partial_message_bytes: Option<BytesArg>,
 
     /// Bytes of RDMA packets that were captured before what tells their place [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_early_bytes: Option<BytesArg>,
+    max_reorder_bytes: Option<BytesArg>,
 
     /// Bytes of IP fragments that wait for the others of their datagram [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
@@ -237,7 +237,7 @@ struct InspectLimitArgs {
 
     /// Bytes of chunks that are kept until they are decoded [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_kept_bytes: Option<BytesArg>,
+    max_chunk_bytes: Option<BytesArg>,
 
     /// Bytes of what waits until it is known which Transaction it belongs to, with -w [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
@@ -260,18 +260,18 @@ impl InspectArgs {
             open_transactions: bounds.max_open_transactions.get(),
             call_age_ns: bounds.max_call_age.map(|age| age.0),
             lingering_transactions: bounds.max_lingering_transactions.get(),
-            set_ups: bounds.max_set_ups.get(),
+            set_ups: bounds.max_handshakes.get(),
             message_bytes: bytes(&bounds.max_message_bytes, limits.message_bytes),
             streams: bounds.max_streams.get(),
-            gap_bytes: bytes(&bounds.max_hole_bytes, limits.gap_bytes),
+            gap_bytes: bytes(&bounds.max_gap_bytes, limits.gap_bytes),
             stream_bytes: bytes(&bounds.max_stream_bytes, limits.stream_bytes),
-            partial_message_bytes: bytes(&bounds.max_part_bytes, limits.partial_message_bytes),
-            reorder_bytes: bounds.max_early_bytes.map_or(limits.reorder_bytes, |bytes| bytes.0),
+            partial_message_bytes: bytes(&bounds.max_partial_message_bytes, limits.partial_message_bytes),
+            reorder_bytes: bounds.max_reorder_bytes.map_or(limits.reorder_bytes, |bytes| bytes.0),
             fragments: ip_reassembly::FragmentLimits {
                 bytes: bytes(&bounds.max_fragment_bytes, limits.fragments.bytes),
                 ..limits.fragments
             },
-            chunk_content_bytes: bounds.max_kept_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
+            chunk_content_bytes: bounds.max_chunk_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
             dialect: self.dialect.named(),
             check_icrc: self.check_icrc,
             record_frame_events: self.write.is_some(),

@@ -279,13 +279,13 @@ impl ReplayReportView<'_> {
         )?;
         for (name, of) in &self.report.operations {
             let ReplayOperationReport { states, latencies } = of;
-            let [matched, tolerated, _, repaired, ..] = states;
+            let [matched, tolerated, _, substituted, ..] = states;
             let latency = |at: usize| {
                 let of = latencies.get(at).filter(|of| of.count() > 0);
                 of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
             };
             let total: u64 = states.iter().sum();
-            let good = matched + tolerated + repaired;
+            let good = matched + tolerated + substituted;
             writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
         if let Some(Ok(recorded)) = self.report.recording
@@ -323,7 +323,7 @@ impl ReplayReportView<'_> {
 
     fn events(&self) -> [(&'static str, u64); 15] {
         [
-            ("bridged", self.report.synthesized),
+            ("synthesized", self.report.synthesized),
             ("sent again", self.report.delayed),
             ("disconnects", self.report.disconnects),
             ("reconnects", self.report.reconnects),
@@ -430,7 +430,7 @@ impl ReplayReportView<'_> {
                 p99_ns: report.issue_delay.quantile_ns(0.99),
                 max_ns: report.issue_delay.max_ns(),
             }),
-            bridged: report.synthesized,
+            synthesized: report.synthesized,
             compared_fields: report.compared[0],
             compared_bytes: report.compared[1],
             seeded_objects: self.made.objects,
@@ -547,7 +547,7 @@ struct JsonReplayReport<'a> {
     elapsed_ns: u64,
     recorded_ns: u64,
     lateness: Option<JsonLateness>,
-    bridged: u64,
+    synthesized: u64,
     compared_fields: u64,
     compared_bytes: u64,
     seeded_objects: u64,

@@ -328,8 +328,8 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
          a similar value exists: 'frames'; see --help"
     );
     assert_eq!(
-        refusal(&["--max-kept-bytes", "64 apples", CAPTURE]),
-        "invalid value '64 apples' for '--max-kept-bytes <BYTES>': \
+        refusal(&["--max-chunk-bytes", "64 apples", CAPTURE]),
+        "invalid value '64 apples' for '--max-chunk-bytes <BYTES>': \
          give a number, such as 65536, 64K or 1G; see --help"
     );
     assert_eq!(

@@ -66,12 +66,12 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
         count: MOST,
         quiet: true,
         rules: None,
-        no_walk: false,
+        no_final_check: false,
         remove: false,
         part: &StepSelectionArgs::default(),
         reports: &ReportArgs::default(),
         strict: false,
-        same_server: false,
+        allow_source_server: false,
         min_coverage: 0.0,
     });
     let inputs = InputFiles::new([&args.trace]);

@@ -29,7 +29,7 @@ const COUNT: usize = 20;
 
 /// Say what a run of a trace will do, and what not, and why
 ///
-/// Every step runs, is bridged (it runs, and something that the capture does not tell is put in its place), is skipped (it
+/// Every step runs, is synthesized (it runs, and something that the capture does not tell is put in its place), is skipped (it
 /// need not run) or is unreplayable. Each that does not run as it was captured has its reason, with the first frames. The
 /// tree is what the files and directories are before the first step, as far as the steps tell: what seeding makes.
 /// docs/plan.schema.json states the JSON.

@@ -32,7 +32,7 @@ use crate::replay::seed::{SeedCounts, SeedMode};
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
-  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
+  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace captured --junit report.xml
                                                                          at the captured times, for CI
   nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --html report.html --record live.trace
   nfsrdma-inspect compare capture.pcap live.trace                        recording and replay beside each other
@@ -47,7 +47,7 @@ pub(super) const EXAMPLES: &str =
 ///
 /// The tree that the trace expects is made in a directory of its own, unless --seeded says that it is there. Each Call is
 /// sent with the filehandles, stateids, sessions and slots of the live server, and each Reply is held to the recorded one.
-/// Every step ends in one state: matched, tolerated by a rule, mismatched, repaired, skipped or unreplayable.
+/// Every step ends in one state: matched, tolerated by a rule, mismatched, substituted, skipped or unreplayable.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  all that was replayed matched\n  1  a \
     Reply differs\n  2  usage, a trace that cannot be read, or a directory that cannot be used\n  3  too little could \
@@ -80,26 +80,27 @@ enum ChunkModeArg {
     Captured,
 }
 
-/// Which delegations an OPEN wants.
+/// Delegations that OPEN requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DelegationWantArg {
-    /// What it was granted in the capture
+enum DelegationModeArg {
+    /// The type of delegation that was granted in the capture
     Granted,
-    /// What it asked for there
-    Asked,
+    /// The request as captured
+    AsCaptured,
 }
 
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunOptionArgs {
-    /// Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or
-    /// conservative (one at a time of each client)
-    #[arg(long, value_name = "ORDER", default_value = "dependence")]
+    /// Order of calls: dependencies (wait for the steps a step depends on), captured (captured order and concurrency) or
+    /// serial (one call in flight per client)
+    #[arg(long, value_name = "ORDER", default_value = "dependencies")]
     order: ReplayOrder,
 
-    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in
-    /// the capture), depth (no more in flight than in the capture)
-    #[arg(long, value_name = "PACE", default_value = "asap")]
+    /// Pace of calls: max (as fast as possible), captured (at the captured times), xN (N times the captured speed), rate=N (N
+    /// calls per second), think-time (captured delay after the previous reply) or queue-depth (at most the captured number
+    /// of calls in flight)
+    #[arg(long, value_name = "PACE", default_value = "max")]
     pace: ReplayPace,
 
     /// Copies of the captured clients, each with a directory of its own
@@ -118,9 +119,9 @@ pub(in crate::cli) struct RunOptionArgs {
     #[arg(long, value_name = "HOW", default_value = "optimal")]
     chunks: ChunkModeArg,
 
-    /// Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there
-    #[arg(long, value_name = "WHAT", default_value = "granted")]
-    wants: DelegationWantArg,
+    /// Delegations that OPEN requests
+    #[arg(long, value_name = "MODE", default_value = "granted")]
+    delegations: DelegationModeArg,
 
     #[command(flatten)]
     pub(super) part: StepSelectionArgs,
@@ -140,9 +141,9 @@ pub(in crate::cli) struct RunOptionArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rules: Option<PathBuf>,
 
-    /// Do not look at the files in the end
+    /// Skip the final check of files and directories
     #[arg(long)]
-    no_walk: bool,
+    no_final_check: bool,
 
     /// Remove the directory of the run when it is over, if nothing is in it but what was made there
     #[arg(long)]
@@ -180,21 +181,21 @@ pub(in crate::cli) struct RunOptionArgs {
 impl RunOptionArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
     pub(in crate::cli) fn checking(reported: &ReplayCheckOptions<'_>) -> Self {
-        let ReplayCheckOptions { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
+        let ReplayCheckOptions { format, color, count, quiet, rules, no_final_check, remove, .. } = *reported;
         Self {
-            order: ReplayOrder::Conservative,
+            order: ReplayOrder::Serial,
             pace: ReplayPace::Immediate,
             clients: 1,
             connections: None,
             window: 256,
             chunks: ChunkModeArg::Optimal,
-            wants: DelegationWantArg::Granted,
+            delegations: DelegationModeArg::Granted,
             part: reported.part.clone(),
             reports: reported.reports.clone(),
             strict: reported.strict,
             without: Vec::new(),
             rules: rules.map(Path::to_owned),
-            no_walk,
+            no_final_check,
             remove,
             min_coverage: reported.min_coverage,
             max_time: None,
@@ -234,12 +235,12 @@ impl RunOptionArgs {
             selected_steps: part.chosen,
             gss: part.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
-            keeps_requested_wants: self.wants == DelegationWantArg::Asked,
+            keeps_requested_wants: self.delegations == DelegationModeArg::AsCaptured,
             auxiliary_ports: Ports {
                 port_mapper: server.server.rpcbind_port,
                 mount: server.server.mount_port,
             },
-            checks_tree: !self.no_walk,
+            checks_tree: !self.no_final_check,
             ..ReplayOptions::default()
         })
     }
@@ -277,7 +278,7 @@ impl ReplayMonitor for RunProgressReporter {
 
 /// Runs the trace.
 pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
-    let how = match (args.seeded, args.server.into_existing) {
+    let how = match (args.seeded, args.server.allow_non_empty) {
         (true, _) => SeedMode::Find,
         (false, true) => SeedMode::Complete,
         (false, false) => SeedMode::Make,
@@ -304,7 +305,7 @@ pub(super) fn ran(
 ) -> Result<FinishedRun, RunRefusal> {
     // Usage before anything is made.
     let mut options = how.options(server, how.part.of(path)?)?;
-    if options.gss == GssPolicy::Reestablish {
+    if options.gss == GssPolicy::Krb5 {
         gss::probe(&server.server.host)?;
     }
     let tape = how.reports.tape(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn ReplayRecorder>);

@@ -41,7 +41,7 @@ pub(super) struct SeedArgs {
 /// Makes the tree.
 pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
-    let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
+    let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let ready = match args.server.ready(&args.trace, &mut trace, how, &ClientCopySpec::only()) {
         Ok(ready) => ready,
         Err(refused) => return refused.tell(),

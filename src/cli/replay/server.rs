@@ -25,13 +25,13 @@ pub(super) struct ServerArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) directory: Option<String>,
 
-    /// Use the directory though something is in it
+    /// Use the directory even if it is not empty
     #[arg(long)]
-    pub(super) into_existing: bool,
+    pub(super) allow_non_empty: bool,
 
-    /// Use the server though the capture is of it
+    /// Allow the server that the capture was taken from
     #[arg(long)]
-    pub(super) same_server: bool,
+    pub(super) allow_source_server: bool,
 
     /// Seconds that a connection and a Reply may take
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = parse_seconds)]
@@ -101,8 +101,8 @@ impl ServerArgs {
         Self {
             server,
             directory: None,
-            into_existing: false,
-            same_server: false,
+            allow_non_empty: false,
+            allow_source_server: false,
             timeout,
             credits: 128,
             inline: 4096,

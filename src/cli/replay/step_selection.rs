@@ -1,4 +1,4 @@
-//! Which steps of a trace run: what a filter selects, and what becomes of Calls that were signed.
+//! Which steps of a trace run: what a filter selects, and the security of signed calls.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -11,16 +11,16 @@ use crate::filter::Filter;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::plan::selected_steps::SelectedSteps;
 
-/// What becomes of Calls that RPCSEC_GSS signed.
+/// Security of calls that were captured with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum GssModeArg {
-    /// They are sent with AUTH_SYS, as root
+enum SecurityModeArg {
+    /// Send with AUTH_SYS, as root
     #[default]
-    AsSys,
-    /// They are not sent
+    Sys,
+    /// Do not send
     Skip,
-    /// They are signed with a context of this run, by Kerberos, as whoever runs it
-    Reestablish,
+    /// Sign with a new Kerberos context of the user who runs the replay
+    Krb5,
 }
 
 /// Which steps run.
@@ -30,9 +30,9 @@ pub(in crate::cli) struct StepSelectionArgs {
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 
-    /// Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way
-    #[arg(long, value_name = "HOW", default_value = "as-sys")]
-    gss: GssModeArg,
+    /// Security of calls captured with krb5 or krb5i; krb5p calls cannot be replayed
+    #[arg(long, value_name = "MODE", default_value = "sys")]
+    sec: SecurityModeArg,
 }
 
 /// What a run does of its trace.
@@ -45,15 +45,15 @@ pub(super) struct StepSelection {
 impl StepSelectionArgs {
     /// Whether anything was asked for.
     pub(in crate::cli) fn is_asked(&self) -> bool {
-        self.filter.is_some() || self.gss != GssModeArg::AsSys
+        self.filter.is_some() || self.sec != SecurityModeArg::Sys
     }
 
     /// Holds what was asked for to what can be done.
     fn checked(&self) -> Result<(Option<Filter>, GssPolicy)> {
-        let gss = match self.gss {
-            GssModeArg::AsSys => GssPolicy::AsSys,
-            GssModeArg::Skip => GssPolicy::Skip,
-            GssModeArg::Reestablish => GssPolicy::Reestablish,
+        let gss = match self.sec {
+            SecurityModeArg::Sys => GssPolicy::Sys,
+            SecurityModeArg::Skip => GssPolicy::Skip,
+            SecurityModeArg::Krb5 => GssPolicy::Krb5,
         };
         match self.filter.as_deref().map(Filter::parse).transpose() {
             Ok(filter) => Ok((filter, gss)),

@@ -69,7 +69,7 @@ impl Args for AllSteps {
 
 /// Does all steps.
 pub(super) fn run(args: &AllArgs) -> Result<ExitStatus> {
-    let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
+    let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let memory = args.memory.plan([&args.file], 1)?;
     if is_trace(&args.file) {
         return replay(&args.file, &args.file, &args.server, &args.how, how);

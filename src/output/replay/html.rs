@@ -310,7 +310,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.iter().sum::<u64>()));
     for (name, of) in rows {
         let ReplayOperationReport { states, latencies } = of;
-        let [matched, tolerated, mismatched, repaired, ..] = states;
+        let [matched, tolerated, mismatched, substituted, ..] = states;
         let total: u64 = states.iter().sum();
         let class = if *mismatched > 0 { r#" class="differs""# } else { "" };
         write!(
@@ -318,7 +318,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
             r#"<tr{class}><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td>"#,
             HtmlText(name),
             HumanCount(total),
-            HumanCount(matched + tolerated + repaired),
+            HumanCount(matched + tolerated + substituted),
             HumanCount(latencies.iter().map(Latencies::count).max().unwrap_or(0))
         )?;
         for part in [0.5, 0.99] {

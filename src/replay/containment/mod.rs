@@ -85,7 +85,7 @@ impl ContainmentViolation {
         match self {
             Self::Unreadable => "unreadable-call",
             Self::Program => "other-procedure",
-            Self::Upward => "leaves-root",
+            Self::Upward => "outside-export",
             Self::Filehandle => "foreign-filehandle",
             Self::Name => "unsafe-name",
             Self::State => "foreign-state",

@@ -6,7 +6,7 @@ pub enum PlannedStepState {
     /// The step runs.
     Run,
     /// The step runs with substitutes for information that is missing from the capture.
-    Bridged,
+    Synthesized,
     /// The step does not run and need not: the run does its work by itself, or has done it before.
     Skipped,
     /// The step cannot run.
@@ -15,13 +15,13 @@ pub enum PlannedStepState {
 
 impl PlannedStepState {
     /// All states, in display order.
-    pub const ALL: [Self; 4] = [Self::Run, Self::Bridged, Self::Skipped, Self::Unreplayable];
+    pub const ALL: [Self; 4] = [Self::Run, Self::Synthesized, Self::Skipped, Self::Unreplayable];
 
     /// Returns the name in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
-            Self::Bridged => "bridged",
+            Self::Synthesized => "synthesized",
             Self::Skipped => "skipped",
             Self::Unreplayable => "unreplayable",
         }
@@ -29,7 +29,7 @@ impl PlannedStepState {
 
     /// Returns `true` if the step is sent.
     pub const fn is_sent(self) -> bool {
-        matches!(self, Self::Run | Self::Bridged)
+        matches!(self, Self::Run | Self::Synthesized)
     }
 }
 
@@ -65,24 +65,24 @@ macro_rules! reasons {
 
 reasons! { PlanReason;
     /// A filehandle whose origin was not captured, of an object whose name is known.
-    NamedBefore => "handle-before", Bridged, "a filehandle from before the capture; its name is known, and is looked up";
+    NamedBefore => "handle-before", Synthesized, "a filehandle from before the capture; its name is known, and is looked up";
     /// A filehandle of an object whose name was not captured.
-    Nameless => "nameless", Bridged, "a filehandle whose name was not seen; an object of its own stands for it";
+    Nameless => "nameless", Synthesized, "a filehandle whose name was not seen; an object of its own stands for it";
     /// A stateid of an OPEN from before the capture.
-    OpenBefore => "open-before", Bridged, "a file that was opened before the capture; the run opens it first";
+    OpenBefore => "open-before", Synthesized, "a file that was opened before the capture; the run opens it first";
     /// A clientid or a session from before the capture.
-    ClientBefore => "client-before", Bridged, "a client or session from before the capture; the run sets up its own";
+    ClientBefore => "client-before", Synthesized, "a client or session from before the capture; the run sets up its own";
     /// krb5 or krb5i.
-    Secured => "secured", Bridged, "signed with RPCSEC_GSS; the run sends it as root with AUTH_SYS";
+    Secured => "secured", Synthesized, "signed with RPCSEC_GSS; the run sends it as root with AUTH_SYS";
     /// File data of the Call was not captured.
-    DataUnknown => "data-unknown", Bridged, "file data of the Call that was not captured; other data stands for it";
+    DataUnknown => "data-unknown", Synthesized, "file data of the Call that was not captured; other data stands for it";
     /// The Reply was not captured.
-    ReplyLost => "reply-lost", Bridged, "a Reply that was not captured, or not whole; nothing is compared with it";
+    ReplyLost => "reply-lost", Synthesized, "a Reply that was not captured, or not whole; nothing is compared with it";
 
     /// The filter excludes the step.
     Filtered => "filtered", Skipped, "the filter does not select it, and nothing that it selects needs it";
     /// krb5 or krb5i, where such Calls are to be skipped.
-    SecuredSkipped => "secured-skipped", Skipped, "signed with RPCSEC_GSS, and --gss skip leaves such Calls out";
+    SecuredSkipped => "secured-skipped", Skipped, "signed with RPCSEC_GSS, and --sec skip leaves such Calls out";
     /// The server sent the Call.
     Callback => "callback", Skipped, "a Call of the server; the run answers what its own server calls";
     /// A repetition of the same Call.

@@ -181,12 +181,12 @@ pub(super) fn failed_by_first_execution(
 pub(super) fn resent_state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -> ReplayStepState {
     match state {
         ReplayStepState::Matched | ReplayStepState::Tolerated(_) if is_new => {
-            ReplayStepState::Repaired(RESTARTED.code)
+            ReplayStepState::Substituted(RESTARTED.code)
         }
         ReplayStepState::Matched | ReplayStepState::Tolerated(_) => {
-            ReplayStepState::Repaired(SENT_AGAIN.code)
+            ReplayStepState::Substituted(SENT_AGAIN.code)
         }
-        ReplayStepState::Mismatched(_) if is_done_twice => ReplayStepState::Repaired(DONE_TWICE.code),
+        ReplayStepState::Mismatched(_) if is_done_twice => ReplayStepState::Substituted(DONE_TWICE.code),
         other => other,
     }
 }

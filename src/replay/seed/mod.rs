@@ -54,7 +54,7 @@ impl fmt::Display for SeedError {
         match self {
             Self::Name(name) => write!(f, "{name:?} is no name of a directory; give one without '/'"),
             Self::NotEmpty(name) => {
-                write!(f, "{name}: is there and not empty; name another directory, or say --into-existing")
+                write!(f, "{name}: directory not empty; name another directory, or use --allow-non-empty")
             }
             Self::Missing(name) => write!(f, "{name}: is not there; seed it with `replay seed`"),
             Self::Server(what, problem) => write!(f, "{what}: {problem}"),

@@ -88,8 +88,16 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
         .collect();
     assert!(of_programs.is_empty(), "{of_programs:#?}");
     // What was mounted was the captured path, and is put below the directory of each run.
-    let again =
-        program(&["replay", "run", "-T", "json", recording.name(), "--same-server", "--server", &url]);
+    let again = program(&[
+        "replay",
+        "run",
+        "-T",
+        "json",
+        recording.name(),
+        "--allow-source-server",
+        "--server",
+        &url,
+    ]);
     let report: Json = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
     assert_eq!(steps(&report, "MOUNT 3 MNT", "unreplayable"), 0, "{report:#}");

@@ -160,7 +160,7 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
 #[test]
 fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
     for capture in ["rxe-v42", "rxe-v41", "rxe-v40"] {
-        let found = recorded_over_rdma(capture, ReplayOrder::Conservative);
+        let found = recorded_over_rdma(capture, ReplayOrder::Serial);
         // Linux answers by a Reply chunk wherever one is offered; the server inside the program where it must (RFC 8166
         // section 3.5.1 leaves it the choice).
         let is_choice = |one: &&Json| {
@@ -184,8 +184,8 @@ fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran()
             let of = |kind: &str| found.iter().filter(|one| one["difference"] == kind).count();
             [of("missing"), of("extra"), of("data")]
         };
-        let one_by_one = alone(&recorded_over_rdma(capture, ReplayOrder::Conservative));
-        let at_once = alone(&recorded_over_rdma(capture, ReplayOrder::Dependence));
+        let one_by_one = alone(&recorded_over_rdma(capture, ReplayOrder::Serial));
+        let at_once = alone(&recorded_over_rdma(capture, ReplayOrder::Dependencies));
         assert_eq!(at_once, one_by_one, "{capture}");
         assert_eq!(at_once[1], 0, "{capture}: nothing is in the recording alone");
     }
@@ -253,9 +253,9 @@ fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
     let clients = |plan: &Json| plan["clients"].as_array().unwrap().len();
     assert_eq!(clients(&recorded), 2 * clients(&captured));
     // What was done in two directories is done in one of another run: so nothing of one may stand in the way of the other.
-    let again = run(recording.name(), &["--directory", "again", "--same-server"]);
+    let again = run(recording.name(), &["--directory", "again", "--allow-source-server"]);
     let good = |report: &Json| {
-        ["matched", "tolerated", "repaired"]
+        ["matched", "tolerated", "substituted"]
             .iter()
             .map(|state| number(&report["states"][*state]))
             .sum::<u64>()

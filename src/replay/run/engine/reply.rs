@@ -526,7 +526,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
         {
             true => ReplayStepState::Mismatched(vec![difference]),
-            false => ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
+            false => ReplayStepState::Substituted(PlanReason::ReplyLost.code()),
         };
         self.finish_step(seat, held, state);
         Ok(())
