@@ -234,7 +234,7 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
                 CompletionList::of(rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())))
             });
         }
-        (_, "WHAT") => return in_list(current, || CompletionList::of(IgnoreKey::all())),
+        (_, "KEY") => return in_list(current, || CompletionList::of(IgnoreKey::all())),
         (_, "URL") => CompletionList::words(&[("rdma://", "over RDMA"), ("tcp://", "over TCP")]),
         (_, "ORDER") => CompletionList::words(&[
             ("dependencies", "each step waits for the steps it depends on"),
@@ -252,11 +252,11 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
         ("autostop", _) => CompletionList::words(&CONDITIONS[..if is_of_files(arg) { 4 } else { 2 }]),
         ("ring_buffer", _) => CompletionList::words(&CONDITIONS),
         ("layout", _) => CompletionList::words(&[
-            ("header=", "y or n: a line with the names first"),
-            ("separator=", "/t, /s or a letter, between fields"),
-            ("quote=", "d, s or n: around values"),
-            ("occurrence=", "f, l or a: the first, the last or all values"),
-            ("aggregator=", ", or /s or a letter, between values"),
+            ("header=", "y or n: header line with field names"),
+            ("separator=", "/t, /s or a character between fields"),
+            ("quote=", "d, s or n: quotes around values"),
+            ("occurrence=", "f, l or a: first, last or all values"),
+            ("aggregator=", ", or /s or a character between values"),
         ]),
         (_, "TRACE") => CompletionList::files(FileCompletion::With(TRACES)),
         (_, "DIR") => CompletionList::files(FileCompletion::Folders),

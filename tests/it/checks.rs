@@ -180,7 +180,7 @@ fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
     folder.write("other.pcap", &captures::bytes("rxe-v42-deleg"));
     let text = ends(&run(&folder.0, &["other.pcap", "trace.pcap", "none.pcap"]), 2);
     assert!(
-        text.contains("other.pcap.baseline: there is no baseline; write it with: check --bless other.pcap"),
+        text.contains("other.pcap.baseline: no baseline; write it with: check --bless other.pcap"),
         "{text}"
     );
     assert!(text.contains("none.pcap: cannot open: no such file or directory; check the path"), "{text}");
@@ -248,7 +248,7 @@ fn a_setting_that_means_nothing_is_told_and_not_lost() {
 fn a_capture_without_transactions_has_no_baseline() {
     let folder = Folder::new("nothing");
     folder.write("empty.pcap", &captures::bytes("rxe-v42-deleg")[..24]);
-    assert!(ends(&run(&folder.0, &["--bless", "empty.pcap"]), 2).contains("empty.pcap: no Transactions"));
+    assert!(ends(&run(&folder.0, &["--bless", "empty.pcap"]), 2).contains("empty.pcap: no NFS transactions"));
     assert!(!folder.0.join("empty.pcap.baseline").exists());
 }
 

@@ -142,12 +142,12 @@ fn options_of_a_capture_under_way_are_refused_for_a_file() {
     for option in options {
         let said = refusal(&[option, &[CAPTURE]].concat());
         let name = if option[0] == "--snapshot-length" { "-s" } else { option[0] };
-        assert!(said.starts_with(&format!("{name} is for capturing with -i: ")), "{said}");
-        assert!(said.ends_with(&format!("; leave {name} out, or name an interface with -i")), "{said}");
+        assert!(said.starts_with(&format!("{name} applies to live capture only: ")), "{said}");
+        assert!(said.ends_with(&format!("; omit {name}, or name an interface with -i")), "{said}");
     }
     assert!(refusal(&["-f", "tcp", CAPTURE]).contains("filter a file with -Y"));
     let frames = ["-w", "-", "--control-frames", "--view", "frames", CAPTURE];
-    assert!(refusal(&frames).starts_with("--control-frames: adds frames to those of Transactions"));
+    assert!(refusal(&frames).starts_with("--control-frames applies to transactions"));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn values_that_make_no_sense_are_refused_with_what_to_give() {
     );
     assert_eq!(
         refusal(&["compare", "--only", "stat", CAPTURE, CAPTURE]),
-        "invalid value 'stat' for '--only <WHAT>': there is no kind of difference stat; did you mean status? \
+        "invalid value 'stat' for '--only <KEY>': there is no kind of difference stat; did you mean status? \
          (compare --help lists them); see --help"
     );
     #[cfg(feature = "tui")]
@@ -316,7 +316,7 @@ fn times_are_iso_8601_where_that_is_asked_for() {
 fn usage_that_makes_no_sense_is_refused_in_one_line() {
     assert_eq!(
         refusal(&[]),
-        "no capture file is named; name one, or '-' for standard input, or an interface with -i; see --help"
+        "no capture file given; name one, or '-' for standard input, or an interface with -i; see --help"
     );
     assert_eq!(
         refusal(&["--vieww", "frames", CAPTURE]),
@@ -334,7 +334,7 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
     );
     assert_eq!(
         refusal(&["-V", "-T", "json", CAPTURE]),
-        "-V is a tree of text, and -T json is not; leave out one of them"
+        "-V prints text and cannot be combined with -T json; omit one of them"
     );
 }
 

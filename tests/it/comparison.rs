@@ -227,7 +227,7 @@ fn what_cannot_be_compared_is_no_success() {
     assert!(fails_with(&["--only", "REDA"]).contains("there is no operation REDA; did you mean READ?"));
     assert!(fails_with(&["--only", "nfs.nosuch"]).contains("there is no field nfs.nosuch"));
     assert!(fails_with(&["--only", "data", "--ignore", "data"]).contains("name it once"));
-    assert!(fails("-", "-").contains("standard input is one capture, and cannot be both"));
+    assert!(fails("-", "-").contains("standard input cannot be both A and B"));
     let folder = std::env::temp_dir();
     let empty = folder.join(format!("nfsrdma-inspect-{}-empty.pcap", std::process::id()));
     std::fs::write(&empty, &std::fs::read(capture).unwrap()[..24]).unwrap();

@@ -205,7 +205,7 @@ fn holds(shell: &'static Shell) {
                     ("'nfs.opcode == READ && rpc.xi", vec!["rpc.xid'".to_owned()])
                 }
                 "FIELD" => ("rpcordma.xi", vec!["rpcordma.xid".to_owned()]),
-                "WHAT" if arg.get_possible_values().is_empty() => {
+                "KEY" if arg.get_possible_values().is_empty() => {
                     ("order,READ_P", vec!["order,READ_PLUS".to_owned()])
                 }
                 _ => ("", expected(arg)),

@@ -325,17 +325,13 @@ fn a_file_without_frames_ends_with_one_line() {
     std::fs::write(&empty, "").unwrap();
     std::fs::write(&header, &captures::bytes("rxe-v42")[..24]).unwrap();
     for (name, arguments, what) in [
-        ("nothing", String::new(), "no capture file is named".to_owned()),
+        ("nothing", String::new(), "no capture file given".to_owned()),
         (
             "empty",
             empty.display().to_string(),
             format!("{}: the file is empty; expected pcap", empty.display()),
         ),
-        (
-            "header",
-            header.display().to_string(),
-            format!("{}: no frames to show; give --follow", header.display()),
-        ),
+        ("header", header.display().to_string(), format!("{}: no frames; use --follow", header.display())),
     ] {
         let Some(terminal) = Terminal::run_in(name, &format!("{} tui {arguments}", program()), 200, 10)
         else {

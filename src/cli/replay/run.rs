@@ -31,29 +31,29 @@ use crate::replay::seed::{SeedCounts, SeedMode};
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
-    "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
+    "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run and compare
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace captured --junit report.xml
-                                                                         at the captured times, for CI
+                                                                         captured timing, with a JUnit report
   nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --html report.html --record live.trace
-  nfsrdma-inspect compare capture.pcap live.trace                        recording and replay beside each other
+  nfsrdma-inspect compare capture.pcap live.trace                        compare the capture with the recorded run
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --filter 'nfs.opcode == \"WRITE\"'
-                                                                         the WRITEs, and what they need
+                                                                         only WRITEs and the steps they depend on
   nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --clients 16
-                                                                         sixteen times at once, each in its directory
+                                                                         16 concurrent copies, in separate directories
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
 ";
 
-/// Run a trace against a server, and compare
+/// Run a trace against a server and compare the replies
 ///
-/// The tree that the trace expects is made in a directory of its own, unless --seeded says that it is there. Each Call is
-/// sent with the filehandles, stateids, sessions and slots of the live server, and each Reply is held to the recorded one.
-/// Every step ends in one state: matched, tolerated by a rule, mismatched, substituted, skipped or unreplayable.
+/// Unless --seeded is given, create the initial tree of the trace in a separate directory. Send each call with the
+/// filehandles, stateids, sessions and slots of the live server, and compare each reply with the captured one. Each step ends
+/// in one state: matched, tolerated (by a rule), mismatched, substituted, skipped or unreplayable.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  all that was replayed matched\n  1  a \
-    Reply differs\n  2  usage, a trace that cannot be read, or a directory that cannot be used\n  3  too little could \
-    be verified: less than --min-coverage, or a final check that failed\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no mismatches\n  1  \
+    mismatches found\n  2  usage error, invalid trace or unusable directory\n  3  insufficient coverage: less than \
+    --min-coverage, or final check failed\n  4  server unreachable\n  6  protocol error by this program\n"))]
 pub(in crate::cli) struct RunArgs {
-    /// The trace
+    /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
@@ -63,7 +63,7 @@ pub(in crate::cli) struct RunArgs {
     #[command(flatten)]
     how: RunOptionArgs,
 
-    /// The tree is there: seeded before into --directory
+    /// Use the tree that 'replay seed' created in --directory
     #[arg(long, requires = "directory")]
     seeded: bool,
 }
@@ -71,12 +71,12 @@ pub(in crate::cli) struct RunArgs {
 /// Percent that must be covered if nothing is said.
 const COVERAGE: f64 = 50.0;
 
-/// What chunks a Call offers.
+/// Chunks that a Call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ChunkModeArg {
-    /// Those that the connection needs
+    /// The chunks that the connection needs
     Optimal,
-    /// Those that it had in the capture
+    /// The captured chunks
     Captured,
 }
 
@@ -103,20 +103,20 @@ pub(in crate::cli) struct RunOptionArgs {
     #[arg(long, value_name = "PACE", default_value = "max")]
     pace: ReplayPace,
 
-    /// Copies of the captured clients, each with a directory of its own
+    /// Number of concurrent copies of the captured clients, each in a separate directory
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENT_COPIES as i64))]
     clients: u32,
 
-    /// Connections of each client, at most (default: as many as in the capture)
+    /// Maximum number of connections per client [default: as captured]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65536))]
     connections: Option<u32>,
 
-    /// Steps that are looked at ahead, and in flight at most
+    /// Maximum number of steps read ahead and in flight
     #[arg(long, value_name = "STEPS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     window: u32,
 
-    /// Chunks over RDMA: as the connection allows, or as in the capture
-    #[arg(long, value_name = "HOW", default_value = "optimal")]
+    /// RDMA chunks that calls offer
+    #[arg(long, value_name = "MODE", default_value = "optimal")]
     chunks: ChunkModeArg,
 
     /// Delegations that OPEN requests
@@ -129,15 +129,15 @@ pub(in crate::cli) struct RunOptionArgs {
     #[command(flatten)]
     pub(super) reports: ReportArgs,
 
-    /// Tolerate nothing
+    /// Disable all tolerance rules
     #[arg(long)]
     strict: bool,
 
-    /// Rules that do not hold: what they would tolerate is a mismatch
+    /// Disable these tolerance rules
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     without: Vec<String>,
 
-    /// A file of rules: what else may differ, and why (docs/replay.md)
+    /// File of additional tolerance rules (docs/replay.md)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rules: Option<PathBuf>,
 
@@ -145,35 +145,35 @@ pub(in crate::cli) struct RunOptionArgs {
     #[arg(long)]
     no_final_check: bool,
 
-    /// Remove the directory of the run when it is over, if nothing is in it but what was made there
+    /// Remove the replay directory afterwards, unless it has other files
     #[arg(long)]
     remove: bool,
 
-    /// Percent of the steps that must be replayed, of those that are not skipped, and of what the final check must cover
+    /// Minimum percentage of steps replayed, not counting skipped ones, and of objects covered by the final check
     #[arg(long, value_name = "PERCENT", default_value_t = COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
 
-    /// Seconds that the run may take; then it ends with exit code 3 (default: an hour, or ten times as long as the capture)
+    /// Stop after SECONDS with exit code 3 [default: an hour, or ten times the captured time]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_time: Option<f64>,
 
-    /// Mismatches that are shown
+    /// Show at most COUNT mismatches
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
     count: usize,
 
-    /// Write a report as JUnit XML: a case an operation
+    /// Write a JUnit XML report: one case per operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
-    /// Say nothing; the exit code tells
+    /// Print nothing; only set the exit code
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Form of the output
+    /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -212,10 +212,7 @@ impl RunOptionArgs {
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
             let names = || rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
-            off.push(
-                rule.ok_or_else(|| anyhow!("--without: there is no rule {name}; there are {}", names()))?
-                    .name,
-            );
+            off.push(rule.ok_or_else(|| anyhow!("--without: unknown rule {name}; rules: {}", names()))?.name);
         }
         let rules = match &self.rules {
             Some(path) => read_rules(path)?,

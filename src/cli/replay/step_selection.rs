@@ -26,7 +26,7 @@ enum SecurityModeArg {
 /// Which steps run.
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct StepSelectionArgs {
-    /// Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone
+    /// Replay only the steps that match a display filter, and the steps they depend on
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 
@@ -74,10 +74,7 @@ impl StepSelectionArgs {
         let chosen = SelectedSteps::select(&mut steps, &mut contents, filter);
         let chosen = chosen.map_err(|error| anyhow!("{}: {error}", path.display()))?;
         if chosen.selected == 0 {
-            bail!(
-                "{}: --filter selects no step; replay plan shows which operations there are",
-                path.display()
-            );
+            bail!("{}: --filter selects no step; 'replay plan' lists the operations", path.display());
         }
         Ok(StepSelection { chosen: Some(Rc::new(chosen)), gss })
     }

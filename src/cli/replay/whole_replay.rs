@@ -16,13 +16,13 @@ use crate::replay::seed::SeedMode;
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch
-                                                                         compile, seed, run, and check
+                                                                         compile, seed, run and check
 ";
 
 /// A capture or a trace, and where it is to run.
 #[derive(Debug, Args)]
 pub(super) struct AllArgs {
-    /// The capture, or a trace that was compiled before
+    /// Capture or compiled trace
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
 
