@@ -167,11 +167,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     to.flush().map_err(unwritten)?;
     Ok(match comparison.total() {
         _ if is_unreadable => ExitStatus::Failed,
-        _ if holds_nothing => bail!(
-            "{} and {}: no Transactions in either, so there is nothing to compare; do they hold NFS?",
-            a.trace.name,
-            b.trace.name
-        ),
+        _ if holds_nothing => {
+            bail!("{} and {}: no NFS transactions in either, nothing to compare", a.trace.name, b.trace.name)
+        }
         0 => ExitStatus::Done,
         _ => ExitStatus::Differs,
     })

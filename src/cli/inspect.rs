@@ -153,7 +153,7 @@ pub(super) struct InspectArgs {
     #[arg(long, value_name = "FORMAT")]
     summary: Option<SummaryFormat>,
 
-    /// How to display filehandles
+    /// Filehandle display format
     #[arg(long, value_name = "FORMAT", default_value = "names")]
     filehandles: Filehandles,
 
@@ -400,7 +400,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
             || fields.is_some()
         {
             bail!(
-                "{}: is a trace, which has no frames: it is listed alone, without -i, -w, --view frames and -e",
+                "{}: a trace has no frames: -i, -w, --view frames, -e and further files are not supported",
                 trace.display()
             );
         }

@@ -112,7 +112,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     written.and_then(|()| to.flush()).map_err(unwritten)?;
     if found.unreadable > 0 {
         complain(format_args!(
-            "{}: {} Replies cannot be read; check that an NFS server listens there, and what lies between",
+            "{}: {} unreadable Replies; check that an NFS server listens there, and the network path",
             args.server.host, found.unreadable
         ));
     }

@@ -71,7 +71,7 @@ pub(super) struct TuiArgs {
     #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
 
-    /// How to display filehandles
+    /// Filehandle display format
     #[arg(long, value_name = "FORMAT", default_value = "names")]
     filehandles: Filehandles,
 

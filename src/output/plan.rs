@@ -123,7 +123,7 @@ impl PlanReportView<'_> {
         ];
         for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {
             let things = PluralCount(number, thing);
-            self.line(to, "bounds", &format!("{things} {what}, because memory is bounded"))?;
+            self.line(to, "bounds", &format!("{things} {what} (limit reached)"))?;
         }
         writeln!(to, "{}", StyledText(styles.header, "Operations"))?;
         let width = operations.keys().map(|name| name.chars().count()).max().unwrap_or(0);

@@ -207,10 +207,10 @@ impl ReplayReportView<'_> {
                 HumanSize(*written_bytes)
             )?;
             if walked.left_out > 0 {
-                writeln!(to, "                {} were not looked at", walked.left_out)?;
+                writeln!(to, "                {} were not checked", walked.left_out)?;
             }
             if let Some(why) = &walked.failed {
-                writeln!(to, "                not all were looked at: {why}")?;
+                writeln!(to, "                check incomplete: {why}")?;
             }
         }
         for (what, count) in self.events() {
@@ -222,7 +222,7 @@ impl ReplayReportView<'_> {
             writeln!(to, "  violation     {how}; {}", PluralCount(*count, "time"))?;
         }
         if let Some(why) = &self.report.no_callbacks {
-            writeln!(to, "  no callbacks  nothing listens for the server's Calls: {why}")?;
+            writeln!(to, "  no callbacks  no callback listener: {why}")?;
         }
         if let Some([user, group]) = self.report.squashed {
             writeln!(to, "  owners        the export squashes root to user {user} and group {group}")?;
@@ -294,13 +294,13 @@ impl ReplayReportView<'_> {
             let bytes = HumanSize(recorded.dropped_bytes);
             writeln!(
                 to,
-                "\n{bytes} of file data were in flight beyond what is kept, and are not in the recording."
+                "\n{bytes} of file data in flight exceeded the buffer and are not in the recording."
             )?;
         }
         if let Some(limit) = self.report.limit {
-            writeln!(to, "\nThe run was ended after {} s, its limit.", limit.as_secs_f64())?;
+            writeln!(to, "\nThe run was stopped at its limit of {} s.", limit.as_secs_f64())?;
         } else if self.report.is_interrupted {
-            writeln!(to, "\nThe run was ended before its end.")?;
+            writeln!(to, "\nThe run was interrupted.")?;
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ fn connections_are_what_the_transactions_add_up_to() {
 #[test]
 fn connections_come_as_they_close() {
     let lines = lines("rxe-v3", &["--view", "connections"]);
-    assert!(lines.iter().all(|line| line["ended"] == true));
+    assert!(lines.iter().all(|line| line["closed"] == true));
     let ends: Vec<u64> =
         lines.iter().map(|line| nanoseconds(line["end_time"].as_str().unwrap_or_default())).collect();
     assert!(ends.is_sorted(), "{ends:?}");

@@ -238,7 +238,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(&["-e", "rpc.xid"]).contains("-T fields, csv or json"));
     assert!(
         refused(&["-T", "fields", "-e", "rpc.xids"])
-            .contains("there is no field rpc.xids; did you mean rpc.xid?")
+            .contains("unknown field rpc.xids; did you mean rpc.xid?")
     );
     assert!(
         refused(&["-T", "fields", "-e", "rpc.xid", "-E", "separator=ab"]).contains("separator=/t|/s|CHAR")

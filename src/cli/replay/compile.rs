@@ -62,7 +62,7 @@ pub(super) struct CompileArgs {
     #[arg(short = 'o', long, value_name = "TRACE", value_hint = ValueHint::FilePath)]
     output: PathBuf,
 
-    /// How to store file data
+    /// Storage of file data in the trace
     #[arg(long, value_name = "MODE", default_value = "keep")]
     data: CompileDataMode,
 

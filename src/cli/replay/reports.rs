@@ -33,7 +33,7 @@ pub(in crate::cli) struct ReportArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) record: Option<PathBuf>,
 
-    /// How to record file data
+    /// Storage of file data in the recording
     #[arg(long, value_name = "MODE", default_value = "keep", requires = "record")]
     record_data: RecordDataMode,
 }

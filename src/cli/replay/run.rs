@@ -323,7 +323,7 @@ pub(super) fn ran(
         // The connections of the first carry all.
         ready.get_or_insert(of_this);
     }
-    let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
+    let Some(mut ready) = ready else { return Err(anyhow!("--clients: no client").into()) };
     options.tag.clone_from(&ready.tag);
     // Ctrl-C ends the run in order; pressed again it ends the program.
     let interrupted = GracefulShutdown::new().map_err(anyhow::Error::from)?;
@@ -435,14 +435,14 @@ impl FinishedRun {
             ));
         }
         if let Some(why) = &self.report.unreachable {
-            complain(format!("{why}; the run ended before its end"));
+            complain(format!("{why}; the run was aborted"));
         }
         if let Some(why) = &self.report.silent_program {
             complain(format!("{why}; what it would have been asked was not replayed"));
         }
         self.not_removed.iter().for_each(complain);
         for fault in &self.report.own_faults {
-            complain(format!("{fault}: this program broke a rule of the protocol"));
+            complain(format!("{fault}: protocol error by this program"));
         }
     }
 }

@@ -59,7 +59,7 @@ impl FromStr for ReplayPace {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text.parse::<f64>() {
             Ok(number) if (1e-6..=1e9).contains(&number) => Ok(number),
-            _ => Err(format!("{text:?} is no number from 0.000001 to 1000000000")),
+            _ => Err(format!("invalid number {text:?}; give a number from 0.000001 to 1000000000")),
         };
         match text {
             "max" => Ok(Self::Immediate),
