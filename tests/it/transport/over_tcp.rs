@@ -139,12 +139,12 @@ fn a_version_that_is_not_there_is_told_with_exit_code_4() {
     let output = probe(&["--server", &url]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(4), "{text}");
-    assert!(text.contains("\nNFSv3: not there; the server has 4\n"), "{text}");
+    assert!(text.contains("\nNFSv3: not supported; the server has 4\n"), "{text}");
     let output = probe(&["-T", "json", "--server", &url]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_keeps(&validator("probe.schema.json"), &found, "probe");
     assert_eq!(output.status.code(), Some(4), "{found}");
-    assert_eq!(found["absent"], "NFSv3: not there; the server has 4");
+    assert_eq!(found["absent"], "NFSv3: not supported; the server has 4");
 }
 
 /// What `probe` says of a server that says this, whatever it is asked.
@@ -196,7 +196,7 @@ fn a_call_that_is_turned_away_is_told_with_what_to_do() {
             "AUTH_ERROR, AUTH_TOOWEAK; the server refuses AUTH_SYS: check the security of the export (sec=)",
         ),
         // MSG_ACCEPTED, AUTH_NONE, PROG_UNAVAIL.
-        (&[1, 0, 0, 0, 1], "what listens there speaks RPC, but has no NFS"),
+        (&[1, 0, 0, 0, 1], "an RPC server without NFS"),
     ];
     for (words, expected) in turned_away {
         let mark = 0x8000_0000 | (words.len() as u32 * 4 + 4);
