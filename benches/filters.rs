@@ -84,7 +84,7 @@ fn filters(criterion: &mut Criterion) {
                 .measurement_time(Duration::from_secs(5));
             group.throughput(Throughput::Elements(large().packets()));
             for filter in FILTERS {
-                group.bench_function(filter.unwrap_or("no filter"), |bencher| {
+                group.bench_function(filter.unwrap_or("remove the filter"), |bencher| {
                     let source = || CaptureSource::from_reader(name, large());
                     bencher.iter_batched(
                         source,

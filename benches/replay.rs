@@ -25,7 +25,7 @@ fn operations(criterion: &mut Criterion) {
     for (name, kind) in [("GETATTR", Kind::Getattr), ("READ of 4 KiB", Kind::Read(4096))] {
         let latency = DEPTH * 1000 - 1;
         let made = made((0..STEPS).map(|at| Planned { kind, time: at * 1000, latency, client: 0 }));
-        for (order, named) in [(ReplayOrder::Trace, "trace"), (ReplayOrder::default(), "default")] {
+        for (order, named) in [(ReplayOrder::Captured, "trace"), (ReplayOrder::default(), "default")] {
             let options = ReplayOptions { order, ..ReplayOptions::default() };
             group.bench_function(format!("{name}, order {named}"), |bencher| {
                 bencher.iter(|| {

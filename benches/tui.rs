@@ -69,7 +69,7 @@ fn measure(path: PathBuf) -> bool {
     let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
     let start = Instant::now();
     let mut app = App::new(CaptureHandle::files(vec![path], Windows::default()), TuiOptions::default())
-        .expect("no filter");
+        .expect("remove the filter");
     let mut draw = |app: &mut App| _ = terminal.draw(|frame| app.draw(frame)).expect("a terminal");
     while app.transactions() == 0 {
         app.tick();

@@ -183,7 +183,7 @@ impl fmt::Display for OutputError {
                     let directory = escape::display_line(directory.display());
                     return write!(
                         f,
-                        "cannot write: there is no directory {directory}; make it, or name another file"
+                        "cannot write: no such directory {directory}; create it, or name another file"
                     );
                 }
                 write!(f, "cannot write: {}; ", os_error_text(error))?;

@@ -28,11 +28,11 @@ pub struct ConnectionStats {
 }
 
 impl ConnectionStats {
-    /// Returns `ended`, `set up` or `open`, by what was observed.
+    /// Returns `closed`, `established` or `open`, by what was observed.
     pub fn state_name(&self) -> &'static str {
         match self.state {
-            Some(state) if state.is_ending => "ended",
-            Some(state) if state.parameters.is_some() => "set up",
+            Some(state) if state.is_ending => "closed",
+            Some(state) if state.parameters.is_some() => "established",
             _ => "open",
         }
     }
@@ -223,7 +223,7 @@ mod tests {
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
         let row = open.close(state).unwrap();
-        assert_eq!((row.tally.transactions, row.state_name()), (count_of_all as u64, "ended"));
+        assert_eq!((row.tally.transactions, row.state_name()), (count_of_all as u64, "closed"));
         assert!(open.close(state).is_none());
         count(&mut open, &transactions[0]);
         assert_eq!(open.close(state).map(|row| row.tally.transactions), Some(1));

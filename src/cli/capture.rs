@@ -18,10 +18,10 @@ use crate::output::recording::{CaptureRecording, RecordingTarget, Rotation};
 use crate::output::units;
 use crate::output_file::is_standard_output;
 
-/// Record what an interface sees, as pcapng
+/// Record packets from an interface as pcapng
 ///
-/// Nothing is decoded, so that this keeps up where showing does not. Files end with what was received and what was dropped.
-/// docs/capturing.md tells how to get to packets of RDMA at all.
+/// Packets are not decoded, so recording keeps up at rates where live display cannot. Each file ends with received and
+/// dropped packet counts. docs/capturing.md shows how to capture RDMA traffic.
 #[derive(Debug, Args)]
 pub(super) struct CaptureArgs {
     #[command(flatten)]
@@ -29,8 +29,7 @@ pub(super) struct CaptureArgs {
 
     /// Write to FILE; '-' is standard output
     ///
-    /// The file has its name as soon as the interface is open, and takes the place of an older one then. It grows while it is
-    /// captured into, and can be read meanwhile.
+    /// The file is created, and replaces an existing one, as soon as the interface is open. It can be read while it grows.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
     write: PathBuf,
 
@@ -38,15 +37,14 @@ pub(super) struct CaptureArgs {
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<NonZeroU64>,
 
-    /// Begin another file, as in tshark: filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS; files:COUNT keeps the
-    /// latest
+    /// Switch files, as in tshark: filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS; files:COUNT keeps the latest
     ///
-    /// A KB is 1,000 bytes; interval begins a file when the time is a multiple of so many seconds. Files are called
+    /// A KB is 1,000 bytes; interval switches at multiples of SECONDS in wall-clock time. Files are named
     /// FILE_00001_20260101120000.pcapng, with the time in UTC.
     #[arg(short = 'b', long, value_name = "CONDITION")]
     ring_buffer: Vec<RingBufferOption>,
 
-    /// Say nothing but what is wrong
+    /// Report only errors
     #[arg(short = 'q', long)]
     quiet: bool,
 }
@@ -105,7 +103,7 @@ impl CaptureArgs {
         rotation.bytes = rotation.bytes.or(self.max_file_bytes());
         if !rotation.has_condition() {
             bail!(
-                "-b files: says how many files, and nothing when one ends; add -b filesize:KB, duration:SECONDS, packets:COUNT or interval:SECONDS"
+                "-b files: needs a switch condition; add -b filesize:KB, duration:SECONDS, packets:COUNT or interval:SECONDS"
             );
         }
         Ok(Some(rotation))
@@ -129,13 +127,11 @@ impl CaptureArgs {
         let is_standard_output = is_standard_output(&self.write);
         Ok(match rotation {
             Some(_) if is_standard_output => {
-                bail!("-w -: standard output is one file; give -b a name with -w, or leave out -b")
+                bail!("-w -: -b cannot switch files on standard output; name a file with -w, or omit -b")
             }
             Some(rotation) => RecordingTarget::Files(self.write.clone(), rotation),
             None if is_standard_output && io::stdout().is_terminal() => {
-                bail!(
-                    "-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it"
-                )
+                bail!("-w -: standard output is a terminal; name a file, or pipe to another program")
             }
             None => RecordingTarget::File(self.write.clone()),
         })
@@ -145,11 +141,11 @@ impl CaptureArgs {
 /// Captures until a limit, a signal or an error ends it.
 pub(super) fn run(args: &CaptureArgs) -> Result<ExitStatus> {
     let Some(interface) = &args.live.interface else {
-        bail!("no interface is named; name one with -i; -D lists them");
+        bail!("no interface given; name one with -i; -D lists them");
     };
     let rotation = args.rotation()?;
     if args.max_files().is_some() && rotation.is_none() {
-        bail!("-a files: counts files, and there is one only; say with -b when one ends");
+        bail!("-a files: needs several files; add a switch condition with -b");
     }
     let place = args.target(rotation)?;
     let opened = args.live.open(interface)?;

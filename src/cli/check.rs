@@ -39,25 +39,25 @@ const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
 const DEFAULT_MIN_COVERAGE: f64 = 90.0;
 
 const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              write trace.pcap.baseline
-  nfsrdma-inspect check captures/*.pcap                 compare each with its baseline
-  nfsrdma-inspect check --junit report.xml *.pcap       the same, with a report for CI
+  nfsrdma-inspect check captures/*.pcap                 compare captures with their baselines
+  nfsrdma-inspect check --junit report.xml *.pcap       with a JUnit report for CI
   nfsrdma-inspect check --server tcp://nas/scratch *.pcap
-                                                        replay them there, and compare with what was recorded
+                                                        replay captures and compare the replies
   nfsrdma-inspect check -T json *.pcap | jq 'select(.kind == \"difference\")'
 ";
 
-/// Check captures against their baselines, for CI
+/// Check captures against baselines, or servers against captures, for CI
 ///
-/// With --bless it writes what a capture is into a baseline beside it, FILE.baseline: a text with its operations, their
-/// statuses, names, offsets and counts, chunks, and hashes of file data. Without, it reads captures again and says what
-/// is not as the baseline has it. With --server it replays the captures against a server instead, each in a directory of its
-/// own, and says where the server answers otherwise than it was recorded. docs/ci.md shows how to use it in CI.
+/// With --bless, write a text baseline of each capture to FILE.baseline: operations with their statuses, names, offsets and
+/// counts, chunks, and hashes of file data. By default, compare each capture with its baseline. With --server, replay each
+/// capture against a server, in a separate directory, and report replies that differ from the capture. See docs/ci.md.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  everything is as it was\n  1  a \
-    capture differs from its baseline, or a server from the capture\n  2  usage, no baseline, or input that could not \
-    be read\n  3  too little could be verified: less than --min-coverage, a final check that failed, or it was interrupted\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  a \
+    capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline or read \
+    error\n  3  insufficient coverage: less than --min-coverage, final check failed, or interrupted\n  4  server \
+    unreachable\n  6  protocol error by this program\n"))]
 pub(super) struct CheckArgs {
-    /// Capture files, each with its baseline beside it
+    /// Capture files
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
@@ -67,7 +67,7 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     dialect: DialectArgs,
 
-    /// Write the baselines instead; the settings that stand in one stay
+    /// Write the baselines; settings in existing ones are kept
     #[arg(long)]
     bless: bool,
 
@@ -75,35 +75,35 @@ pub(super) struct CheckArgs {
         long,
         value_name = "URL",
         conflicts_with = "bless",
-        help = "Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT"
+        help = "Replay the captures against this server and compare the replies: rdma://HOST/EXPORT or tcp://HOST/EXPORT"
     )]
     server: Option<ServerUrl>,
 
-    /// A file of rules for --server: what else may differ, and why (docs/replay.md)
+    /// With --server, file of additional tolerance rules (docs/replay.md)
     #[arg(long, value_name = "FILE", requires = "server", value_hint = ValueHint::FilePath)]
     rules: Option<PathBuf>,
 
-    /// With --server, do not look at the files in the end
+    /// With --server, skip the final check of files and directories
     #[arg(long, requires = "server")]
-    no_walk: bool,
+    no_final_check: bool,
 
-    /// With --server, remove the directories of the runs when they are over
+    /// With --server, remove the replay directories afterwards
     #[arg(long, requires = "server")]
     remove: bool,
 
-    /// With --server, tolerate nothing
+    /// With --server, disable all tolerance rules
     #[arg(long, requires = "server")]
     strict: bool,
 
-    /// With --server, use the server though the captures are of it
+    /// With --server, allow the server that the captures were taken from
     #[arg(long, requires = "server")]
-    same_server: bool,
+    allow_source_server: bool,
 
-    /// With --server, percent of the steps that must be replayed, of those that are not skipped (default: 90)
+    /// With --server, minimum percentage of steps replayed, not counting skipped ones [default: 90]
     #[arg(long, value_name = "PERCENT", requires = "server", value_parser = parse_percent)]
     min_coverage: Option<f64>,
 
-    /// Write a report as JUnit XML: a suite a capture, a case an operation
+    /// Write a JUnit XML report: one suite per capture, one case per operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
@@ -113,19 +113,19 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     reports: ReportArgs,
 
-    /// Show so many differences of each capture (default: 10, and with -T json all); all are counted
+    /// Show at most COUNT differences per capture [default: 10, with -T json all]; all are counted
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<usize>,
 
-    /// Say nothing of captures that are as they were
+    /// Print nothing for captures without differences
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Form of the output
+    /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -140,10 +140,10 @@ fn baseline_path(capture: &Path) -> PathBuf {
 /// Checks captures, or writes their baselines.
 pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     if args.files.iter().any(|file| file.as_os_str() == "-") {
-        bail!("standard input has no baseline beside it; name capture files");
+        bail!("standard input has no baseline; name capture files");
     }
     if args.bless && args.junit.is_some() {
-        bail!("--bless writes baselines, and --junit reports on them; leave out one of them");
+        bail!("--bless cannot be combined with --junit; omit one of them");
     }
     let memory = args.memory.plan(&args.files, 1)?;
     let baselines = args.files.iter().map(|file| baseline_path(file));
@@ -160,18 +160,16 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
             part: &args.part,
             reports: &args.reports,
             rules: args.rules.as_deref(),
-            no_walk: args.no_walk,
+            no_final_check: args.no_final_check,
             remove: args.remove,
             strict: args.strict,
-            same_server: args.same_server,
+            allow_source_server: args.allow_source_server,
             min_coverage: args.min_coverage.unwrap_or(DEFAULT_MIN_COVERAGE),
         };
         return replayed(&args.files, &inputs, server, &reported);
     }
     if args.part.has_selection() || args.reports.has_reports() {
-        bail!(
-            "--filter, --gss, --html and --record are of replays; name the server with --server, or leave them out"
-        );
+        bail!("--filter, --sec, --html and --record need --server");
     }
     let report = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let captures = InputFiles::new(&args.files);
@@ -259,7 +257,7 @@ fn read_baseline_text(path: &Path) -> Result<Option<String>> {
     };
     let bytes = bytes.map_err(|error| anyhow!("{}: cannot read: {error}; check the path", path.display()))?;
     if bytes.len() as u64 > MAX_BASELINE_BYTES {
-        bail!("{}: more than {MAX_BASELINE_BYTES} bytes; this is no baseline", path.display());
+        bail!("{}: more than {MAX_BASELINE_BYTES} bytes; not a baseline", path.display());
     }
     // Bytes that are not UTF-8 occur in no baseline, and are refused with their line.
     Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
@@ -270,7 +268,7 @@ fn read_baseline_text(path: &Path) -> Result<Option<String>> {
 fn read_baseline(capture: &Path) -> Result<Baseline> {
     let path = baseline_path(capture);
     let Some(text) = read_baseline_text(&path)? else {
-        bail!("{}: there is no baseline; write it with: check --bless {}", path.display(), capture.display());
+        bail!("{}: no baseline; write it with: check --bless {}", path.display(), capture.display());
     };
     baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
@@ -287,22 +285,18 @@ fn bless_capture(
     let old = read_baseline_text(&path)?;
     let settings = match old.as_deref().map(BaselineSettings::from_text) {
         Some(settings) => settings.map_err(|error| {
-            anyhow!("{}: {error}; mend the line or take it out, and bless again", path.display())
+            anyhow!("{}: {error}; fix or remove the line, and bless again", path.display())
         })?,
         None => BaselineSettings::default(),
     };
     let mut reader = ComparedRecordReader::open(file, memory, dialect)?;
     let mut recorder = Recorder::default();
     let Ok(mut baseline) = Baseline::from_records(settings, || reader.next(&mut recorder, progress)) else {
-        bail!(
-            "{}: more than {} Transactions; cut the capture: a baseline is for people to read",
-            file.display(),
-            baseline::MAX_TRANSACTIONS
-        );
+        bail!("{}: more than {} transactions; split the capture", file.display(), baseline::MAX_TRANSACTIONS);
     };
     check_read_errors(&reader)?;
     if baseline.records.is_empty() {
-        bail!("{}: no Transactions; its baseline would hold nothing: does it hold NFS?", file.display());
+        bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
     }
     baseline.counts.add_capture_totals(&reader.trace);
     let mut bytes = Vec::new();

@@ -30,7 +30,7 @@ pub(super) fn command(first: &Path) -> Option<String> {
             proposal(&near)
         }
     };
-    (!advice.is_empty()).then(|| format!("{word}: there is no such command, and no such file{advice}"))
+    (!advice.is_empty()).then(|| format!("{word}: unknown command, and no such file{advice}"))
 }
 
 /// Returns the message for the argument of `replay`, which has subcommands and takes a file.
@@ -43,7 +43,7 @@ pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
         return None;
     }
     let advice = proposal(&nearest(word, replay.get_subcommands().map(clap::Command::get_name)));
-    (!advice.is_empty()).then(|| format!("replay {word}: there is no such step, and no such file{advice}"))
+    (!advice.is_empty()).then(|| format!("replay {word}: unknown subcommand, and no such file{advice}"))
 }
 
 /// Returns an argument that is a word and not the name of a file.
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_command_is_recognised() {
-        let expected = "comapre: there is no such command, and no such file; did you mean compare?";
+        let expected = "comapre: unknown command, and no such file; did you mean compare?";
         assert_eq!(said("comapre").as_deref(), Some(expected));
         assert!(said("Chekc").is_some_and(|text| text.ends_with("did you mean check?")));
         assert!(said("version").is_some_and(|text| text.ends_with("give --version instead")));

@@ -21,62 +21,61 @@ use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportView, json_line};
 
 /// Examples for the help.
-const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       what an upgrade changed
-  nfsrdma-inspect compare rdma.pcap tcp.pcap           operations, statuses and data; no chunks
-  nfsrdma-inspect compare capture.pcap live.trace      a recording of replay run --record, beside what it replayed
-  nfsrdma-inspect compare --ignore inline,order A B    without lengths and order
-  nfsrdma-inspect compare --only data,status A B       nothing but file data and statuses
-  nfsrdma-inspect compare --only READ,WRITE A B        nothing but these operations
-  nfsrdma-inspect compare --ignore 'nfs.fattr4.*' A B  without attributes
+const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       effects of an upgrade
+  nfsrdma-inspect compare rdma.pcap tcp.pcap           operations, statuses and data, without chunks
+  nfsrdma-inspect compare capture.pcap live.trace      a capture and its recorded replay
+  nfsrdma-inspect compare --ignore inline,order A B    ignore inline lengths and order
+  nfsrdma-inspect compare --only data,status A B       only file data and statuses
+  nfsrdma-inspect compare --only READ,WRITE A B        only these operations
+  nfsrdma-inspect compare --ignore 'nfs.fattr4.*' A B  ignore attributes
   nfsrdma-inspect compare -T json A B | jq 'select(.kind == \"difference\")'
 ";
 
 /// Default number of differences shown as text.
 const DEFAULT_SHOWN_DIFFERENCES: usize = 20;
 
-const KINDS_TITLE: &str = "Kinds of differences";
+const KINDS_TITLE: &str = "Difference kinds";
 
 fn kinds() -> String {
     use crate::analysis::comparison::difference::DifferenceKind;
     DifferenceKind::ALL.iter().map(|kind| format!("  {:<13} {}\n", kind.word(), kind.meaning())).collect()
 }
 
-/// Compare two captures or traces, and show what differs
+/// Compare two captures or traces
 ///
-/// A and B are captures, or traces that replay compile or replay run --record wrote.
+/// A and B are captures, or traces written by 'replay compile' or 'replay run --record'.
 ///
-/// Transactions of both captures are put together, client by client, and everything in them is compared: operations,
-/// statuses, names, offsets, counts, file data by its hash, chunks and inline lengths. Filehandles, stateids and the like
-/// are other ones in each run; they must only stand for the same things. Times, counters and numbers that a server picks
-/// may differ, and so may the order of operations that were in flight at the same time. docs/comparison.md says all of it.
+/// The transactions of each client are aligned, then compared in full: operations, statuses, names, offsets, counts, hashes
+/// of file data, chunks and inline lengths. Filehandles, stateids and other identifiers may differ, but must map one to one.
+/// Times, counters, server-assigned numbers and the order of concurrent operations may differ. docs/comparison.md has the
+/// complete rules.
 ///
-/// Where one capture has RDMA and the other has not, chunks, inline lengths and NULL are not compared, and READ_PLUS
-/// counts as READ.
+/// If only one capture uses RDMA, chunks, inline lengths and NULL are not compared, and READ_PLUS counts as READ.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{KINDS_TITLE}:\n{}\nExamples:\n{EXAMPLES}\nExit codes:\n  0  \
-    no difference\n  1  they differ\n  2  usage, or input that could not be read\n", kinds()))]
+    no differences\n  1  differences found\n  2  usage error or read error\n", kinds()))]
 pub(super) struct CompareArgs {
-    /// Capture or trace: a recording, or how it was before
+    /// First capture or trace: the original
     #[arg(value_hint = ValueHint::FilePath)]
     a: PathBuf,
 
-    /// Capture or trace: its replay, or how it is now
+    /// Second capture or trace: the replay or the new version
     #[arg(value_hint = ValueHint::FilePath)]
     b: PathBuf,
 
-    /// Leave these differences out: kinds, fields or operations
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    /// Ignore these differences: kinds, fields or operations
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
     ignore: Vec<IgnoreKey>,
 
-    /// Show these differences alone: kinds, fields or operations
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    /// Report only these differences: kinds, fields or operations
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
     only: Vec<IgnoreKey>,
 
-    /// Compare everything as it is: order, identities, times and counters too
+    /// Compare everything, including order, identifiers, times and counters
     #[arg(long)]
     strict: bool,
 
-    /// Show so many differences (default: 20, and with -T json all); all are counted
+    /// Show at most COUNT differences [default: 20, with -T json all]; all are counted
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<usize>,
 
@@ -86,15 +85,15 @@ pub(super) struct CompareArgs {
     #[command(flatten)]
     dialect: DialectArgs,
 
-    /// Say nothing; the exit code tells
+    /// Print nothing; only set the exit code
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Form of the output
+    /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -102,7 +101,7 @@ pub(super) struct CompareArgs {
 /// Shows the differences of two captures.
 pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     if [&args.a, &args.b].iter().all(|file| file.as_os_str() == "-") {
-        bail!("standard input is one capture, and cannot be both; name a file for A or for B");
+        bail!("standard input cannot be both A and B; name a file for one of them");
     }
     let selection = ComparisonOptions {
         ignore: args.ignore.clone(),
@@ -169,11 +168,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     to.flush().map_err(write_error)?;
     Ok(match comparison.total() {
         _ if is_unreadable => ExitStatus::Failed,
-        _ if holds_nothing => bail!(
-            "{} and {}: no Transactions in either, so there is nothing to compare; do they hold NFS?",
-            a.trace.name,
-            b.trace.name
-        ),
+        _ if holds_nothing => {
+            bail!("{} and {}: no NFS transactions in either, nothing to compare", a.trace.name, b.trace.name)
+        }
         0 => ExitStatus::Done,
         _ => ExitStatus::Differs,
     })

@@ -6,12 +6,12 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 /// The dialect in which messages of RPC-over-RDMA are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum DialectChoice {
-    /// The messages of each connection tell its dialect
+    /// Detect the dialect of each connection
     #[default]
     Auto,
-    /// The header of the paper "NFS over RDMA" of 2003: one list of chunks
+    /// Prototype of 2003 ("NFS over RDMA", Callaghan et al.), with a single chunk list
     Prototype,
-    /// Version 1 with RDMA_MSGP, RDMA_DONE and Read lists in Replies
+    /// Version 1 with RDMA_MSGP, RDMA_DONE and Read lists in replies
     Rfc5666,
     /// Version 1
     Rfc8166,
@@ -22,7 +22,7 @@ enum DialectChoice {
 /// The option.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct DialectArgs {
-    /// Dialect of RPC-over-RDMA
+    /// RPC-over-RDMA dialect
     #[arg(long, value_name = "DIALECT", default_value = "auto", hide_short_help = true)]
     dialect: DialectChoice,
 }

@@ -19,29 +19,29 @@ use crate::interrupt;
 use crate::memory::Memory;
 use crate::output_file::{InputFiles, OutputError};
 
-/// Write Parquet tables of captures, for DuckDB, Spark and others
+/// Export captures as Parquet tables, for DuckDB, Spark and others
 ///
-/// A capture gives four tables (docs/tables.md): DIR/transactions/capture=NAME/part-0.parquet, and the like for operations,
-/// segments and connections. NAME is the name of the file without its path; what was exported under it before is replaced.
-/// Captures may be exported side by side, by many machines: docs/scale-out.md shows it.
+/// Each capture becomes four tables (docs/tables.md): DIR/transactions/capture=NAME/part-0.parquet, and likewise operations,
+/// segments and connections. NAME is the file name without its path; an earlier export under the same name is replaced.
+/// Captures can be exported in parallel, on several machines: see docs/scale-out.md.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// Capture files, each a capture of its own; '-' is standard input, which needs --name
+    /// Capture files, each exported separately; '-' is standard input and needs --name
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
     files: Vec<PathBuf>,
 
-    /// Where the tables are, or shall be
+    /// Output directory (created if missing)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     to: PathBuf,
 
-    /// All files are one capture of this name, merged by time
+    /// Merge all files by time and export them as one capture with this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
     #[command(flatten)]
     memory: MemoryArgs,
 
-    /// Connections that are remembered; then those that were silent longest are forgotten
+    /// Maximum number of connections; the longest idle are dropped first
     #[arg(long, value_name = "COUNT", hide_short_help = true,
         default_value_t = NonZeroUsize::new(FlowLimits::default().connections).unwrap_or(NonZeroUsize::MIN))]
     max_connections: NonZeroUsize,
@@ -72,7 +72,7 @@ fn captures(args: &ExportArgs) -> Result<Vec<ExportCapture<'_>>> {
     let paths = || args.files.iter().map(PathBuf::as_path);
     if let Some(name) = &args.name {
         if name.is_empty() {
-            bail!("--name: a capture needs a name of at least one letter");
+            bail!("--name: the name is empty");
         }
         return Ok(vec![ExportCapture { name: name.clone(), files: paths().collect() }]);
     }
@@ -80,7 +80,7 @@ fn captures(args: &ExportArgs) -> Result<Vec<ExportCapture<'_>>> {
     let mut captures = Vec::new();
     for path in paths() {
         let Some(name) = path.file_name().filter(|_| path.as_os_str() != "-") else {
-            bail!("{}: has no name to tell its rows by; give one with --name", path.display());
+            bail!("{}: no file name to label the rows with; give one with --name", path.display());
         };
         let name = name.to_string_lossy().into_owned();
         if !names.insert(name.clone()) {

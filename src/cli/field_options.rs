@@ -32,7 +32,8 @@ impl FromStr for FieldLayoutOption {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WHAT: &str = "give header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a or aggregator=,|/s|LETTER";
+        const WHAT: &str =
+            "give header=y|n, separator=/t|/s|CHAR, quote=d|s|n, occurrence=f|l|a or aggregator=,|/s|CHAR";
         let (name, value) = text.split_once('=').ok_or(WHAT)?;
         Ok(match (name, value) {
             ("header", "y") => Self::Header(true),
@@ -61,9 +62,9 @@ pub(super) fn lines(
 ) -> Result<(Option<Filter>, Option<FieldLines>)> {
     let is_whole = names.is_empty();
     let names: Vec<String> = match (format, names.is_empty()) {
-        (LineFormat::Text, false) => bail!("-e names fields for -T fields, csv or json; name one of them"),
+        (LineFormat::Text, false) => bail!("-e needs -T fields, csv or json"),
         (LineFormat::Fields, true) => {
-            bail!("-T fields shows what -e names; add -e FIELD; 'nfsrdma-inspect fields' lists them")
+            bail!("-T fields needs -e FIELD; 'nfsrdma-inspect fields' lists the fields")
         }
         (LineFormat::Text, true) => Vec::new(),
         (LineFormat::Json, true) if view == LineView::Transactions => Vec::new(),
@@ -73,7 +74,7 @@ pub(super) fn lines(
     };
     if names.is_empty() {
         if !layouts.is_empty() {
-            bail!("-E says how -T fields is written; add -T fields");
+            bail!("-E needs -T fields");
         }
         return Ok((filter, None));
     }
@@ -98,7 +99,7 @@ pub(super) fn lines(
             }
             (FieldLayoutOption::Quote(letter), FieldLineFormat::Plain { quote, .. }) => *quote = letter,
             (FieldLayoutOption::Separator(_) | FieldLayoutOption::Quote(_), _) => {
-                bail!("-E separator and quote are for -T fields; CSV and JSON have their own")
+                bail!("-E separator and quote apply to -T fields only")
             }
         }
     }

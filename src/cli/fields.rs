@@ -15,28 +15,28 @@ use crate::output::style::{StyledText, TerminalStyle, fit};
 /// Form of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum FieldListFormat {
-    /// For people
+    /// Human-readable text
     #[default]
     Text,
-    /// JSON Lines: an object a field
+    /// JSON Lines: one object per field
     Json,
 }
 
-/// List the fields that display filters can name
+/// List the display filter fields
 ///
-/// Each has a name, a type, what it is, and the section of the specification that defines it. Names are Wireshark's
-/// where Wireshark has the field; our own begin with nfsrdma.
+/// Each line has the name, type, description and defining specification section of a field. Names are those of Wireshark
+/// where it has the field; other names begin with nfsrdma.
 #[derive(Debug, Args)]
 pub(super) struct FieldsArgs {
-    /// Show the fields with this in their names; with * and ? it must match the whole name
+    /// Substring of the field names to list; with * or ?, a pattern for the whole name
     #[arg(value_name = "PATTERN")]
     pattern: Option<String>,
 
-    /// Form of the list
+    /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: FieldListFormat,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -67,7 +67,7 @@ pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
     if entries.is_empty() {
         let proposals = catalog.nearest(pattern).join(", ");
         let proposals = if proposals.is_empty() { proposals } else { format!("; did you mean {proposals}?") };
-        bail!("no field has a name with {pattern:?} in it{proposals}");
+        bail!("unknown field {pattern:?}{proposals}");
     }
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match args.format {

@@ -33,7 +33,7 @@ pub(super) fn open(
 ) -> Result<FrameFileOutput> {
     let is_live = files.is_empty();
     if is_standard_output(to) && io::stdout().is_terminal() {
-        bail!("-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it");
+        bail!("-w -: standard output is a terminal; name a file, or pipe to another program");
     }
     // A live capture drops its privileges first, which are those of each thread.
     if is_live {
@@ -101,10 +101,10 @@ impl FrameFileOutput {
             report_error(format_args!("wrote {} to {name}", PluralCount(written, "frame")));
         }
         if too_late > 0 {
-            let what = if view == LineView::Frames { "have no comment" } else { "are not written" };
+            let what = if view == LineView::Frames { "have no comment" } else { "were not written" };
             report_error(format_args!(
-                "{name}: {too_late} frames were past when their Transactions were done, and {what}; raise \
-                 --max-write-bytes, or read from a file and not from a pipe"
+                "{name}: {too_late} frames were dropped from the buffer before their transactions completed, and {what}; \
+                 raise --max-write-bytes, or read from a file instead of a pipe"
             ));
         }
         Ok(())

@@ -34,7 +34,7 @@ use crate::output::fields_format::FieldLines;
 use crate::output::{Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat};
 use crate::output_file::is_standard_output;
 
-const BOUNDS: &str = "Bounds of memory";
+const LIMITS: &str = "Memory limits";
 
 /// Default age at which a Call without a Reply is reported in live captures.
 const DEFAULT_PENDING_AGE: SecondsArg = SecondsArg(5_000_000_000);
@@ -46,59 +46,59 @@ pub(super) struct InspectArgs {
     #[command(flatten)]
     live: LiveArgs,
 
-    /// List the interfaces that can be captured on, and what each can see
+    /// List the capture interfaces and the traffic each one sees
     #[cfg(feature = "live")]
     #[arg(short = 'D', long, help_heading = "Live capture")]
     list_interfaces: bool,
 
     /// Capture files, merged by time; '-' is standard input
     ///
-    /// pcap or pcapng, plain or compressed with gzip or zstd.
+    /// Formats: pcap and pcapng, uncompressed or compressed with gzip or zstd.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// Capture file, the same as FILE; may be given again
+    /// Read a capture file, like FILE; can be repeated
     #[arg(short = 'r', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     read: Vec<PathBuf>,
 
-    /// Show what a display filter selects, in Wireshark's language: -Y 'nfs.opcode == READ'
+    /// Apply a display filter in Wireshark syntax, such as 'nfs.opcode == READ'
     ///
-    /// With --view frames the filter decides frame by frame, as in Wireshark; the fields of a message count for the frame
-    /// that completes it. Otherwise it decides by the Transaction as a whole: any of its frames, both of its messages, and
-    /// what is known of it (nfsrdma.latency, ...). The summary counts what is selected: Transactions and their frames; with
-    /// --view frames the frames, and the Transactions that one of them belongs to. What could not be decoded is counted of
-    /// the whole input. 'nfsrdma-inspect fields' lists the fields.
+    /// With --view frames, the filter is evaluated for each frame, as in Wireshark; the fields of a message belong to the
+    /// frame that completes it. Otherwise it is evaluated for each transaction: all its frames, both messages and the
+    /// generated fields (nfsrdma.latency, ...). The summary counts the selected transactions and their frames; with
+    /// --view frames, the selected frames and their transactions. Undecoded frames are counted for the whole input.
+    /// 'nfsrdma-inspect fields' lists the fields.
     #[arg(short = 'Y', long, value_name = "FILTER")]
     display_filter: Option<String>,
 
-    /// What a line is
+    /// Unit of each output line
     #[arg(long, default_value = "transactions")]
     view: LineView,
 
-    /// Show each line with its whole tree, down to the last field
+    /// Show the protocol tree of each line, with all fields
     #[arg(short = 'V', long)]
     tree: bool,
 
-    /// Form of the lines
+    /// Format of the lines
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: LineFormat,
 
-    /// Show the values of this field, with -T fields, csv or json; may be given again
+    /// Print this field with -T fields, csv or json; can be repeated
     ///
-    /// 'nfsrdma-inspect fields' lists them. With --view frames a line has what the frame has, and what the messages have that
-    /// it completes; otherwise what all frames and both messages of the Transaction have, equal values once. Without -e, csv
-    /// has a table of what there is to know first, and json everything.
+    /// 'nfsrdma-inspect fields' lists the fields. With --view frames, a line has the values of the frame and of the messages
+    /// that it completes; otherwise those of all frames and both messages of the transaction, without duplicates. Without
+    /// -e, csv prints a default set of columns and json prints all fields.
     #[arg(short = 'e', long = "field", value_name = "FIELD")]
     fields: Vec<String>,
 
-    /// How fields are written, as in tshark: header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a,
-    /// aggregator=,|/s|LETTER
+    /// Set a field output option, as in tshark: header=y|n, separator=/t|/s|CHAR, quote=d|s|n, occurrence=f|l|a,
+    /// aggregator=,|/s|CHAR
     #[arg(short = 'E', long, value_name = "OPTION")]
     layout: Vec<FieldLayoutOption>,
 
-    /// Follow each line with its bytes, in hexadecimal and as text
+    /// Print a hex and ASCII dump after each line
     ///
-    /// Of a Transaction: both messages as they went inline, and the chunks.
+    /// The dump of a transaction has the inline part of both messages, and the chunks.
     #[arg(short = 'x', long)]
     bytes: bool,
 
@@ -106,66 +106,66 @@ pub(super) struct InspectArgs {
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<NonZeroUsize>,
 
-    /// Give each line out at once, also from a file or a pipe, when its Reply was acknowledged
+    /// Print each line as soon as its reply is acknowledged, for files and pipes too
     ///
-    /// So it is with -i. Else a line waits until no late copy of its messages can come any more, for two seconds of the
-    /// capture's time, and a copy that comes later than an acknowledgement still counts with it.
+    /// This is the default with -i. Otherwise a line is delayed by two seconds of capture time, so that late retransmissions
+    /// are counted with their transaction.
     #[arg(short = 'l', long)]
     line_buffered: bool,
 
-    /// Leave out the lines, and show the summary alone
+    /// Print only the summary
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction
+    /// Write the selected frames to FILE as pcapng, with comments that name their transaction
     ///
-    /// '-' is standard output. The frames of a Transaction are those that carry bytes of its Call, its Reply and its chunks,
-    /// copies included, and requests for bytes; for acknowledgements add --control-frames. What sets connections up is written with
-    /// them, so that Wireshark knows what they carry. With --view frames all frames that are shown are written, and no others. As in
-    /// tshark, lines are shown only with -P. A line on standard error says how many frames were written, unless -q leaves it out.
+    /// '-' is standard output. The frames of a transaction are those with bytes of its call, reply and chunks, including
+    /// retransmissions and RDMA Read requests; --control-frames adds acknowledgements. Connection setup is included, so that
+    /// Wireshark recognizes the protocols. With --view frames, exactly the selected frames are written. As in tshark, lines
+    /// are printed only with -P. Unless -q is given, the number of frames is reported on standard error.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     write: Option<PathBuf>,
 
-    /// With -w, also write the ACKs, NAKs, CNPs and empty TCP segments of the connections that are written
+    /// With -w, also write the ACKs, NAKs, CNPs and empty TCP segments of the selected connections
     ///
-    /// They show which copy of a message was delivered, and how long recovery took: with them, an analysis of the new file gives the
-    /// same times as one of the whole capture.
+    /// These frames show which copy of a message was delivered and the time spent in loss recovery: with them, an analysis
+    /// of the new file gives the same times as one of the whole capture.
     #[arg(long, requires = "write")]
     control_frames: bool,
 
-    /// With -w, show lines too
+    /// Print lines even with -w
     #[arg(short = 'P', long, requires = "write")]
     print: bool,
 
-    /// Report a Call that has had no Reply for this long, on a line of its own; 0 reports none [default: 5 with -i]
+    /// Report calls without a reply after SECONDS; 0 disables the report [default: 5 with -i]
     ///
-    /// The line is that of the Transaction so far, with its age for a latency, and in the place of its status what it waits for and
-    /// its slot; with -T json its kind is 'pending'. The Transaction has its own line when it is done. Without -i the age is
-    /// counted by the times of frames.
+    /// Each report is a line with the age of the call as its latency, and the awaited message and slot as its status; with
+    /// -T json its kind is 'pending'. The completed transaction is printed later, on its own line. Without -i, age is measured
+    /// by frame timestamps.
     #[arg(long, value_name = "SECONDS")]
     pending: Option<SecondsArg>,
 
-    /// How times are written
+    /// Timestamp format
     #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
 
-    /// Form of the summary after the lines [default: that of the lines]
+    /// Format of the summary [default: that of the lines]
     #[arg(long, value_name = "FORMAT")]
     summary: Option<SummaryFormat>,
 
-    /// How files are told
-    #[arg(long, value_name = "HOW", default_value = "names")]
+    /// Filehandle display format
+    #[arg(long, value_name = "FORMAT", default_value = "names")]
     filehandles: Filehandles,
 
-    /// Do not resolve addresses and ports to names. They never are, so this changes nothing; for file names see --filehandles
+    /// Accepted for compatibility with tshark: addresses and ports are never resolved; for file names see --filehandles
     #[arg(short = 'n', long = "no-names")]
     _no_names: bool,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 
-    /// Check the invariant CRC of every packet, and count those that are wrong
+    /// Verify the invariant CRC (ICRC) of each packet, and count errors
     #[arg(long)]
     check_icrc: bool,
 
@@ -182,65 +182,65 @@ struct InspectLimitArgs {
     #[command(flatten)]
     memory: MemoryArgs,
 
-    /// Connections; then those that were silent longest are forgotten
-    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+    /// Maximum number of connections; the longest idle are dropped first
+    #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true,
         default_value_t = non_zero(FlowLimits::default().connections))]
     max_connections: NonZeroUsize,
 
-    /// Transactions that wait for their Reply; then the oldest are given up
-    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+    /// Maximum number of transactions without a reply; the oldest are dropped first
+    #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true,
         default_value_t = non_zero(FlowLimits::default().open_transactions))]
     max_open_transactions: NonZeroUsize,
 
-    /// Seconds that a Call waits for its Reply; then it is given up [default: to the end of the input]
-    #[arg(long, value_name = "SECONDS", help_heading = BOUNDS, hide_short_help = true)]
+    /// Drop calls without a reply after SECONDS [default: at the end of the input]
+    #[arg(long, value_name = "SECONDS", help_heading = LIMITS, hide_short_help = true)]
     max_call_age: Option<SecondsArg>,
 
-    /// Transactions that are done, and wait for late copies of their messages
-    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+    /// Maximum number of completed transactions kept to recognize late retransmissions
+    #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true,
         default_value_t = non_zero(FlowLimits::default().lingering_transactions))]
     max_lingering_transactions: NonZeroUsize,
 
-    /// Bytes of all Transactions, with their messages and chunk lists; then those that are done are given out, and then the oldest [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    /// Memory for transactions with their messages and chunk lists; completed ones are printed first, then the oldest [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
     max_message_bytes: Option<BytesArg>,
 
-    /// Connections that are being set up
-    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+    /// Maximum number of incomplete connection handshakes
+    #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true,
         default_value_t = non_zero(FlowLimits::default().set_ups))]
-    max_set_ups: NonZeroUsize,
+    max_handshakes: NonZeroUsize,
 
-    /// Streams of TCP; then those that were silent longest are forgotten
-    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+    /// Maximum number of TCP streams; the longest idle are dropped first
+    #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true,
         default_value_t = non_zero(FlowLimits::default().streams))]
     max_streams: NonZeroUsize,
 
-    /// Bytes of one TCP stream that wait behind a hole; then the hole is given up [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_hole_bytes: Option<BytesArg>,
+    /// Memory for segments after a gap in one TCP stream; then the gap is skipped [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
+    max_gap_bytes: Option<BytesArg>,
 
-    /// Bytes that all TCP streams hold, behind holes and in messages that are not whole yet [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    /// Memory of all TCP streams, for segments after gaps and incomplete messages [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
     max_stream_bytes: Option<BytesArg>,
 
-    /// Bytes of RDMA messages that are not whole yet [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_part_bytes: Option<BytesArg>,
+    /// Memory for incomplete RDMA messages [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
+    max_partial_message_bytes: Option<BytesArg>,
 
-    /// Bytes of RDMA packets that were captured before what tells their place [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_early_bytes: Option<BytesArg>,
+    /// Memory for RDMA packets captured out of order [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
+    max_reorder_bytes: Option<BytesArg>,
 
-    /// Bytes of IP fragments that wait for the others of their datagram [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    /// Memory for IP reassembly [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
     max_fragment_bytes: Option<BytesArg>,
 
-    /// Bytes of chunks that are kept until they are decoded [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_kept_bytes: Option<BytesArg>,
+    /// Memory for chunk data that waits to be decoded [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
+    max_chunk_bytes: Option<BytesArg>,
 
-    /// Bytes of what waits until it is known which Transaction it belongs to, with -w [default: a share of --max-memory]
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    /// With -w, memory for frames whose transaction is not known yet [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
     max_write_bytes: Option<BytesArg>,
 }
 
@@ -260,18 +260,18 @@ impl InspectArgs {
             open_transactions: bounds.max_open_transactions.get(),
             call_age_ns: bounds.max_call_age.map(|age| age.0),
             lingering_transactions: bounds.max_lingering_transactions.get(),
-            set_ups: bounds.max_set_ups.get(),
+            set_ups: bounds.max_handshakes.get(),
             message_bytes: bytes(&bounds.max_message_bytes, limits.message_bytes),
             streams: bounds.max_streams.get(),
-            gap_bytes: bytes(&bounds.max_hole_bytes, limits.gap_bytes),
+            gap_bytes: bytes(&bounds.max_gap_bytes, limits.gap_bytes),
             stream_bytes: bytes(&bounds.max_stream_bytes, limits.stream_bytes),
-            partial_message_bytes: bytes(&bounds.max_part_bytes, limits.partial_message_bytes),
-            reorder_bytes: bounds.max_early_bytes.map_or(limits.reorder_bytes, |bytes| bytes.0),
+            partial_message_bytes: bytes(&bounds.max_partial_message_bytes, limits.partial_message_bytes),
+            reorder_bytes: bounds.max_reorder_bytes.map_or(limits.reorder_bytes, |bytes| bytes.0),
             fragments: ip_reassembly::FragmentLimits {
                 bytes: bytes(&bounds.max_fragment_bytes, limits.fragments.bytes),
                 ..limits.fragments
             },
-            chunk_content_bytes: bounds.max_kept_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
+            chunk_content_bytes: bounds.max_chunk_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
             dialect: self.dialect.selected(),
             check_icrc: self.check_icrc,
             record_frame_events: self.write.is_some(),
@@ -370,31 +370,27 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     }
     if args.files().next().is_none() && !args.is_live() {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
-        bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
+        bail!("no capture file given; name one, or '-' for standard input{what}; see --help");
     }
     if args.tree && args.format != LineFormat::Text {
-        bail!("-V is a tree of text, and -T {} is not; leave out one of them", args.format_name());
+        bail!("-V prints text and cannot be combined with -T {}; omit one of them", args.format_name());
     }
     if args.bytes && args.format != LineFormat::Text {
-        bail!("-x is for people, and -T {} is not; leave out one of them", args.format_name());
+        bail!("-x prints text and cannot be combined with -T {}; omit one of them", args.format_name());
     }
     if args.view.is_aggregate() {
         let view = args.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         if args.bytes || (args.tree && args.view == LineView::Operations) {
-            bail!("--view {view} counts Transactions, and has neither a tree nor bytes; leave out -V and -x");
+            bail!("--view {view} has neither a tree nor bytes; omit -V and -x");
         }
         if args.format == LineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
-            bail!(
-                "--view {view} has columns of its own, and no fields; give -T csv or json, without -e and -E"
-            );
+            bail!("--view {view} has fixed columns; use -T csv or json, without -e and -E");
         }
     }
     if args.writes_to_standard_output()
         && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
     {
-        bail!(
-            "-w - writes a capture to standard output, where nothing else can go; give -w a file, or leave out -P and --summary"
-        );
+        bail!("-w - writes a capture to standard output; give -w a file, or omit -P and --summary");
     }
     let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
         Ok(filter) => filter,
@@ -403,9 +399,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     let (filter, fields) = field_options::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
     if args.control_frames && args.view == LineView::Frames {
-        bail!(
-            "--control-frames: adds frames to those of Transactions; with --view frames, choose frames with -Y"
-        );
+        bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");
     }
     let memory = &args.bounds.memory.plan(files.iter().copied(), 1)?;
     if let Some(trace) = files.iter().find(|file| is_trace(file)) {
@@ -416,7 +410,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
             || fields.is_some()
         {
             bail!(
-                "{}: is a trace, which has no frames: it is listed alone, without -i, -w, --view frames and -e",
+                "{}: a trace has no frames: -i, -w, --view frames, -e and further files are not supported",
                 trace.display()
             );
         }
@@ -437,7 +431,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
         if !files.is_empty() {
-            bail!("-i: frames come from an interface or from files; leave out one of them");
+            bail!("-i cannot be combined with capture files; omit one of them");
         }
         if args
             .live
@@ -445,7 +439,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
             .iter()
             .any(|stop| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_)))
         {
-            bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
+            bail!("-a filesize: and files: apply to 'capture' only; use duration:SECONDS or packets:COUNT");
         }
         let opened = args.live.open(interface)?;
         let written = args.live.drop_privileges(false, write)?;

@@ -21,45 +21,45 @@ const LIVE: &str = "Live capture";
 /// How to capture.
 #[derive(Debug, Args)]
 pub(super) struct LiveArgs {
-    /// Capture on this interface: one of Ethernet, 'any', or an RDMA device where libpcap can (see -D)
+    /// Capture on this interface: Ethernet, 'any', or an RDMA device that libpcap supports (see -D)
     #[arg(short = 'i', long, value_name = "IFACE", value_hint = ValueHint::Other, help_heading = LIVE)]
     pub(super) interface: Option<String>,
 
-    /// Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]
+    /// Capture filter in pcap-filter(7) syntax [default: RDMA, RPC, and tunnels that may carry them]
     ///
-    /// The default lets RoCE, iWARP, NFS, rpcbind, what looks like RPC at any port, fragments of IP and tunnels through, with
-    /// and without VLAN tags; docs/capturing.md shows it. -f '' captures everything.
+    /// The default matches RoCE, iWARP, NFS, rpcbind, RPC on any port, IP fragments and tunnels, with and without VLAN tags;
+    /// docs/capturing.md shows it. -f '' captures all packets.
     #[arg(short = 'f', long, value_name = "FILTER", help_heading = LIVE)]
     capture_filter: Option<String>,
 
-    /// Keep this many bytes of each packet [default: 262144]
+    /// Snapshot length in bytes [default: 262144]
     #[arg(short = 's', long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true,
         value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_SNAP_LENGTH)))]
     snapshot_length: Option<u32>,
 
-    /// Memory for packets that the kernel holds until they are fetched, in MiB [default: 64]
+    /// Kernel buffer size in MiB [default: 64]
     #[arg(short = 'B', long, value_name = "MIB", help_heading = LIVE, hide_short_help = true,
         value_parser = clap::value_parser!(u32).range(1..=2047))]
     buffer_size: Option<u32>,
 
-    /// Leave the interface out of promiscuous mode: capture what is for this host alone
+    /// Do not put the interface into promiscuous mode
     #[arg(short = 'p', long, help_heading = LIVE, hide_short_help = true)]
     no_promiscuous_mode: bool,
 
-    /// Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet
+    /// Deliver each packet immediately: up to 10 ms earlier, at a higher cost per packet
     #[arg(long, help_heading = LIVE, hide_short_help = true)]
     immediate: bool,
 
-    /// Stop after this: duration:SECONDS or packets:COUNT; of 'capture' also filesize:KB and files:COUNT
+    /// Stop condition: duration:SECONDS or packets:COUNT; for 'capture' also filesize:KB and files:COUNT
     #[arg(short = 'a', long, value_name = "CONDITION", help_heading = LIVE)]
     pub(super) autostop: Vec<AutostopCondition>,
 
-    /// With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]
+    /// When run as root, change to this user after opening the interface [default: the sudo user, else nobody]
     #[arg(short = 'Z', long, value_name = "USER", value_hint = ValueHint::Username, help_heading = LIVE,
         hide_short_help = true)]
     user: Option<String>,
 
-    /// Memory for packets that wait to be decoded or written; then new ones are dropped, and counted [default: 256M]
+    /// Memory for packets that wait to be decoded or written; further packets are dropped and counted [default: 256M]
     #[arg(long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true)]
     max_queue_bytes: Option<BytesArg>,
 }
@@ -106,31 +106,27 @@ impl LiveArgs {
     /// Returns an error with the first such option, the reason why it does not apply to files, and the remedy.
     pub(super) fn reject_for_files(&self) -> Result<()> {
         let given = [
-            (self.capture_filter.is_some(), "-f", "the kernel filters packets; filter a file with -Y"),
+            (self.capture_filter.is_some(), "-f", "the kernel applies it; filter a file with -Y"),
             (
                 self.snapshot_length.is_some(),
                 "-s",
-                "the kernel cuts packets; a file has them as they were captured",
+                "the kernel truncates packets; those of a file are already captured",
             ),
-            (self.no_promiscuous_mode, "-p", "it sets up the interface"),
-            (!self.autostop.is_empty(), "-a", "a file ends by itself; -c COUNT ends after so many lines"),
+            (self.no_promiscuous_mode, "-p", "it configures the interface"),
+            (!self.autostop.is_empty(), "-a", "use -c COUNT to stop after COUNT lines of a file"),
             (self.buffer_size.is_some(), "-B", "it sizes the kernel's buffer"),
-            (self.user.is_some(), "-Z", "no rights of root are needed to read a file, and none are given up"),
+            (self.user.is_some(), "-Z", "reading a file needs no privileges, and none are dropped"),
             (
                 self.immediate,
                 "--immediate",
-                "it sets up the interface; -l gives out each line of a pipe at once",
+                "it configures the interface; -l prints each line of a pipe immediately",
             ),
-            (
-                self.max_queue_bytes.is_some(),
-                "--max-queue-bytes",
-                "a file waits until it is read, and drops nothing",
-            ),
+            (self.max_queue_bytes.is_some(), "--max-queue-bytes", "no packets of a file are dropped"),
         ];
         match given.iter().find(|(is_given, ..)| *is_given) {
             Some((_, option, why)) => {
                 bail!(
-                    "{option} is for capturing with -i: {why}; leave {option} out, or name an interface with -i"
+                    "{option} applies to live capture only: {why}; omit {option}, or name an interface with -i"
                 )
             }
             None => Ok(()),
@@ -164,12 +160,10 @@ impl LiveArgs {
         let target = capabilities::target(self.user.as_deref(), !makes_files);
         let give_up = || {
             if target == PrivilegeTarget::Root && self.user.is_none() {
-                report_error(
-                    "the rights of root are kept, because more files are to be made; -Z USER gives them up",
-                );
+                report_error("root privileges are kept, to create more files; -Z USER drops them");
             }
             capabilities::drop_privileges(&target).map_err(|error| {
-                anyhow!("-Z: the rights of root cannot be given up: {error}; name a user with -Z, or root to keep them")
+                anyhow!("-Z: cannot drop root privileges: {error}; name a user with -Z, or root to keep them")
             })
         };
         if capabilities::is_target_chosen(self.user.as_deref()) {
@@ -192,7 +186,7 @@ impl LiveArgs {
         let name = opened.interface().name.clone();
         let source = opened.start()?;
         if !is_quiet {
-            report_error(format_args!("capturing on {name}; Ctrl-C ends it"));
+            report_error(format_args!("capturing on {name}; press Ctrl-C to stop"));
         }
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = LiveCaptureSession {

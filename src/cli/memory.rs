@@ -11,10 +11,10 @@ use crate::memory::{self, Memory};
 /// The option, for every command that reads captures.
 #[derive(Debug, Args)]
 pub(super) struct MemoryArgs {
-    /// Memory that the program may use, such as 64M or 1G
+    /// Memory limit, such as 64M or 1G
     ///
-    /// Its state, names of files, windows of zstd files, tables, and frames and rows that wait or are kept have shares of it.
-    /// State that finds no memory is given up, and counted in the summary.
+    /// Protocol state, file names, zstd windows, tables and buffered frames share it. State dropped at the limit is counted in
+    /// the summary.
     #[arg(long, value_name = "SIZE", hide_short_help = true, default_value_t = BytesArg(memory::DEFAULT_BYTES))]
     max_memory: BytesArg,
 }
@@ -38,7 +38,7 @@ impl MemoryArgs {
     fn bytes(&self) -> Result<u64> {
         if self.max_memory.0 < memory::MIN_BYTES {
             bail!(
-                "--max-memory {}: too little; give at least {}",
+                "--max-memory {}: too small; the minimum is {}",
                 self.max_memory,
                 BytesArg(memory::MIN_BYTES)
             );

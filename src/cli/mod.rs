@@ -65,79 +65,79 @@ const SOURCE_WAIT: Duration = Duration::from_millis(20);
 
 /// Examples for the help and the manual.
 pub const EXAMPLES: &str =
-    "  nfsrdma-inspect capture.pcap                    one line a Transaction, then a summary
-  nfsrdma-inspect -q capture.pcapng.zst           the summary alone
-  nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
+    "  nfsrdma-inspect capture.pcap                    one line per transaction, then a summary
+  nfsrdma-inspect -q capture.pcapng.zst           only the summary
+  nfsrdma-inspect -V -c 1 capture.pcap            the first transaction in detail
   nfsrdma-inspect --view frames -t ad capture.pcap
-                                                  one line a frame, with date and time
-  nfsrdma-inspect --view operations capture.pcap  one line an operation: rates, percentiles, errors, bytes
-  nfsrdma-inspect -w noted.pcapng capture.pcap    its frames for Wireshark, each with a comment that names its Transaction
+                                                  one line per frame, with date and time
+  nfsrdma-inspect --view operations capture.pcap  one line per operation: rates, percentiles, errors, bytes
+  nfsrdma-inspect -w noted.pcapng capture.pcap    annotated capture for Wireshark
   nfsrdma-inspect -Y 'nfs.opcode == READ && nfsrdma.latency > 0.01' capture.pcap
-                                                  what a display filter selects, in Wireshark's language
-  nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
-  nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
-  nfsrdma-inspect tui capture.pcap                the terminal interface
-  nfsrdma-inspect fields nfs.                     the fields of NFS that there are
+                                                  display filter in Wireshark syntax
+  nfsrdma-inspect compare before.pcap after.pcap  differences between two captures
+  nfsrdma-inspect check trace.pcap                differences from trace.pcap.baseline
+  nfsrdma-inspect tui capture.pcap                interactive terminal interface
+  nfsrdma-inspect fields nfs.                     list the NFS fields
   nfsrdma-inspect probe --server rdma://nas/export
-                                                  what a server offers: credits, thresholds, versions, limits
+                                                  server capabilities: credits, thresholds, versions, limits
   nfsrdma-inspect replay compile capture.pcap -o work.trace
-                                                  a trace of what was done, to be run again; replay plan tells of it
+                                                  convert a capture to a trace that can be replayed
   nfsrdma-inspect export --to tables capture.pcap
                                                   Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T fields -e rpc.xid -e nfs.opcode -E header=y capture.pcap
-                                                  the values of fields, as tshark writes them
-  nfsrdma-inspect -T csv capture.pcap > t.csv     a table of Transactions
+                                                  field values in the format of tshark
+  nfsrdma-inspect -T csv capture.pcap > t.csv     a table of transactions
   nfsrdma-inspect --view frames -x -c 1 capture.pcap
-                                                  a frame with its bytes
+                                                  hex dump of the first frame
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
-  nfsrdma-inspect -D                              the interfaces, and what each can see
+  nfsrdma-inspect -D                              list the capture interfaces
   nfsrdma-inspect -i eth0 -Y 'nfsrdma.latency > 0.01'
-                                                  what is slow, as it happens
+                                                  live capture of slow transactions
   nfsrdma-inspect capture -i eth0 -w ring.pcapng -b filesize:100000 -b files:10
-                                                  the last gigabyte of what the network does
+                                                  ring buffer with the last gigabyte of traffic
 ";
 
 /// Columns of the list for the help and the manual.
-pub const COLUMNS: &str = "  TIME       when the Call was seen; -t says in which form
-  FRAME      the first frame of the Call
-  CONN       number of the connection
-  CLIENT     address of the client
-  XID        transaction identifier of the RPC
+pub const COLUMNS: &str = "  TIME       time of the call, in the format of -t
+  FRAME      first frame of the call
+  CONN       connection number
+  CLIENT     client address
+  XID        RPC transaction identifier
   VERS       4.2: minor version 2 of NFSv4; acl3: NFSACL 3, mnt3: MOUNT 3; \u{2190}4.2: a callback
-  OPERATION  the operation, and what it is about:
-             READ /data/log 0+4096 is 4,096 bytes of that file from offset 0; \u{2026}/log is a file in
-             a directory of which no name was seen, 0x62d40c52 a file of which none was seen;
-             RENAME /data/a \u{2192} b: what is in the same directory is told without it
+  OPERATION  the operation and its arguments:
+             READ /data/log 0+4096 reads 4,096 bytes from offset 0; \u{2026}/log is a file in a directory
+             whose path is unknown, 0x62d40c52 is the hash of a filehandle without a known name;
+             RENAME /data/a \u{2192} b renames within a directory
              RD LU MD XT DL XE XA are the bits of ACCESS: read, lookup, modify, extend, delete,
              execute, extended attributes
-  CHUNKS     R: Read, W: Write, r: Reply chunks; W 2000/4096: 2,000 bytes moved of 4,096 offered
-  BYTES      RPC messages, and what moved through chunks
-  LATENCY    from the first frame of the Call to the last frame of the Reply
-  STATUS     ok, or the status without the prefix that all have, and then what is special:
-             reply\u{d7}2: the Reply was sent twice
-             no call, no reply: that message is not in the capture
-             600 B missing, or missing call:46-195: bytes that are not in the capture
-A narrow terminal shows fewer columns.
+  CHUNKS     R: Read, W: Write, r: Reply chunks; W 2000/4096: 2,000 of 4,096 bytes transferred
+  BYTES      bytes of RPC messages and chunk data
+  LATENCY    from the first frame of the call to the last frame of the reply
+  STATUS     ok, or the status without its common prefix, then anomalies:
+             reply\u{d7}2: the reply was sent twice
+             no call, no reply: the message was not captured
+             600 B missing, or missing call:46-195: bytes that were not captured
+Narrow terminals show fewer columns.
 ";
 
 /// Exit codes for the help and the manual.
-pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
-  1  compare, check: something differs
-  2  usage, or input that could not be read; what was understood before is printed
-  4  the server or the transport cannot be reached
-  6  this program itself broke a rule of the protocol
+pub const EXIT_CODES: &str = "  0  success, whatever NFS statuses the capture contains
+  1  compare, check: differences found
+  2  usage error or read error; results up to the error are printed
+  4  server or transport unreachable
+  6  protocol error by this program
 ";
 
 /// Environment variables for the help and the manual.
-pub const ENVIRONMENT: &str = "  NO_COLOR        no colours, whatever its value
+pub const ENVIRONMENT: &str = "  NO_COLOR        disables color if set, even to 0
   CLICOLOR_FORCE, FORCE_COLOR
-                  colours in pipes and files too, unless 0
-  CLICOLOR        0 for no colours
+                  enable color in pipes and files too, unless 0
+  CLICOLOR        0 disables color
   LC_ALL, LC_CTYPE, LANG
-                  the first that is set; a locale that is not UTF-8 gets ASCII alone
-  COLUMNS         columns of a terminal that does not tell them
+                  character set, from the first that is set; output is ASCII unless it is UTF-8
+  COLUMNS         width of a terminal that does not report its size
 ";
 
 #[cfg(feature = "live")]
@@ -145,11 +145,11 @@ const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...\n       nfsrdma-inspect [
 #[cfg(not(feature = "live"))]
 const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
 
-/// Shows the NFS operations of a capture of NFS over RDMA, each with its chunks.
+/// Analyze NFS over RDMA captures: operations with their chunks, latency and status.
 ///
-/// RDMA moves the data of NFS outside the RPC message, in chunks of memory that the client advertised. This program
-/// puts together what belongs together: the Call, the RDMA Reads and Writes that filled or fetched its chunks, and the
-/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd, or captures by itself.
+/// NFS over RDMA transfers data outside the RPC message, in chunks of memory that the client advertises. This program joins
+/// each RPC call with its reply and the RDMA Reads and Writes of its chunks. It reads pcap and pcapng files, uncompressed or
+/// compressed with gzip or zstd, and captures live traffic.
 #[derive(Debug, Parser)]
 #[command(
     name = NAME,
@@ -160,7 +160,7 @@ const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
     args_conflicts_with_subcommands = true,
     args_override_self = true,
     max_term_width = 100,
-    after_help = "Use --help for more, with examples.",
+    after_help = "Use --help for details and examples.",
     after_long_help = format!("Columns:\n{COLUMNS}\nExamples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}\nEnvironment:\n{ENVIRONMENT}"),
 )]
 struct Cli {

@@ -15,55 +15,54 @@ use crate::output::probe::ProbeReportView;
 use crate::replay::probe::{ProbeError, probe};
 
 /// Examples for the help.
-const EXAMPLES: &str =
-    "  nfsrdma-inspect probe --server rdma://nas/export       all versions of NFS, over RDMA
+const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export       all NFS versions, over RDMA
   nfsrdma-inspect probe --server tcp://nas/export        the same server over TCP
-  nfsrdma-inspect probe --server 'rdma://nas/?vers=4.2'  NFSv4.2 alone
+  nfsrdma-inspect probe --server 'rdma://nas/?vers=4.2'  only NFSv4.2
   nfsrdma-inspect probe --remote-invalidation --server rdma://nas/
-                                                         whether the server invalidates handles, too
+                                                         also test remote invalidation
   nfsrdma-inspect probe -T json --server rdma://nas/ | jq .rdma.received
 ";
 
-/// Ask a server what it offers
+/// Report the capabilities of a server
 ///
-/// Connects to it, and shows what both sides agreed on (private data, inline thresholds, credits), how long a NULL Call
-/// takes, the versions of NFS, the limits of each, and what is exported. Nothing is changed on the server.
+/// Connect to a server and show the negotiated parameters (private data, inline thresholds, credits), the latency of NULL,
+/// the NFS versions with their limits, and the exports. Nothing is changed on the server.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server answered\n  \
-    2  usage\n  4  it cannot be reached, does not speak NFS so that it can be read, or not the version that was asked for\n  6  this program broke a rule of the protocol\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server replied\n  \
+    2  usage error\n  4  server unreachable, unreadable replies, or requested version not supported\n  6  protocol error by this program\n"))]
 pub(super) struct ProbeArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
-        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
+        help = "Server URL: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
     server: ServerUrl,
 
     #[arg(hide = true, value_name = "URL", value_hint = ValueHint::Other, value_parser = reject_argument)]
     misplaced: Option<String>,
 
-    /// Seconds that each step may take: connecting, a Call, the NULL Calls of which the time is taken
+    /// Timeout of each step in seconds: connecting, each call, the NULL latency test
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
     timeout: f64,
 
-    /// Credits to ask for, over RDMA
+    /// RDMA credits to request
     #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16384))]
     credits: u32,
 
-    /// Bytes that this side can send and receive inline, over RDMA: 1024 to 262144
+    /// RDMA inline threshold of this side in both directions, 1024 to 262144 bytes
     #[arg(long, value_name = "BYTES", default_value_t = 4096,
         value_parser = clap::value_parser!(u32).range(1024..=262_144))]
     inline: u32,
 
-    /// Announce over RDMA that the server may invalidate handles, and show whether it does
+    /// Offer remote invalidation over RDMA, and report its use by the server
     ///
-    /// Takes a device with memory windows of type 2. Soft-RoCE of Linux 7.2 brings the kernel of this machine down when a window is
-    /// invalidated twice, as a server with a fault may have it do: do not ask for it where that matters.
+    /// Needs a device with type 2 memory windows. Warning: Soft-RoCE in Linux 7.2 crashes the kernel of this machine if a
+    /// faulty server invalidates a window twice.
     #[arg(long)]
     remote_invalidation: bool,
 
-    /// Form of the output
+    /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -113,7 +112,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     written.and_then(|()| to.flush()).map_err(write_error)?;
     if found.unreadable > 0 {
         report_error(format_args!(
-            "{}: {} Replies cannot be read; check that an NFS server listens there, and what lies between",
+            "{}: {} unreadable Replies; check that an NFS server listens there, and the network path",
             args.server.host, found.unreadable
         ));
     }

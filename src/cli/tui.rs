@@ -37,13 +37,13 @@ const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui -i eth0
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect tui -
 
-The key ? shows what the keys do.
+Press ? for a list of keys.
 ";
 
 /// Interval between checks of a followed file for growth.
 const GROWTH_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts
+/// Browse a capture interactively: transactions, fields, bytes, operations, connections, files and charts
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(super) struct TuiArgs {
@@ -55,39 +55,39 @@ pub(super) struct TuiArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// Show what a display filter selects
+    /// Apply a display filter in Wireshark syntax
     #[arg(short = 'Y', long, value_name = "FILTER")]
     display_filter: Option<String>,
 
-    /// Go on with what is written to FILE behind its end, as 'tail -f' does
+    /// Keep reading FILE as it grows, like 'tail -f'
     #[arg(long)]
     follow: bool,
 
-    /// Seconds that a Call waits for its Reply; then it is given up [default: to the end of the input]
+    /// Drop calls without a reply after SECONDS [default: at the end of the input]
     #[arg(long, value_name = "SECONDS")]
     max_call_age: Option<SecondsArg>,
 
-    /// How times are written
+    /// Timestamp format
     #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
 
-    /// How files are told
-    #[arg(long, value_name = "HOW", default_value = "names")]
+    /// Filehandle display format
+    #[arg(long, value_name = "FORMAT", default_value = "names")]
     filehandles: Filehandles,
 
-    /// Colours; NO_COLOR is obeyed
+    /// Color theme; NO_COLOR disables colors
     #[arg(long, value_name = "THEME", default_value = "auto")]
     theme: ThemeName,
 
-    /// No characters beyond ASCII, as in a locale that is not UTF-8
+    /// Use only ASCII characters, as in a locale other than UTF-8
     #[arg(long)]
     ascii: bool,
 
-    /// Leave the mouse to the terminal, which selects text with it
+    /// Disable mouse input, so that the terminal can select text
     #[arg(long)]
     no_mouse: bool,
 
-    /// A Transaction is slow that takes as many milliseconds [default: 4 times the median of its operation]
+    /// Highlight transactions slower than MS milliseconds [default: 4 times the median of the operation]
     #[arg(long, value_name = "MS")]
     slow: Option<f64>,
 
@@ -133,7 +133,7 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
         if !args.files.is_empty() {
-            bail!("-i: frames come from an interface or from files; leave out one of them");
+            bail!("-i cannot be combined with capture files; omit one of them");
         }
         if args
             .live
@@ -141,7 +141,7 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
             .iter()
             .any(|stop| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_)))
         {
-            bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
+            bail!("-a filesize: and files: apply to 'capture' only; use duration:SECONDS or packets:COUNT");
         }
         let opened = args.live.open(interface)?;
         args.live.drop_privileges(false, || Ok(()))?;
@@ -152,12 +152,12 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
     args.live.reject_for_files()?;
     if args.files.is_empty() {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
-        bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
+        bail!("no capture file given; name one, or '-' for standard input{what}; see --help");
     }
     if args.follow {
-        let [file] = args.files.as_slice() else { bail!("--follow: one FILE can be followed; name one") };
+        let [file] = args.files.as_slice() else { bail!("--follow needs exactly one FILE") };
         if file.as_os_str() == "-" {
-            bail!("--follow: standard input is followed anyway; leave it out");
+            bail!("--follow: standard input is always followed; omit the option");
         }
         let opened = File::open(file).with_context(|| file.display().to_string())?;
         let name = file.display().to_string();
@@ -186,10 +186,7 @@ fn require_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
             Ok(Some(_)) => return Ok(()),
             Ok(None) if errors.is_empty() => {
                 let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
-                bail!(
-                    "{}: no frames to show; give --follow for a file that is still written",
-                    names.join(", ")
-                )
+                bail!("{}: no frames; use --follow for a file that is still being written", names.join(", "))
             }
             Ok(None) => bail!("{}", errors.join("; ")),
             Err(error) => errors.push(error.to_string()),
@@ -200,7 +197,7 @@ fn require_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
 /// Runs the terminal interface until the user quits.
 pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     if !io::stdout().is_terminal() {
-        bail!("tui: standard output is no terminal; run it in one, or leave out tui for lines of text");
+        bail!("tui: standard output is not a terminal; omit tui for text output");
     }
     let memory = args.memory.plan_interface(&args.files)?;
     let capture = capture(args, &memory)?;

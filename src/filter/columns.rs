@@ -94,7 +94,7 @@ impl Filter {
         for name in names {
             let Some(entry) = catalog.get(name) else {
                 let near = catalog.nearest(name);
-                return Err(format!("there is no field {name}{}", proposal(&near)));
+                return Err(format!("unknown field {name}{}", proposal(&near)));
             };
             // A field with other fields in it is shown by its name.
             let has_value = !matches!(entry.kind, FilterType::Protocol | FilterType::Structure);

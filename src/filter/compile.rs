@@ -78,12 +78,12 @@ impl<'c> FilterCompiler<'c> {
                 Ok(FilterNode::Exists(self.slot(entry, false)))
             }
             OperandForm::Quoted(_) | OperandForm::Char(_) => {
-                Err(self.error(operand.span, "a value alone is no test; compare a field with it"))
+                Err(self.error(operand.span, "a value is not a test; compare a field with it"))
             }
             OperandForm::Call(name, _) => Err(self.function(name, operand.span).err().unwrap_or_else(|| {
                 self.error(
                     operand.span,
-                    "a function alone is no test; compare what it gives, as in len(nfs.name) > 8",
+                    "a function is not a test; compare its result, as in len(nfs.name) > 8",
                 )
             })),
             _ => {
@@ -216,7 +216,7 @@ impl<'c> FilterCompiler<'c> {
         right: &Operand<'_>,
     ) -> FilterCompileResult<FilterNode> {
         let OperandForm::Quoted(pattern) = &right.form else {
-            return Err(self.error(right.span, "a regular expression stands in double quotes"));
+            return Err(self.error(right.span, "a regular expression needs double quotes"));
         };
         let Some(sort) = self.type_of(left)? else {
             return Err(self.no_field_in_relation(left, Relation::Matches, right));
@@ -235,7 +235,7 @@ impl<'c> FilterCompiler<'c> {
                 let reason = error.to_string();
                 let reason =
                     reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-                self.error(right.span, format!("this is no regular expression: {reason}"))
+                self.error(right.span, format!("invalid regular expression: {reason}"))
             })?;
         let of = self.search_expression(left, OperandContext::nameless(sort))?;
         Ok(FilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
@@ -286,7 +286,7 @@ impl<'c> FilterCompiler<'c> {
     }
 
     fn unknown_field(&self, name: &str, span: FilterSpan) -> FilterError {
-        let what = format!("there is no field {name}{}", proposal(&self.catalog.nearest(name)));
+        let what = format!("unknown field {name}{}", proposal(&self.catalog.nearest(name)));
         self.error(span, what)
     }
 

@@ -352,7 +352,7 @@ impl<'t> Parser<'t> {
     fn set(&mut self) -> FilterParseResult<Vec<(Operand<'t>, Option<Operand<'t>>)>> {
         let at = self.at();
         if !self.take_sign(Sign::OpenBrace) {
-            return Err(self.error(at, "a set stands in braces, as in: tcp.port in {2049, 20049..20050}"));
+            return Err(self.error(at, "a set needs braces, as in: tcp.port in {2049, 20049..20050}"));
         }
         let mut set = Vec::new();
         loop {
@@ -427,7 +427,7 @@ impl<'t> Parser<'t> {
             let (inside, at, end) = (*inside, *at, *end);
             self.next += 1;
             let pieces = pieces(inside).ok_or_else(|| {
-                self.error(at, format!("[{inside}] is no slice; one is [2], [2:4], [2-5], [:4], [4:] or several of them with commas"))
+                self.error(at, format!("invalid slice [{inside}]; write [2], [2:4], [2-5], [:4], [4:] or several of them with commas"))
             })?;
             let span = FilterSpan { at: operand.span.at, end };
             operand = Operand { form: OperandForm::Slice(Box::new(operand), pieces), span };

@@ -315,7 +315,7 @@ fn data_that_was_not_kept_is_there_and_equals_nothing() {
 fn errors_say_where_and_propose_what_is_nearest() {
     assert_eq!(
         error("tcp.port == 80 and nfs.opcod == 25"),
-        (20, "there is no field nfs.opcod; did you mean nfs.opcode?".into())
+        (20, "unknown field nfs.opcod; did you mean nfs.opcode?".into())
     );
     assert_eq!(error("nfs.opcode == REED").0, 15);
     assert!(error("nfs.opcode == CB_RECALL").1.ends_with("; nfs.cb.operation has it"));
@@ -340,7 +340,7 @@ fn errors_say_where_and_propose_what_is_nearest() {
         "ip.src is an IPv4 address, as in 10.9.0.2 or 10.9.0.0/16, which 10.9.0 is not"
     );
     assert_eq!(error("eth.src == 52").0, 12);
-    assert_eq!(error("lenn(nfs.name) > 1"), (1, "there is no function lenn; did you mean len?".into()));
+    assert_eq!(error("lenn(nfs.name) > 1"), (1, "unknown function lenn; did you mean len?".into()));
     assert_eq!(error("5 == 6"), (1, "no side of == is a field".into()));
     assert_eq!(
         error("tcp.port contains \"80\""),

@@ -217,7 +217,7 @@ fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, 
 
 fn unknown_escape(rest: &str) -> String {
     let escape: String = rest.chars().take(2).collect();
-    format!("{escape} is no escape sequence; write \\\\ for a backslash, or a raw string: r\"...\"")
+    format!("invalid escape sequence {escape}; write \\\\ for a backslash, or a raw string: r\"...\"")
 }
 
 /// Resolves the escape sequence at the start, and returns its length.
@@ -266,8 +266,7 @@ fn coded(rest: &str, letter: char, bytes: &mut Vec<u8>) -> Option<usize> {
 
 fn character(text: &str, at: usize) -> Result<Token<'_>, FilterError> {
     let rest = text.get(at + 1..).unwrap_or_default();
-    let error =
-        || FilterError::new(text, at, "one byte stands between single quotes, or an escape sequence of one");
+    let error = || FilterError::new(text, at, "single quotes need one byte, or an escape sequence of one");
     let mut bytes = Vec::new();
     let length = if rest.starts_with('\\') {
         escape(rest, &mut bytes).ok_or_else(error)?

@@ -31,7 +31,7 @@ pub const COLUMNS: &[TableColumn] = &[
     number("TRANSACTIONS", 12, 0),
     number("BYTES", 8, 0),
     number("INCOMPLETE", 10, 84),
-    text_from("STATE", 8, 110),
+    text_from("STATE", 11, 110),
     number("GRANTED", 7, 100),
     number("IN USE", 7, 100),
 ];
@@ -302,7 +302,7 @@ struct ConnectionJsonLine {
     end_time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     end_time_iso: Option<JsonText<IsoTimestamp>>,
-    ended: bool,
+    closed: bool,
     dialect: Option<&'static str>,
     credits: Option<ConnectionCreditsObject>,
     sessions: Vec<SessionObject>,
@@ -482,7 +482,7 @@ impl ConnectionJsonLine {
             time_iso: iso.map(|(first, _)| JsonText(IsoTimestamp(first))),
             end_time: tally.times.map(|(_, last)| JsonText(last)),
             end_time_iso: iso.map(|(_, last)| JsonText(IsoTimestamp(last))),
-            ended: row.state.is_some_and(|state| state.is_ending),
+            closed: row.state.is_some_and(|state| state.is_ending),
             dialect: tally.dialect.map(Dialect::key),
             credits: tally.name.transport.is_rdma().then(|| ConnectionCreditsObject {
                 asked: tally.requested_credits,
@@ -550,7 +550,7 @@ const CSV: &[ConnectionCsvColumn] = &[
     ("bytes", |line| Some(line.connection.bytes.to_string())),
     ("time", |line| to_text(&line.time)),
     ("end_time", |line| to_text(&line.end_time)),
-    ("ended", |line| Some(line.ended.to_string())),
+    ("closed", |line| Some(line.closed.to_string())),
     ("dialect", |line| to_text(&line.dialect)),
     ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
     ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),

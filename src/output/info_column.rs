@@ -275,10 +275,10 @@ impl LabelWriter<'_> {
     fn read_result(&mut self) {
         let got = self.reply.number("data");
         if let Some(got) = got.filter(|got| self.call.number("count") != Some(*got)) {
-            let _ = write!(self.text, " got {got}");
+            let _ = write!(self.text, " len {got}");
         }
         if self.reply.number("eof") == Some(1) {
-            self.text.push_str(" eof");
+            self.text.push_str(" EOF");
         }
     }
 
@@ -335,7 +335,7 @@ impl LabelWriter<'_> {
             let _ = write!(self.text, " {offset}");
         }
         if self.reply.number("sr_eof") == Some(1) {
-            self.text.push_str(" eof");
+            self.text.push_str(" EOF");
         } else if let Some(offset) = self.reply.number("sr_offset") {
             let _ = write!(self.text, " {} {offset}", self.glyphs.to);
         }
@@ -492,7 +492,7 @@ impl LabelWriter<'_> {
             let entries = self.reply.entries;
             let _ = write!(self.text, " {entries} {}", if entries == 1 { "entry" } else { "entries" });
             if self.reply.number("eof") == Some(1) {
-                self.text.push_str(" eof");
+                self.text.push_str(" EOF");
             }
         }
     }

@@ -71,7 +71,7 @@ fn retention_name(of: ContentRetention) -> &'static str {
     }
 }
 
-/// Formats step counts by state: `110 run, 3 bridged, 2 skipped`.
+/// Formats step counts by state: `110 run, 3 synthesized, 2 skipped`.
 fn states(steps: &PlanStepCounts) -> String {
     let named = PlannedStepState::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
     let parts: Vec<_> =
@@ -123,7 +123,7 @@ impl PlanReportView<'_> {
         ];
         for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {
             let things = PluralCount(number, thing);
-            self.line(to, "bounds", &format!("{things} {what}, because memory is bounded"))?;
+            self.line(to, "bounds", &format!("{things} {what} (limit reached)"))?;
         }
         writeln!(to, "{}", StyledText(styles.header, "Operations"))?;
         let width = operations.keys().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -136,8 +136,8 @@ impl PlanReportView<'_> {
                 continue;
             }
             let title = match state {
-                PlannedStepState::Bridged => {
-                    "Bridged: runs, with something put in the place of what is not known"
+                PlannedStepState::Synthesized => {
+                    "Synthesized: runs, with substitutes for what the capture lacks"
                 }
                 PlannedStepState::Skipped => "Skipped: need not run",
                 _ => "Unreplayable: cannot run",
@@ -253,14 +253,14 @@ impl PlanReportView<'_> {
 struct StepsObject {
     total: u64,
     run: u64,
-    bridged: u64,
+    synthesized: u64,
     skipped: u64,
     unreplayable: u64,
 }
 
 impl From<&PlanStepCounts> for StepsObject {
-    fn from(&[run, bridged, skipped, unreplayable]: &PlanStepCounts) -> Self {
-        Self { total: run + bridged + skipped + unreplayable, run, bridged, skipped, unreplayable }
+    fn from(&[run, synthesized, skipped, unreplayable]: &PlanStepCounts) -> Self {
+        Self { total: run + synthesized + skipped + unreplayable, run, synthesized, skipped, unreplayable }
     }
 }
 

@@ -60,11 +60,15 @@ impl ProbeReportView<'_> {
         }
         if self.probe.abandoned_connections > 0 {
             let before = count(self.probe.abandoned_connections);
-            self.line(to, "given up", &format!("{before} connection before, whose first Call had no Reply"))?;
+            self.line(
+                to,
+                "abandoned",
+                &format!("{before} earlier connection without a Reply to its first Call"),
+            )?;
         }
         if let Some(credits) = credits {
             let granted = credits.granted.map_or("none".into(), count);
-            self.line(to, "credits", &format!("{granted} granted, {} asked for", count(credits.requested)))?;
+            self.line(to, "credits", &format!("{granted} granted, {} requested", count(credits.requested)))?;
         }
         let time = |time: std::time::Duration| HumanDuration(time.as_nanos() as u64, self.screen.glyphs);
         let (fastest, median) = (time(null.fastest), time(null.median));
@@ -133,7 +137,7 @@ impl ProbeReportView<'_> {
             (0, false, false) if self.probe.asked_for_invalidation => {
                 "not announced: the device has no memory windows".to_owned()
             }
-            (0, false, false) => "not asked for".to_owned(),
+            (0, false, false) => "not requested".to_owned(),
         }
     }
 
@@ -149,7 +153,7 @@ impl ProbeReportView<'_> {
 
     fn v4(&self, to: &mut impl Write, v4: &Nfs4ProbeReport) -> io::Result<()> {
         let most = |bytes: Option<u64>| {
-            bytes.map_or("no limit told".into(), |bytes| format!("{} at most", count(bytes)))
+            bytes.map_or("no limit reported".into(), |bytes| format!("{} at most", count(bytes)))
         };
         self.line(to, "READ", &most(v4.maxread))?;
         self.line(to, "WRITE", &most(v4.maxwrite))?;

@@ -209,10 +209,10 @@ impl ReplayReportView<'_> {
                 HumanSize(*written_bytes)
             )?;
             if walked.left_out > 0 {
-                writeln!(to, "                {} were not looked at", walked.left_out)?;
+                writeln!(to, "                {} were not checked", walked.left_out)?;
             }
             if let Some(why) = &walked.failed {
-                writeln!(to, "                not all were looked at: {why}")?;
+                writeln!(to, "                check incomplete: {why}")?;
             }
         }
         for (what, count) in self.events() {
@@ -224,7 +224,7 @@ impl ReplayReportView<'_> {
             writeln!(to, "  violation     {how}; {}", PluralCount(*count, "time"))?;
         }
         if let Some(why) = &self.report.no_callbacks {
-            writeln!(to, "  no callbacks  nothing listens for the server's Calls: {why}")?;
+            writeln!(to, "  no callbacks  no callback listener: {why}")?;
         }
         if let Some([user, group]) = self.report.squashed {
             writeln!(to, "  owners        the export squashes root to user {user} and group {group}")?;
@@ -282,13 +282,13 @@ impl ReplayReportView<'_> {
         )?;
         for (name, of) in &self.report.operations {
             let ReplayOperationReport { states, latencies } = of;
-            let [matched, tolerated, _, repaired, ..] = states;
+            let [matched, tolerated, _, substituted, ..] = states;
             let latency = |at: usize| {
                 let of = latencies.get(at).filter(|of| of.count() > 0);
                 of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
             };
             let total: u64 = states.iter().sum();
-            let good = matched + tolerated + repaired;
+            let good = matched + tolerated + substituted;
             writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
         if let Some(Ok(recorded)) = self.report.recording
@@ -297,13 +297,13 @@ impl ReplayReportView<'_> {
             let bytes = HumanSize(recorded.dropped_bytes);
             writeln!(
                 to,
-                "\n{bytes} of file data were in flight beyond what is kept, and are not in the recording."
+                "\n{bytes} of file data in flight exceeded the buffer and are not in the recording."
             )?;
         }
         if let Some(limit) = self.report.limit {
-            writeln!(to, "\nThe run was ended after {} s, its limit.", limit.as_secs_f64())?;
+            writeln!(to, "\nThe run was stopped at its limit of {} s.", limit.as_secs_f64())?;
         } else if self.report.is_interrupted {
-            writeln!(to, "\nThe run was ended before its end.")?;
+            writeln!(to, "\nThe run was interrupted.")?;
         }
         Ok(())
     }
@@ -326,7 +326,7 @@ impl ReplayReportView<'_> {
 
     fn events(&self) -> [(&'static str, u64); 15] {
         [
-            ("bridged", self.report.synthesized),
+            ("synthesized", self.report.synthesized),
             ("sent again", self.report.delayed),
             ("disconnects", self.report.disconnects),
             ("reconnects", self.report.reconnects),
@@ -433,7 +433,7 @@ impl ReplayReportView<'_> {
                 p99_ns: report.issue_delay.quantile_ns(0.99),
                 max_ns: report.issue_delay.max_ns(),
             }),
-            bridged: report.synthesized,
+            synthesized: report.synthesized,
             compared_fields: report.compared[0],
             compared_bytes: report.compared[1],
             seeded_objects: self.seeded.objects,
@@ -552,7 +552,7 @@ struct JsonReplayReport<'a> {
     elapsed_ns: u64,
     recorded_ns: u64,
     lateness: Option<JsonLateness>,
-    bridged: u64,
+    synthesized: u64,
     compared_fields: u64,
     compared_bytes: u64,
     seeded_objects: u64,

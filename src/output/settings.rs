@@ -6,41 +6,41 @@ use super::style::TerminalStyle;
 pub use crate::analysis::names::Filehandles;
 use crate::memory::Memory;
 
-/// The form of the lines.
+/// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LineFormat {
-    /// For people
+    /// Human-readable text
     #[default]
     Text,
-    /// JSON Lines: an object a line
+    /// JSON Lines: one object per line
     Json,
-    /// The values of the fields that -e names, as tshark writes them
+    /// Values of the fields selected with -e, as in tshark
     Fields,
-    /// The same as comma-separated values (RFC 4180)
+    /// Comma-separated values (RFC 4180)
     Csv,
 }
 
 /// The form of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// For people
+    /// Human-readable text
     #[default]
     Text,
-    /// JSON Lines: an object a line
+    /// JSON Lines: one object per line
     Json,
 }
 
-/// Unit that a line shows.
+/// Unit of each output line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LineView {
-    /// One RPC with its Call, its Reply and the chunks between them
+    /// One line per RPC transaction: call, reply and chunks
     #[default]
     Transactions,
-    /// One frame of the capture
+    /// One line per frame
     Frames,
-    /// One operation, with how many there were, how fast, how long they took and how many failed
+    /// One line per operation type: count, rate, latency and errors
     Operations,
-    /// One connection as it closes, with what went over it, its credits and its state; -V tells its set-up
+    /// One line per connection, printed when it closes: traffic, credits and state; -V adds its setup
     Connections,
 }
 
@@ -58,7 +58,7 @@ pub enum TimeFormat {
     #[default]
     #[value(name = "r")]
     Relative,
-    /// Seconds since the line before
+    /// Seconds since the previous line
     #[value(name = "d", alias = "dd")]
     Delta,
     /// Time of day, UTC
@@ -70,7 +70,7 @@ pub enum TimeFormat {
     /// Seconds since 1970-01-01, UTC
     #[value(name = "e")]
     Epoch,
-    /// ISO 8601, UTC: 2026-11-21T03:07:19.055820921Z; in JSON as keys beside the times, such as time_iso
+    /// ISO 8601, UTC: 2026-11-21T03:07:19.055820921Z; in JSON as additional keys, such as time_iso
     #[value(name = "iso")]
     Iso,
 }
@@ -78,7 +78,7 @@ pub enum TimeFormat {
 /// The form of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SummaryFormat {
-    /// For people
+    /// Human-readable text
     Text,
     /// A JSON object on one line
     Json,

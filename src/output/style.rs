@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn no_number_is_cut_in_the_middle() {
         let fit = |text, width| fit_words(text, width, &Glyphs::UNICODE).into_owned();
-        assert_eq!(fit("READ 0+4096 got 2000", 20), "READ 0+4096 got 2000");
-        assert_eq!(fit("READ 0+4096 got 2000", 19), "READ 0+4096 got …");
-        assert_eq!(fit("READ 0+4096 got 2000", 15), "READ 0+4096 go…");
-        assert_eq!(fit("READ 0+4096 got 2000", 11), "READ …");
-        assert_eq!(fit("READ 0+4096 got 2000", 12), "READ 0+4096…");
+        assert_eq!(fit("READ 0+4096 len 2000", 20), "READ 0+4096 len 2000");
+        assert_eq!(fit("READ 0+4096 len 2000", 19), "READ 0+4096 len …");
+        assert_eq!(fit("READ 0+4096 len 2000", 15), "READ 0+4096 le…");
+        assert_eq!(fit("READ 0+4096 len 2000", 11), "READ …");
+        assert_eq!(fit("READ 0+4096 len 2000", 12), "READ 0+4096…");
         assert_eq!(fit("LOOKUP name", 9), "LOOKUP n…");
         assert_eq!(fit("CLOSE /data/s100", 14), "CLOSE /data/s…");
         assert_eq!(fit("W 2000/4096", 8), "W …");

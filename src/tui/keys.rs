@@ -92,12 +92,12 @@ impl HelpSection {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Views => "Views",
-            Self::Moving => "Moving",
-            Self::Finding => "Finding",
-            Self::Choosing => "Choosing what is shown",
-            Self::Looking => "Looking closer",
-            Self::Taking => "Taking with you",
-            Self::Program => "The program",
+            Self::Moving => "Navigation",
+            Self::Finding => "Search",
+            Self::Choosing => "Filtering and sorting",
+            Self::Looking => "Details",
+            Self::Taking => "Copying and saving",
+            Self::Program => "Program",
         }
     }
 }
@@ -143,67 +143,67 @@ pub const TABLE: &[KeyBinding] = bindings! {
         [ch('2')] KeyAction::Show(TuiView::Operations), "operations: rates, bytes, latencies, errors";
         [ch('3')] KeyAction::Show(TuiView::Connections), "connections, with their credits";
         [ch('4')] KeyAction::Show(TuiView::Files), "files, the busiest first";
-        [ch('5')] KeyAction::Show(TuiView::Frames), "frames, at the chosen Transaction";
+        [ch('5')] KeyAction::Show(TuiView::Frames), "frames, at the selected Transaction";
         [ch('6')] KeyAction::Show(TuiView::Charts), "charts: throughput and latencies";
-        [ch('v')] KeyAction::NextView, "the next view";
+        [ch('v')] KeyAction::NextView, "next view";
     }
     Moving: {
         [key(KeyCode::Up), ch('k')] KeyAction::Up, "up";
         [key(KeyCode::Down), ch('j')] KeyAction::Down, "down";
-        [key(KeyCode::PageUp), ctrl('b')] KeyAction::PageUp, "a page up";
-        [key(KeyCode::PageDown), ctrl('f')] KeyAction::PageDown, "a page down";
-        [key(KeyCode::Home)] KeyAction::First, "to the first line";
-        [key(KeyCode::End), ch('G')] KeyAction::Last, "to the last line";
-        [key(KeyCode::Left), ch('h')] KeyAction::Left, "close a group; scroll to the left";
-        [key(KeyCode::Right), ch('l')] KeyAction::Right, "open a group; scroll to the right";
-        [key(KeyCode::Tab)] KeyAction::NextPart, "to the next part of the screen: list, tree, bytes";
-        [key(KeyCode::BackTab)] KeyAction::PreviousPart, "to the part before";
+        [key(KeyCode::PageUp), ctrl('b')] KeyAction::PageUp, "page up";
+        [key(KeyCode::PageDown), ctrl('f')] KeyAction::PageDown, "page down";
+        [key(KeyCode::Home)] KeyAction::First, "first line";
+        [key(KeyCode::End), ch('G')] KeyAction::Last, "last line";
+        [key(KeyCode::Left), ch('h')] KeyAction::Left, "collapse; scroll left";
+        [key(KeyCode::Right), ch('l')] KeyAction::Right, "expand; scroll right";
+        [key(KeyCode::Tab)] KeyAction::NextPart, "next pane: list, tree, bytes";
+        [key(KeyCode::BackTab)] KeyAction::PreviousPart, "previous pane";
     }
     Finding: {
         [ch('/')] KeyAction::Search, "search for text";
-        [ch('n')] KeyAction::SearchNext, "the next place";
-        [ch('N')] KeyAction::SearchPrevious, "the place before";
+        [ch('n')] KeyAction::SearchNext, "next match";
+        [ch('N')] KeyAction::SearchPrevious, "previous match";
         [ch('g'), ch(':')] KeyAction::GoTo, "go to a frame, an XID (0x...), a time (1.5s), a Transaction (#61)";
-        [ch('i')] KeyAction::NextIncomplete, "the next Transaction that is not complete";
-        [ch('I')] KeyAction::PreviousIncomplete, "the one before";
-        [ch('e')] KeyAction::NextError, "the next one that failed";
-        [ch('E')] KeyAction::PreviousError, "the one before";
-        [ch('s')] KeyAction::NextSlow, "the next slow one: 4 times the median of its operation, or --slow";
-        [ch('S')] KeyAction::PreviousSlow, "the one before";
-        [ch('m')] KeyAction::Mark, "mark it, or take the mark away";
-        [ch('\'')] KeyAction::NextMark, "the next marked one";
-        [ch('M')] KeyAction::Unmark, "take all marks away";
+        [ch('i')] KeyAction::NextIncomplete, "next incomplete Transaction";
+        [ch('I')] KeyAction::PreviousIncomplete, "previous incomplete Transaction";
+        [ch('e')] KeyAction::NextError, "next failed Transaction";
+        [ch('E')] KeyAction::PreviousError, "previous failed Transaction";
+        [ch('s')] KeyAction::NextSlow, "next slow Transaction (4 times the median of its operation, or --slow)";
+        [ch('S')] KeyAction::PreviousSlow, "previous slow Transaction";
+        [ch('m')] KeyAction::Mark, "mark or unmark";
+        [ch('\'')] KeyAction::NextMark, "next marked line";
+        [ch('M')] KeyAction::Unmark, "remove all marks";
     }
     Choosing: {
-        [ch('f'), ch('&')] KeyAction::Filter, "display filter, in Wireshark's language; Tab completes";
-        [ch('u')] KeyAction::Unfilter, "no filter";
-        [ch('F')] KeyAction::Follow, "follow: show only those with the same file, slot, connection or XID";
-        [ch('=')] KeyAction::FilterValue, "show only those with the chosen value";
-        [ch('t')] KeyAction::Tail, "follow the newest, or stand still";
+        [ch('f'), ch('&')] KeyAction::Filter, "display filter in Wireshark syntax; Tab completes";
+        [ch('u')] KeyAction::Unfilter, "remove the filter";
+        [ch('F')] KeyAction::Follow, "follow: only the same file, slot, connection or XID";
+        [ch('=')] KeyAction::FilterValue, "filter by the selected value";
+        [ch('t')] KeyAction::Tail, "follow new lines on or off";
         [ch('>'), ch('.')] KeyAction::SortRight, "sort by the next column";
-        [ch('<'), ch(',')] KeyAction::SortLeft, "sort by the column before";
-        [ch('r')] KeyAction::Reverse, "the other way round";
-        [ch(' '), ch('p')] KeyAction::Pause, "pause, and go on without loss";
+        [ch('<'), ch(',')] KeyAction::SortLeft, "sort by the previous column";
+        [ch('r')] KeyAction::Reverse, "reverse the order";
+        [ch(' '), ch('p')] KeyAction::Pause, "pause or continue, without loss";
     }
     Looking: {
-        [key(KeyCode::Enter), ch('o')] KeyAction::Open, "look at it: its tree, with its bytes; what it is about";
+        [key(KeyCode::Enter), ch('o')] KeyAction::Open, "open: tree and bytes, or related Transactions";
         [key(KeyCode::Esc)] KeyAction::Close, "back";
-        [ch('w')] KeyAction::Waterfall, "its waterfall, or its tree: Call, RDMA Reads and Writes, Reply in time";
-        [ch('x')] KeyAction::Hex, "show or hide its bytes";
-        [ch('z')] KeyAction::Zoom, "the whole screen for the tree, or for the list";
-        [ch('T')] KeyAction::Time, "times: since the start, since the line before, of the day, with date";
+        [ch('w')] KeyAction::Waterfall, "waterfall of Call, RDMA Reads and Writes and Reply, or tree";
+        [ch('x')] KeyAction::Hex, "show or hide bytes";
+        [ch('z')] KeyAction::Zoom, "maximize the tree or the list";
+        [ch('T')] KeyAction::Time, "time format: relative, delta, time of day, date";
     }
     Taking: {
-        [ch('y')] KeyAction::CopyValue, "copy the chosen value";
-        [ch('Y')] KeyAction::CopyFilter, "copy the filter for the chosen value";
-        [ch('c')] KeyAction::CopyCommand, "copy the commands that show it again";
-        [ch('W')] KeyAction::Save, "save marked or chosen as pcapng; 'all': all shown; 'control': ACKs, NAKs too";
+        [ch('y')] KeyAction::CopyValue, "copy the selected value";
+        [ch('Y')] KeyAction::CopyFilter, "copy a filter for the selected value";
+        [ch('c')] KeyAction::CopyCommand, "copy commands that reproduce it";
+        [ch('W')] KeyAction::Save, "save marked or selected as pcapng; 'all': all shown; 'control': ACKs, NAKs too";
     }
     Program: {
         [ch('?'), key(KeyCode::F(1))] KeyAction::Help, "this help";
-        [ch('R')] KeyAction::Reload, "read the files again";
-        [ctrl('l')] KeyAction::Redraw, "draw the screen again";
-        [ctrl('z')] KeyAction::Suspend, "stop, as elsewhere; fg goes on";
+        [ch('R')] KeyAction::Reload, "reload the files";
+        [ctrl('l')] KeyAction::Redraw, "redraw the screen";
+        [ctrl('z')] KeyAction::Suspend, "suspend; fg resumes";
         [ch('q'), ctrl('c')] KeyAction::Quit, "quit";
     }
 };

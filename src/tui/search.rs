@@ -37,7 +37,7 @@ impl SearchTarget {
             Self::Marked => "nothing is marked; m marks".to_owned(),
             Self::Frame(frame) => format!("no Transaction has a part in frame {frame}"),
             Self::Xid(xid) => format!("no Transaction has XID {xid}"),
-            Self::Index(index) => format!("there is no Transaction {index}"),
+            Self::Index(index) => format!("no Transaction {index}"),
             Self::Time(_) => "no Transaction began so late".to_owned(),
         }
     }
@@ -130,8 +130,11 @@ pub(super) fn has_text(entry: &RowEntry<'_>, small: &str) -> bool {
 /// `#61` a Transaction.
 pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<SearchTarget, String> {
     let text = text.trim();
-    let wrong =
-        || format!("{text:?} is no place; 590 is a frame, 0xb38df27d an XID, 1.5s a time, #61 a Transaction");
+    let wrong = || {
+        format!(
+            "invalid location {text:?}; give a frame (590), an XID (0xb38df27d), a time (1.5s) or a Transaction (#61)"
+        )
+    };
     let seconds = |text: &str| text.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite());
     if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
         return u32::from_str_radix(digits, 16).map(|xid| SearchTarget::Xid(Xid(xid))).map_err(|_| wrong());
@@ -142,7 +145,7 @@ pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<Sea
     let time = text.strip_suffix('s').and_then(seconds);
     let time = time.or_else(|| text.contains('.').then(|| seconds(text)).flatten());
     if let Some(time) = time {
-        let start = start.ok_or("no frame has told yet when the capture starts")?;
+        let start = start.ok_or("the start time of the capture is not known yet")?;
         return Ok(SearchTarget::Time(Timestamp(start.0.saturating_add((time * 1e9) as i64))));
     }
     let digits = text.strip_prefix("frame").unwrap_or(text).trim();
@@ -164,7 +167,7 @@ mod tests {
         assert_eq!(at("1.5"), SearchTarget::Time(Timestamp(2_500_000_000)));
         assert_eq!(at("2s"), SearchTarget::Time(Timestamp(3_000_000_000)));
         for wrong in ["", "x", "0x", "0xb38df27d00", "#", "1.2.3", "infs", "frame"] {
-            assert!(parse_location(wrong, start).unwrap_err().contains("is no place"), "{wrong}");
+            assert!(parse_location(wrong, start).unwrap_err().contains("invalid location"), "{wrong}");
         }
         assert!(parse_location("1.5", None).is_err());
     }

@@ -9,14 +9,14 @@ use crate::output::style::{self as told, Glyphs, Styles, TerminalStyle};
 /// Which colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ThemeName {
-    /// Colours for a dark background; for a light one where COLORFGBG says so
+    /// Choose by COLORFGBG; dark by default
     #[default]
     Auto,
-    /// Colours for a dark background
+    /// Colors for a dark background
     Dark,
-    /// Colours for a light background
+    /// Colors for a light background
     Light,
-    /// No colours: bold, dim and reversed only
+    /// Bold, dim and reversed text only
     None,
 }
 

@@ -142,27 +142,24 @@ fn options_of_a_capture_under_way_are_refused_for_a_file() {
     for option in options {
         let said = refusal(&[option, &[CAPTURE]].concat());
         let name = if option[0] == "--snapshot-length" { "-s" } else { option[0] };
-        assert!(said.starts_with(&format!("{name} is for capturing with -i: ")), "{said}");
-        assert!(said.ends_with(&format!("; leave {name} out, or name an interface with -i")), "{said}");
+        assert!(said.starts_with(&format!("{name} applies to live capture only: ")), "{said}");
+        assert!(said.ends_with(&format!("; omit {name}, or name an interface with -i")), "{said}");
     }
     assert!(refusal(&["-f", "tcp", CAPTURE]).contains("filter a file with -Y"));
     let frames = ["-w", "-", "--control-frames", "--view", "frames", CAPTURE];
-    assert!(refusal(&frames).starts_with("--control-frames: adds frames to those of Transactions"));
+    assert!(refusal(&frames).starts_with("--control-frames applies to transactions"));
 }
 
 #[test]
 fn a_word_that_is_nearly_a_command_is_told_so() {
     assert_eq!(
         refusal(&["comapre", "a", "b"]),
-        "comapre: there is no such command, and no such file; did you mean compare?"
+        "comapre: unknown command, and no such file; did you mean compare?"
     );
-    assert_eq!(
-        refusal(&["version"]),
-        "version: there is no such command, and no such file; give --version instead"
-    );
+    assert_eq!(refusal(&["version"]), "version: unknown command, and no such file; give --version instead");
     assert_eq!(
         refusal(&["replay", "rum", "x.trace"]),
-        "replay rum: there is no such step, and no such file; did you mean run?"
+        "replay rum: unknown subcommand, and no such file; did you mean run?"
     );
 }
 
@@ -176,7 +173,7 @@ fn values_that_make_no_sense_are_refused_with_what_to_give() {
     );
     assert_eq!(
         refusal(&["compare", "--only", "stat", CAPTURE, CAPTURE]),
-        "invalid value 'stat' for '--only <WHAT>': there is no kind of difference stat; did you mean status? \
+        "invalid value 'stat' for '--only <KEY>': unknown difference kind stat; did you mean status? \
          (compare --help lists them); see --help"
     );
     #[cfg(feature = "tui")]
@@ -188,7 +185,7 @@ fn a_directory_that_is_missing_is_named() {
     let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("none-{}", std::process::id()));
     let (directory, file) = (root.display().to_string(), root.join("x.pcapng").display().to_string());
     let expected =
-        format!("{file}: cannot write: there is no directory {directory}; make it, or name another file");
+        format!("{file}: cannot write: no such directory {directory}; create it, or name another file");
     assert_eq!(refusal(&["-w", &file, CAPTURE]), expected);
     assert_eq!(refusal(&["replay", "compile", CAPTURE, "-o", &file]), expected);
     assert!(!root.exists());
@@ -316,7 +313,7 @@ fn times_are_iso_8601_where_that_is_asked_for() {
 fn usage_that_makes_no_sense_is_refused_in_one_line() {
     assert_eq!(
         refusal(&[]),
-        "no capture file is named; name one, or '-' for standard input, or an interface with -i; see --help"
+        "no capture file given; name one, or '-' for standard input, or an interface with -i; see --help"
     );
     assert_eq!(
         refusal(&["--vieww", "frames", CAPTURE]),
@@ -328,13 +325,13 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
          a similar value exists: 'frames'; see --help"
     );
     assert_eq!(
-        refusal(&["--max-kept-bytes", "64 apples", CAPTURE]),
-        "invalid value '64 apples' for '--max-kept-bytes <BYTES>': \
+        refusal(&["--max-chunk-bytes", "64 apples", CAPTURE]),
+        "invalid value '64 apples' for '--max-chunk-bytes <BYTES>': \
          give a number, such as 65536, 64K or 1G; see --help"
     );
     assert_eq!(
         refusal(&["-V", "-T", "json", CAPTURE]),
-        "-V is a tree of text, and -T json is not; leave out one of them"
+        "-V prints text and cannot be combined with -T json; omit one of them"
     );
 }
 
@@ -412,7 +409,7 @@ fn a_link_type_that_is_not_known_is_told_once_of_each_file() {
     let unknown = Temporary::new("link-147.pcap", &bytes);
     let frames = run(&["--view", "frames", "--summary", "none", CAPTURE, unknown.path()]);
     let line = complaint(&frames);
-    assert!(line.contains("link-147.pcap: frame 1: link type 147 is not known"), "{line}");
+    assert!(line.contains("link-147.pcap: frame 1: unknown link type 147"), "{line}");
     assert_eq!(text(&frames.stdout).lines().skip(1).count(), 2 * FRAMES);
     let summary = run(&["-q", unknown.path()]);
     complaint(&summary);

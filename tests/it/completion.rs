@@ -162,8 +162,8 @@ fn expected(arg: &clap::Arg) -> Vec<String> {
         (_, "USER") => &["root", "nobody"],
         (_, "RULE") => &["session-limits", "rawdev"],
         (_, "URL") => &["rdma://", "tcp://"],
-        (_, "ORDER") => &["dependence", "trace", "conservative"],
-        (_, "PACE") => &["asap", "original", "think", "depth"],
+        (_, "ORDER") => &["dependencies", "captured", "serial"],
+        (_, "PACE") => &["max", "captured", "think-time", "queue-depth"],
         (_, "CONDITION") => &["duration:", "packets:"],
         ("layout", _) => &["header=", "quote="],
         (_, "TRACE") => &[TRACE, FOLDER],
@@ -205,7 +205,7 @@ fn holds(shell: &'static Shell) {
                     ("'nfs.opcode == READ && rpc.xi", vec!["rpc.xid'".to_owned()])
                 }
                 "FIELD" => ("rpcordma.xi", vec!["rpcordma.xid".to_owned()]),
-                "WHAT" if arg.get_possible_values().is_empty() => {
+                "KEY" if arg.get_possible_values().is_empty() => {
                     ("order,READ_P", vec!["order,READ_PLUS".to_owned()])
                 }
                 _ => ("", expected(arg)),

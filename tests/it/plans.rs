@@ -203,7 +203,7 @@ fn what_cannot_be_compiled_or_planned_is_said_in_one_line() {
         (&["compile", "-o", &trace], &[Path::new("no/such.pcap")], "no/such.pcap: cannot open"),
         (&["compile", "-o", &trace, "-Y", "nonsense =="], &[&whole], "-Y:"),
         (&["compile", "-o", &trace, "--key", "7"], &[&whole], "--key"),
-        (&["plan"], &[&manifest], "this is no trace"),
+        (&["plan"], &[&manifest], "not a trace"),
         (&["plan"], &[Path::new("no/such.trace")], "no/such.trace:"),
     ];
     for (arguments, files, says) in cases {

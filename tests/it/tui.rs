@@ -144,7 +144,7 @@ fn a_capture_is_opened_filtered_followed_saved_and_left() {
     assert_eq!(frames(&file), 9);
     std::fs::remove_file(&file).unwrap();
     terminal.key("?");
-    terminal.wait("the next Transaction that is not complete");
+    terminal.wait("next incomplete Transaction");
     terminal.key("C-l").key("q");
     terminal.wait("Write chunk 0");
     terminal.key("C-l").key("w");
@@ -203,7 +203,7 @@ fn an_interface_is_looked_at_filtered_followed_and_left() {
     terminal.key("f").line("nfs.opcode == READ");
     terminal.wait("9 of 237");
     terminal.key("u").key("g").line("0xb38df27d");
-    terminal.wait("READ /data/w/s2k 0+4096 got 2000 eof");
+    terminal.wait("READ /data/w/s2k 0+4096 len 2000 EOF");
     let file = saved("live");
     terminal.key("W").line(&file.display().to_string());
     terminal.wait("saved 1 Transaction to");
@@ -246,7 +246,7 @@ fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
     assert!(line.contains("conn 1") && line.contains("0xb38df27d"), "{line}");
     // The Reply completes it.
     wire.send("rxe-v42", |player| player.send(593..600));
-    terminal.wait("/s2k 0+4096 got 2000 eof");
+    terminal.wait("/s2k 0+4096 len 2000 EOF");
     // Pending Calls are updated four times per second.
     let answered = Instant::now();
     while terminal.screen().contains("No reply for") {
@@ -325,17 +325,13 @@ fn a_file_without_frames_ends_with_one_line() {
     std::fs::write(&empty, "").unwrap();
     std::fs::write(&header, &captures::bytes("rxe-v42")[..24]).unwrap();
     for (name, arguments, what) in [
-        ("nothing", String::new(), "no capture file is named".to_owned()),
+        ("nothing", String::new(), "no capture file given".to_owned()),
         (
             "empty",
             empty.display().to_string(),
             format!("{}: the file is empty; expected pcap", empty.display()),
         ),
-        (
-            "header",
-            header.display().to_string(),
-            format!("{}: no frames to show; give --follow", header.display()),
-        ),
+        ("header", header.display().to_string(), format!("{}: no frames; use --follow", header.display())),
     ] {
         let Some(terminal) = Terminal::run_in(name, &format!("{} tui {arguments}", program()), 200, 10)
         else {
@@ -382,7 +378,7 @@ fn an_interface_that_goes_down_is_reported() {
     let Some(terminal) = Terminal::run("down", &command) else { return };
     terminal.wait("none yet");
     wire.send("rxe-v42", |player| player.send(0..600));
-    terminal.wait("/s2k 0+4096 got 2000");
+    terminal.wait("/s2k 0+4096 len 2000");
     wire.set(RECEIVER, "down");
     let down = Instant::now();
     let screen = terminal.wait("nfs1: the interface is down; nothing is captured until it is up again");

@@ -301,7 +301,9 @@ fn a_pipe_is_as_good_as_a_file_while_there_is_room() {
         run(&["-w", "-", "--max-write-bytes", "64K"], Path::new("-"), File::open(&capture).unwrap().into());
     let said = String::from_utf8(tight.stderr).unwrap();
     assert!(
-        said.contains("frames were past when their Transactions were done, and are not written"),
+        said.contains(
+            "frames were dropped from the buffer before their transactions completed, and were not written"
+        ),
         "{said}"
     );
 }

@@ -123,7 +123,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{}M", bytes.div_ceil(1 << 20))
 }
 
-const DAMAGED: &str = "the file is damaged from here on; frames before it are valid";
+const DAMAGED: &str = "the file is damaged from here on; earlier frames are valid";
 
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,7 +159,7 @@ impl fmt::Display for SourceErrorKind {
             Self::IsDirectory => f.write_str("is a directory; name the capture files in it"),
             Self::StandardInputTwice => f.write_str("can be read only once; name '-' once"),
             Self::Read(error) => {
-                write!(f, "cannot read on: {}; frames before it are valid", os_error_text(error))
+                write!(f, "read error: {}; earlier frames are valid", os_error_text(error))
             }
             Self::Empty => f.write_str("the file is empty; expected pcap or pcapng"),
             Self::Text(text) => {
@@ -187,7 +187,7 @@ impl fmt::Display for SourceErrorKind {
             }
             Self::Truncated { available_bytes: have, required_bytes: need } => write!(
                 f,
-                "the file ends after {have} of the {need} bytes of this record; frames before it are valid, \
+                "the file ends after {have} of the {need} bytes of this record; earlier frames are valid; \
                  copy the file again if there should be more"
             ),
             Self::Window { needed_bytes, free_bytes, budget_bytes } => {
@@ -200,20 +200,22 @@ impl fmt::Display for SourceErrorKind {
                     mebibytes(*budget_bytes),
                 )
             }
-            Self::ImplausibleLength(length) => write!(f, "absurd record length of {length} bytes; {DAMAGED}"),
+            Self::ImplausibleLength(length) => {
+                write!(f, "implausible record length of {length} bytes; {DAMAGED}")
+            }
             Self::Block(kind, what) => write!(f, "pcapng block of type {kind:#010x} {what}; {DAMAGED}"),
             Self::UnknownInterface(id) => {
                 write!(f, "packet of interface {id}, which the section does not describe; {DAMAGED}")
             }
             Self::UnknownLinkType(link) => write!(
                 f,
-                "link type {link} is not known, and its frames were left out; if they are Ethernet, \
+                "unknown link type {link}, frames skipped; if they are Ethernet, \
                  convert the file with editcap -T ether, else capture on an interface of a known type"
             ),
             Self::Capture { what, remedy } => write!(f, "{what}; {remedy}"),
             Self::TruncatedCompression(format) => write!(
                 f,
-                "the {format} data ends too early; frames before it are valid, \
+                "unexpected end of {format} data; earlier frames are valid; \
                  copy the file again if there should be more"
             ),
             Self::Compression(format, what) => {
@@ -259,7 +261,7 @@ mod tests {
         assert_eq!(
             torn.to_string(),
             "a.pcap: frame 3, byte 240: the file ends after 10 of the 76 bytes of this record; \
-             frames before it are valid, copy the file again if there should be more"
+             earlier frames are valid; copy the file again if there should be more"
         );
         let text = error(SourceErrorKind::Text("Dear \"Bob\"\n".into()));
         assert_eq!(
@@ -287,7 +289,7 @@ mod tests {
         assert!(
             absurd
                 .to_string()
-                .starts_with("a.pcap: frame 1, byte 24 of the decompressed data: absurd record length")
+                .starts_with("a.pcap: frame 1, byte 24 of the decompressed data: implausible record length")
         );
     }
 }

@@ -378,7 +378,7 @@ fn fill_block(
         return Err(too_short_error(kind));
     }
     if !whole.is_multiple_of(4) {
-        return Err(SourceErrorKind::Block(kind, "has a length that is no multiple of 4"));
+        return Err(SourceErrorKind::Block(kind, "has a length that is not a multiple of 4"));
     }
     if whole > MAX_RECORD_BYTES {
         return Err(SourceErrorKind::ImplausibleLength(u64::from(length)));
@@ -398,7 +398,7 @@ fn skip_block(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), 
         return Err(too_short_error(kind));
     }
     if !length.is_multiple_of(4) {
-        return Err(SourceErrorKind::Block(kind, "has a length that is no multiple of 4"));
+        return Err(SourceErrorKind::Block(kind, "has a length that is not a multiple of 4"));
     }
     match buffer.skip(u64::from(length))? {
         have if have < u64::from(length) => {

@@ -91,34 +91,34 @@ impl fmt::Display for RpcTransportError {
 impl fmt::Display for RpcTransportErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(error) => write!(f, "no address for this name: {error}; check the name"),
-            Self::Refused => f.write_str("nothing listens there; check the port, and that the server runs"),
+            Self::Name(error) => write!(f, "cannot resolve host name: {error}; check the name"),
+            Self::Refused => f.write_str("connection refused; check the port and that the server is running"),
             Self::Rejected(why) => {
-                write!(f, "the server rejects the connection: {why}; check the port, and the server's log")
+                write!(f, "connection rejected by the server: {why}; check the port and the server's log")
             }
-            Self::NoRoute => f.write_str("no route to this host; check the address and the network"),
+            Self::NoRoute => f.write_str("no route to host; check the address and the network"),
             Self::Timeout(time) => write!(
                 f,
-                "no answer within {} s; check address, port and firewalls",
+                "connection timed out after {} s; check address, port and firewalls",
                 time.as_secs_f64()
             ),
-            Self::Reset => f.write_str("the connection was broken off; check the server's log"),
+            Self::Reset => f.write_str("connection reset by peer; check the server's log"),
             Self::Library(library, package) => {
-                let what = "is not there, or cannot be loaded";
+                let what = "cannot be loaded";
                 write!(f, "{library} {what}, which RDMA needs; install the package {package}")
             }
             Self::NoDevice => f.write_str(
-                "no RDMA device leads there; see 'rdma link', and load the driver of one (rdma_rxe and siw need \
+                "no RDMA device for this route; see 'rdma link', and load the driver of one (rdma_rxe and siw need \
                  no hardware)",
             ),
-            Self::NotAllowed(what) => write!(f, "not allowed: {what}; run as root, or give the program the right"),
+            Self::NotAllowed(what) => write!(f, "operation not permitted: {what}; run as root, or grant the capability"),
             Self::Memory(bytes, error) => write!(
                 f,
-                "{bytes} bytes of memory cannot be registered: {error}; raise the limit of locked memory (ulimit -l)"
+                "cannot register {bytes} bytes of memory: {error}; raise the limit of locked memory (ulimit -l)"
             ),
             Self::System(what, error) => write!(f, "{what}: {error}"),
             Self::NotBuilt(feature) => {
-                write!(f, "this program was built without it; build it with the feature '{feature}'")
+                write!(f, "not built in; build with the feature '{feature}'")
             }
             Self::Submit(error) => error.fmt(f),
         }
@@ -211,7 +211,7 @@ mod tests {
             RpcTransportError::at("nas", address, RpcTransportErrorKind::Timeout(Duration::from_secs(5)));
         assert_eq!(
             error.to_string(),
-            "nas (192.0.2.1:20049): no answer within 5 s; check address, port and firewalls"
+            "nas (192.0.2.1:20049): connection timed out after 5 s; check address, port and firewalls"
         );
         assert_eq!(error.blame(), TransportBlame::Unreachable);
     }

@@ -93,19 +93,19 @@ impl fmt::Display for ServerUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scheme(found) if found.is_empty() => {
-                f.write_str("begins with no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")
+                f.write_str("no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")
             }
             Self::Scheme(found) => {
                 write!(f, "unknown scheme {found:?}; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")
             }
-            Self::Host => f.write_str("names no host; write rdma://HOST/EXPORT"),
-            Self::Brackets => f.write_str("an IPv6 address stands in brackets: rdma://[2001:db8::1]/EXPORT"),
-            Self::Port(found) => write!(f, "port {found:?} is no number from 1 to 65535"),
+            Self::Host => f.write_str("no host; write rdma://HOST/EXPORT"),
+            Self::Brackets => f.write_str("IPv6 addresses need brackets: rdma://[2001:db8::1]/EXPORT"),
+            Self::Port(found) => write!(f, "invalid port {found:?}; give a number from 1 to 65535"),
             Self::Query(found) => {
-                write!(f, "unknown query {found:?}; there are vers, mountport and rpcbindport")
+                write!(f, "unknown query {found:?}; use vers, mountport or rpcbindport")
             }
-            Self::Version(found) => write!(f, "vers={found} is none of 3, 4.0, 4.1 and 4.2"),
-            Self::Percent => f.write_str("two hexadecimal digits follow a '%'; write %25 for a '%'"),
+            Self::Version(found) => write!(f, "unsupported version vers={found}; use 3, 4.0, 4.1 or 4.2"),
+            Self::Percent => f.write_str("invalid percent encoding; write %25 for a '%'"),
         }
     }
 }
@@ -274,14 +274,14 @@ mod tests {
     #[test]
     fn says_what_is_wrong_and_how_it_should_be() {
         for (text, what) in [
-            ("nas:/export", "begins with no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"),
+            ("nas:/export", "no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"),
             ("nfs://nas/", "unknown scheme \"nfs\"; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"),
-            ("rdma:///x", "names no host; write rdma://HOST/EXPORT"),
-            ("rdma://nas:0/", "port \"0\" is no number from 1 to 65535"),
-            ("rdma://nas:nfs/", "port \"nfs\" is no number from 1 to 65535"),
-            ("rdma://nas/?vers=5", "vers=5 is none of 3, 4.0, 4.1 and 4.2"),
-            ("rdma://nas/?soft", "unknown query \"soft\"; there are vers, mountport and rpcbindport"),
-            ("rdma://nas/100%", "two hexadecimal digits follow a '%'; write %25 for a '%'"),
+            ("rdma:///x", "no host; write rdma://HOST/EXPORT"),
+            ("rdma://nas:0/", "invalid port \"0\"; give a number from 1 to 65535"),
+            ("rdma://nas:nfs/", "invalid port \"nfs\"; give a number from 1 to 65535"),
+            ("rdma://nas/?vers=5", "unsupported version vers=5; use 3, 4.0, 4.1 or 4.2"),
+            ("rdma://nas/?soft", "unknown query \"soft\"; use vers, mountport or rpcbindport"),
+            ("rdma://nas/100%", "invalid percent encoding; write %25 for a '%'"),
         ] {
             assert_eq!(text.parse::<ServerUrl>().unwrap_err().to_string(), what);
         }

@@ -72,8 +72,7 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     for text in text.lines() {
         line += 1;
         if is_conflict(text) {
-            let what =
-                "a merge left a conflict here; write it again with check --bless, which keeps its settings";
+            let what = "unresolved merge conflict; rewrite with check --bless, which keeps the settings";
             return Err(wrong(line, what.to_owned()));
         }
         if text.contains(char::is_control) {
@@ -85,9 +84,7 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     match version {
         Some(Ok(VERSION)) => {}
         Some(Ok(other)) => {
-            let what = format!(
-                "a baseline of version {other}, and this program reads {VERSION}; write it again with check --bless"
-            );
+            let what = format!("baseline version {other}, expected {VERSION}; rewrite with check --bless");
             return Err(wrong(1, what));
         }
         _ => return Err(wrong(1, "not a baseline; write one with check --bless".to_owned())),
@@ -112,7 +109,7 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     if !reading.has_end {
         return Err(wrong(
             number,
-            format!("it is cut: there is no last line, {LAST_LINE_PREFIX}...]; {REWRITE_ADVICE}"),
+            format!("truncated: the last line, {LAST_LINE_PREFIX}...], is missing; {REWRITE_ADVICE}"),
         ));
     }
     let baseline = reading.finish();
@@ -160,11 +157,11 @@ impl BaselineRewriteCheck<'_> {
         }
         let what = match found {
             Some(found) => format!(
-                "{:?} stands where {:?} follows from the other lines; {REWRITE_ADVICE}",
+                "{:?} contradicts {:?}, which follows from the other lines; {REWRITE_ADVICE}",
                 begin(found),
                 begin(&expected)
             ),
-            None => format!("it is cut where {:?} follows; {REWRITE_ADVICE}", begin(&expected)),
+            None => format!("truncated where {:?} follows; {REWRITE_ADVICE}", begin(&expected)),
         };
         self.wrong = Some(BaselineReadError { line: self.number, reason: what });
         Err(io::ErrorKind::InvalidData.into())
@@ -253,10 +250,10 @@ impl BaselineReader {
         match (self.has_end, PARTS.get(self.parts)) {
             (true, _) => Ok(()),
             (false, Some(part)) => {
-                Err(format!("{:?} stands where {part} begins; {REWRITE_ADVICE}", begin(line)))
+                Err(format!("{:?} instead of the beginning of {part}; {REWRITE_ADVICE}", begin(line)))
             }
             (false, None) => {
-                Err(format!("{:?} stands among the Transactions; {REWRITE_ADVICE}", begin(line)))
+                Err(format!("unexpected {:?} among the Transactions; {REWRITE_ADVICE}", begin(line)))
             }
         }
     }
@@ -408,7 +405,7 @@ impl BaselineReader {
                 return Err(format!("{operation} {path} is not under [fields]; {REWRITE_ADVICE}"));
             };
             let Some(datum) = value(text, known.entry) else {
-                return Err(format!("{} is no value; {REWRITE_ADVICE}", begin(word)));
+                return Err(format!("invalid value {}; {REWRITE_ADVICE}", begin(word)));
             };
             entries.push(RecordField { path: Rc::clone(&known.path), datum });
         }

@@ -84,7 +84,7 @@ impl BaselineSettings {
     /// Returns an error with the problem and its remedy.
     pub(super) fn add_line(&mut self, line: &str) -> Result<(), String> {
         if line.contains(char::is_control) {
-            return Err("a control character; take it out".to_owned());
+            return Err("a control character; remove it".to_owned());
         }
         let setting = line.split('#').next().unwrap_or_default();
         let mut words = setting.split_whitespace();
@@ -94,7 +94,7 @@ impl BaselineSettings {
                 for word in list.split(',') {
                     let word: IgnoreKey = word.parse()?;
                     if self.options.ignore.contains(&word) {
-                        return Err(format!("{word} is ignored twice; take one of them out"));
+                        return Err(format!("{word} is ignored twice; remove one of them"));
                     }
                     self.options.ignore.push(word);
                 }
@@ -103,13 +103,13 @@ impl BaselineSettings {
                 let counts = counts();
                 let counts: Vec<&str> = counts.iter().map(String::as_str).collect();
                 if self.options.tolerances.iter().any(|known| known.fields == fields) {
-                    return Err(format!("{fields} is tolerated twice; take one of them out"));
+                    return Err(format!("{fields} is tolerated twice; remove one of them"));
                 }
                 self.options.tolerances.push(Tolerance::new(fields, most.parse()?, &counts)?);
             }
             _ => {
                 return Err(format!(
-                    "{:?} is no setting; write ignore WORD, or tolerate NAME MOST",
+                    "invalid setting {:?}; write ignore WORD, or tolerate NAME MAX",
                     setting.trim().chars().take(60).collect::<String>()
                 ));
             }
@@ -152,14 +152,15 @@ mod tests {
 
     #[test]
     fn a_line_that_means_nothing_is_an_error_with_what_may_be_meant() {
-        assert_eq!(error("ignore NOSUCHOP"), "line 2: there is no operation NOSUCHOP");
-        assert_eq!(error("\nignore REDA"), "line 3: there is no operation REDA; did you mean READ?");
-        assert_eq!(error("tolerate nosuch 5"), "line 2: there is no field, length or count nosuch");
+        assert_eq!(error("ignore NOSUCHOP"), "line 2: unknown operation NOSUCHOP");
+        assert_eq!(error("\nignore REDA"), "line 3: unknown operation REDA; did you mean READ?");
+        assert_eq!(error("tolerate nosuch 5"), "line 2: unknown field, length or count nosuch");
         assert!(
-            error("tolerate frames").ends_with("is no setting; write ignore WORD, or tolerate NAME MOST")
+            error("tolerate frames")
+                .ends_with("invalid setting \"tolerate frames\"; write ignore WORD, or tolerate NAME MAX")
         );
-        assert_eq!(error("ignore \u{1b}[31m"), "line 2: a control character; take it out");
-        assert_eq!(error("ignore data,data"), "line 2: data is ignored twice; take one of them out");
+        assert_eq!(error("ignore \u{1b}[31m"), "line 2: a control character; remove it");
+        assert_eq!(error("ignore data,data"), "line 2: data is ignored twice; remove one of them");
         assert!(
             error("tolerate frames 1\ntolerate frames 2").starts_with("line 3: frames is tolerated twice")
         );

@@ -236,7 +236,7 @@ fn a_text_that_was_cut_is_called_cut() {
     let lines: Vec<_> = text.lines().collect();
     for most in (3..lines.len()).step_by(17) {
         let cut = lines[..most].join("\n") + "\n";
-        assert!(refused(&cut).contains("it is cut"), "{most}: {}", refused(&cut));
+        assert!(refused(&cut).contains("truncated"), "{most}: {}", refused(&cut));
     }
     // Without lines in the middle.
     let without = [&lines[..lines.len() - 20], &lines[lines.len() - 1..]].concat().join("\n");
@@ -247,11 +247,11 @@ fn a_text_that_was_cut_is_called_cut() {
 fn a_conflict_another_version_and_control_characters_are_told_with_a_remedy() {
     let text = small();
     let conflict = text.replacen("[operations]\n", "<<<<<<< HEAD\n[operations]\n", 1);
-    assert!(refused(&conflict).contains("a merge left a conflict here; write it again with check --bless"));
-    assert!(refused(&format!("<<<<<<< HEAD\n{text}")).starts_with("line 1: a merge left a conflict"));
+    assert!(refused(&conflict).contains("unresolved merge conflict; rewrite with check --bless"));
+    assert!(refused(&format!("<<<<<<< HEAD\n{text}")).starts_with("line 1: unresolved merge conflict"));
     assert!(
         refused(&text.replacen("baseline 2", "baseline 1", 1))
-            .contains("a baseline of version 1, and this program reads 2; write it again")
+            .contains("baseline version 1, expected 2; rewrite")
     );
     assert!(refused(&text.replacen("NFS4_OK", "NFS4\u{1b}[31m_OK", 1)).contains("a control character"));
     assert!(refused("").starts_with("line 1: the file is empty"));

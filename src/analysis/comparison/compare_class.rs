@@ -166,7 +166,7 @@ pub const RULES: &[CompareRule] = &[
     identity(IdentityType::Device, &["nfs.deviceid"]),
     identity(IdentityType::MinorVersion, &["nfs.minorversion"]),
     varies("a Requester numbers its Calls as it likes", &["rpc.xid", "rpcordma.xid", "nlm.cookie"]),
-    varies("memory is registered anew for each Call", &["rpcordma.rdma_handle", "rpcordma.rdma_offset"]),
+    varies("memory is registered for each Call", &["rpcordma.rdma_handle", "rpcordma.rdma_offset"]),
     varies("credits follow the load", &["rpcordma.flow_control"]),
     varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
     varies(
@@ -200,7 +200,7 @@ pub const RULES: &[CompareRule] = &[
             "nfs.fsstat3_resok.*",
         ],
     ),
-    varies("how long the server lets a lease live", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
+    varies("lease time of the server", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
     varies("a count of Calls on a slot or of an owner", &["nfs.seqid", "nfs.lock_seqid"]),
     varies(
         "slots are taken as they become free",

@@ -28,53 +28,53 @@ macro_rules! kinds {
 }
 kinds! { DifferenceKind;
     /// A client on one side only.
-    Client = "client", "a client is in one capture alone";
+    Client = "client", "client in one capture only";
     /// An operation in A only.
-    Missing = "missing", "an operation that A has and B has not";
+    Missing = "missing", "operation in A only";
     /// An operation in B only.
-    Extra = "extra", "an operation that B has and A has not";
+    Extra = "extra", "operation in B only";
     /// Two operations in different order.
-    Order = "order", "operations that waited for each other come in another order";
+    Order = "order", "different order of dependent operations";
     /// A Call on one side only.
-    Call = "call", "the Call is in one capture alone";
+    Call = "call", "call in one capture only";
     /// A Reply on one side only.
-    Reply = "reply", "the Reply is in one capture alone";
+    Reply = "reply", "reply in one capture only";
     /// A status.
-    Status = "status", "how an operation went";
+    Status = "status", "status of an operation";
     /// A name or the text of a link.
-    Name = "name", "a name, or the text of a link";
+    Name = "name", "file name or link target";
     /// An offset.
-    Offset = "offset", "where in a file";
+    Offset = "offset", "file offset";
     /// A count or a length.
-    Count = "count", "how much of a file, or of a directory";
+    Count = "count", "length of file data or of a listing";
     /// File data.
     Data = "data", "file data, by length and hash";
     /// An identity that maps to a different object.
-    Identity = "identity", "a filehandle, stateid, cookie ... that stands for something else";
+    Identity = "identity", "filehandle, stateid, cookie ... of another object";
     /// Another argument.
-    Argument = "argument", "another field of a Call";
+    Argument = "argument", "other argument of a call";
     /// Another result.
-    Result = "result", "another field of a Reply";
+    Result = "result", "other result in a reply";
     /// A value whose relation to earlier values differs from the recording.
-    Relation = "relation", "a value that does not follow from those before: of a replay alone";
+    Relation = "relation", "value inconsistent with earlier ones (replays only)";
     /// A field of the RPC header.
-    Header = "header", "the RPC header: who calls, and how it went";
+    Header = "header", "RPC header: credentials and status";
     /// RDMA_MSG or RDMA_NOMSG, and the kinds of chunks.
-    ChunkKind = "chunk-kind", "RDMA_MSG or RDMA_NOMSG, and which kinds of chunks there are";
+    ChunkKind = "chunk-kind", "RDMA_MSG or RDMA_NOMSG, and kinds of chunks";
     /// Number and Positions of chunks and segments.
-    ChunkShape = "chunk-shape", "how many chunks and segments there are, and their Positions";
+    ChunkShape = "chunk-shape", "number of chunks and segments, and Positions";
     /// Lengths that a Call offers.
-    ChunkLength = "chunk-length", "bytes that a Call offers in a segment";
+    ChunkLength = "chunk-length", "segment length offered by a call";
     /// Lengths that a Reply returns.
-    ChunkBytes = "chunk-bytes", "bytes that a Reply returns in a segment";
+    ChunkBytes = "chunk-bytes", "segment length returned by a reply";
     /// Number of inline bytes.
-    Inline = "inline", "bytes of the RPC message that went inline";
+    Inline = "inline", "inline bytes of an RPC message";
     /// Bytes missing in one capture.
-    Incomplete = "incomplete", "bytes that are not in one of the captures";
+    Incomplete = "incomplete", "bytes missing from one capture";
     /// Bytes or frames that could not be decoded.
     Undecoded = "undecoded", "bytes or frames that could not be decoded";
     /// A count of the whole capture.
-    Account = "account", "a count of the capture as a whole";
+    Account = "account", "total of the capture";
 }
 
 impl DifferenceKind {

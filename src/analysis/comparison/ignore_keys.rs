@@ -64,12 +64,10 @@ pub(super) fn field(pattern: &str) -> Result<(), String> {
         return Ok(());
     }
     if Catalog::shared().iter().any(|entry| pattern_covers(pattern, entry.name)) {
-        return Err(format!(
-            "{pattern} is no field of RPC-over-RDMA, of RPC or of a procedure, and is not compared"
-        ));
+        return Err(format!("{pattern} is not compared: not a field of RPC-over-RDMA, RPC or a procedure"));
     }
     let near = nearest(pattern.trim_end_matches('*'), fields());
-    Err(format!("there is no field {pattern}{}", proposal(&near)))
+    Err(format!("unknown field {pattern}{}", proposal(&near)))
 }
 
 /// Checks that an operation or a procedure has this name.
@@ -81,7 +79,7 @@ pub(super) fn operation(name: &str) -> Result<(), String> {
         return Ok(());
     }
     let near = nearest(name, operations().iter().copied().chain(kinds()));
-    Err(format!("there is no operation {name}{}", proposal(&near)))
+    Err(format!("unknown operation {name}{}", proposal(&near)))
 }
 
 /// Returns the message for a word that is no kind, field or operation.
@@ -98,7 +96,7 @@ pub(super) fn unknown(word: &str) -> String {
             kinds.join(", ")
         );
     }
-    format!("there is no kind of difference {word}{} (compare --help lists them)", proposal(&near))
+    format!("unknown difference kind {word}{} (compare --help lists them)", proposal(&near))
 }
 
 fn kinds() -> impl Iterator<Item = &'static str> {

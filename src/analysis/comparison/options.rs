@@ -94,7 +94,7 @@ impl Tolerance {
             let near = nearest(fields, names());
             return Err(match ignore_keys::field(fields) {
                 Err(what) if is_path && near.is_empty() => what,
-                _ => format!("there is no field, length or count {fields}{}", proposal(&near)),
+                _ => format!("unknown field, length or count {fields}{}", proposal(&near)),
             });
         }
         Ok(Self { fields: fields.to_owned(), max_difference: most })
@@ -163,7 +163,7 @@ impl ComparisonOptions {
     /// Returns the reason why these options exclude all differences; `None` if they do not.
     pub fn contradiction(&self) -> Option<String> {
         if let Some(word) = self.only.iter().find(|word| self.ignore.contains(word)) {
-            return Some(format!("{word} is to be shown alone and to be left out; name it once"));
+            return Some(format!("{word} is in both --only and --ignore; name it once"));
         }
         let varies = |word: &&IgnoreKey| match word {
             // A time that a Call sets is an argument.
@@ -173,7 +173,7 @@ impl ComparisonOptions {
             IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
         };
         let word = self.only.iter().find(varies).filter(|_| !self.strict)?;
-        Some(format!("{word} may differ, and is compared with --strict alone"))
+        Some(format!("{word} is compared only with --strict"))
     }
 
     /// Returns `true` if a difference counts.
@@ -216,21 +216,15 @@ mod tests {
     #[test]
     fn a_word_that_there_is_not_is_an_error_with_what_may_be_meant() {
         let error = |word: &str| word.parse::<IgnoreKey>().unwrap_err();
-        assert_eq!(error("REDA"), "there is no operation REDA; did you mean READ?");
+        assert_eq!(error("REDA"), "unknown operation REDA; did you mean READ?");
         assert_eq!(
             error("nfs.fattr4.szie"),
-            "there is no field nfs.fattr4.szie; did you mean nfs.fattr4.size, nfs.fattr.size or nfs.fattr3.size?"
+            "unknown field nfs.fattr4.szie; did you mean nfs.fattr4.size, nfs.fattr.size or nfs.fattr3.size?"
         );
         let listed = "(compare --help lists them)";
-        assert_eq!(
-            error("counts"),
-            format!("there is no kind of difference counts; did you mean count? {listed}")
-        );
-        assert_eq!(
-            error("stat"),
-            format!("there is no kind of difference stat; did you mean status? {listed}")
-        );
-        assert!(error("nfs.nosuch.*").starts_with("there is no field nfs.nosuch.*"));
+        assert_eq!(error("counts"), format!("unknown difference kind counts; did you mean count? {listed}"));
+        assert_eq!(error("stat"), format!("unknown difference kind stat; did you mean status? {listed}"));
+        assert!(error("nfs.nosuch.*").starts_with("unknown field nfs.nosuch.*"));
         assert!(error("what, please").starts_with("give a kind of difference (client, "));
     }
 
@@ -243,9 +237,9 @@ mod tests {
             ..ComparisonOptions::default()
         };
         let both = selection(&["data", "READ"], &["READ"]).contradiction().unwrap();
-        assert!(both.starts_with("READ is to be shown alone and to be left out"), "{both}");
+        assert!(both.starts_with("READ is in both --only and --ignore"), "{both}");
         let time = selection(&["nfs.changeid4"], &[]);
-        assert!(time.contradiction().unwrap().contains("compared with --strict alone"));
+        assert!(time.contradiction().unwrap().contains("compared only with --strict"));
         assert_eq!(ComparisonOptions { strict: true, ..time }.contradiction(), None);
         assert_eq!(selection(&["READ"], &["data"]).contradiction(), None);
     }
@@ -258,13 +252,10 @@ mod tests {
         for known in ["nfs.fattr4.size", "nfs.fattr4.*", "inline", "frames", "undecoded.malformed"] {
             assert!(new(known).is_ok(), "{known}");
         }
-        assert_eq!(
-            new("frame").unwrap_err(),
-            "there is no field, length or count frame; did you mean frames?"
-        );
+        assert_eq!(new("frame").unwrap_err(), "unknown field, length or count frame; did you mean frames?");
         assert_eq!(
             new("nfs.cuont4").unwrap_err(),
-            "there is no field nfs.cuont4; did you mean nfs.count4 or nfs.count3?"
+            "unknown field nfs.cuont4; did you mean nfs.count4 or nfs.count3?"
         );
         assert!(new("data").is_err() && new("*").is_err());
     }

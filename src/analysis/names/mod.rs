@@ -36,14 +36,14 @@ pub const UNKNOWN_PREFIX: &str = "…";
 /// Display of filehandles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Filehandles {
-    /// By path; by hash where no name was seen
+    /// Path, or hash if no name was captured
     #[default]
     Names,
-    /// By the CRC-32 of the filehandle, Wireshark's nfs.fh.hash
+    /// CRC-32 of the filehandle (nfs.fh.hash in Wireshark)
     Hash,
-    /// By all bytes of the filehandle
+    /// All bytes of the filehandle
     Hex,
-    /// Not at all: no paths
+    /// Omit filehandles and paths
     #[value(name = "none")]
     Off,
 }

@@ -33,10 +33,10 @@ pub(in crate::cli) struct ReplayCheckOptions<'a> {
     pub(in crate::cli) part: &'a StepSelectionArgs,
     pub(in crate::cli) reports: &'a ReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
-    pub(in crate::cli) no_walk: bool,
+    pub(in crate::cli) no_final_check: bool,
     pub(in crate::cli) remove: bool,
     pub(in crate::cli) strict: bool,
-    pub(in crate::cli) same_server: bool,
+    pub(in crate::cli) allow_source_server: bool,
     pub(in crate::cli) min_coverage: f64,
 }
 
@@ -48,8 +48,10 @@ pub(in crate::cli) fn check(
     reported: &ReplayCheckOptions<'_>,
 ) -> Result<ExitStatus> {
     let started = SystemTime::now();
-    let server =
-        ServerArgs { same_server: reported.same_server, ..ServerArgs::with_defaults(server.clone()) };
+    let server = ServerArgs {
+        allow_source_server: reported.allow_source_server,
+        ..ServerArgs::with_defaults(server.clone())
+    };
     let how = RunOptionArgs::for_check(reported);
     reported.part.check()?;
     reported.reports.check(files.len())?;

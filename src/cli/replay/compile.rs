@@ -23,36 +23,36 @@ use crate::replay::trace::layout::ContentRetention;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
-    "  nfsrdma-inspect replay compile capture.pcap -o work.trace              all of it, with its data
-  nfsrdma-inspect replay compile --data hash capture.pcap -o work.trace  hashes of the data alone
+    "  nfsrdma-inspect replay compile capture.pcap -o work.trace              everything, with file data
+  nfsrdma-inspect replay compile --data hash capture.pcap -o work.trace  hashes of file data only
   nfsrdma-inspect replay compile -Y 'nfsrdma.client == 10.9.0.2' ring_*.pcapng -o one.trace
-                                                                         what one client did
+                                                                         one client only
 ";
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is written,
 /// so the limit is lower than the default.
 const MAX_LINGERING_TRANSACTIONS: usize = 256;
 
-/// Storage of file data in a trace.
+/// Treatment of file data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum CompileDataMode {
-    /// It is kept, equal data once
+    /// Keep the data, deduplicated
     #[default]
     Keep,
-    /// Its hash is kept, and a run sends other data
+    /// Keep only hashes; a replay sends generated data
     Hash,
-    /// A run makes data from a key, the same for the same place of a file
+    /// Generate data from --key and the file offset
     Key,
 }
 
-/// Make a trace of captures, to be run again
+/// Convert captures to a trace for replay
 ///
-/// A trace holds the Calls of a capture with their Replies, their data, chunks and times, and knows of each filehandle,
-/// stateid and the like where it was given and where it is used. docs/trace.md describes the file. Captures of RDMA (RoCE,
-/// InfiniBand, iWARP), TCP and UDP compile; several are merged by time.
+/// A trace has the calls and replies of a capture with their data, chunks and times, and records the origin and the uses of
+/// each filehandle, stateid and other identifier. RDMA (RoCE, InfiniBand, iWARP), TCP and UDP captures are supported.
+/// docs/trace.md describes the file format.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the trace was written, whatever was lost\n  \
-    2  usage, input that could not be read to its end (what was read is in the trace), or output that could not be written\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the trace was written, even if packets are missing\n  \
+    2  usage error, read error (the trace has everything before it) or write error\n"))]
 pub(super) struct CompileArgs {
     /// Capture files, merged by time; '-' is standard input
     #[arg(value_name = "CAPTURE", value_hint = ValueHint::FilePath, required = true)]
@@ -62,22 +62,22 @@ pub(super) struct CompileArgs {
     #[arg(short = 'o', long, value_name = "TRACE", value_hint = ValueHint::FilePath)]
     output: PathBuf,
 
-    /// What becomes of file data
-    #[arg(long, value_name = "HOW", default_value = "keep")]
+    /// Storage of file data in the trace
+    #[arg(long, value_name = "MODE", default_value = "keep")]
     data: CompileDataMode,
 
-    /// The key that data is made from
+    /// Seed for --data key
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     key: u64,
 
-    /// Compile what a display filter selects, alone
+    /// Compile only the transactions that match a display filter
     #[arg(short = 'Y', long, value_name = "FILTER")]
     display_filter: Option<String>,
 
     #[command(flatten)]
     memory: MemoryArgs,
 
-    /// Say nothing of what was compiled
+    /// Do not print a summary
     #[arg(short = 'q', long)]
     quiet: bool,
 
@@ -92,13 +92,11 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
         Err(error) => bail!("-Y: {error}"),
     };
     if args.key != 0 && args.data != CompileDataMode::Key {
-        bail!("--key is what --data key makes data from; add it, or leave out --key");
+        bail!("--key needs --data key");
     }
     let memory = args.memory.plan(&args.files, 1)?;
     if is_standard_output(&args.output) {
-        bail!(
-            "-o -: a trace cannot be written to standard output, because its beginning is written last; name a file"
-        );
+        bail!("-o -: standard output is not seekable; name a file");
     }
     let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
     let failed = |error: io::Error| OutputError::write_error(&args.output, error);
@@ -214,8 +212,8 @@ fn write_summary(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts
         HumanCount(end.variables)
     )?;
     let lost = [
-        (counts.without_call, "without their whole Call"),
-        (counts.without_reply, "without their whole Reply"),
+        (counts.without_call, "without a complete call"),
+        (counts.without_reply, "without a complete reply"),
     ];
     for (steps, what) in lost.into_iter().filter(|(steps, _)| *steps > 0) {
         writeln!(to, "  {steps} steps {what}")?;

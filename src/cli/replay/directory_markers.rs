@@ -65,17 +65,17 @@ pub(super) fn describe_content(
         None => false,
     };
     let what = match (is_of_run, seeded) {
-        (false, _) => "no run of this program has left what is in it",
-        (true, None) => "a run was ended in it before its tree was whole",
-        (true, Some(_)) if is_same => "it was seeded for this trace, and may have been run in since",
-        (true, Some(_)) => "it was seeded for another trace, and may have been run in since",
+        (false, _) => "its content is not that of a run",
+        (true, None) => "a run ended before its tree was complete",
+        (true, Some(_)) if is_same => "it was seeded for this trace, and a run may have used it since",
+        (true, Some(_)) => "it was seeded for another trace, and a run may have used it since",
     };
     let then = match (is_of_run, is_same) {
-        (false, _) => "name another directory, or say --into-existing to make the tree beside it",
+        (false, _) => "name another directory, or use --allow-non-empty to create the tree beside it",
         (true, true) => {
-            "name another directory, remove it, or say --seeded to run in it as it is, --into-existing to complete it"
+            "name another directory, remove this one, or use --seeded to run in it unchanged, or --allow-non-empty to complete it"
         }
-        (true, false) => "name another directory, remove it, or say --into-existing to complete it",
+        (true, false) => "name another directory, remove this one, or use --allow-non-empty to complete it",
     };
-    Ok(format!("{name}: is there and not empty: {what}; {then}"))
+    Ok(format!("{name}: directory not empty: {what}; {then}"))
 }

@@ -22,7 +22,7 @@ use crate::replay::seed::SeedMode;
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay learn work.trace --server tcp://good/scratch -o noise.rules
-                                                                         look at the rules, then run with --rules
+                                                                         review the rules, then run with --rules
 ";
 
 /// Number of replays, so that values that change between them are detected.
@@ -30,24 +30,23 @@ const RUNS: usize = 2;
 /// Maximum number of mismatches evaluated per replay.
 const MAX_MISMATCHES: usize = 1 << 16;
 
-/// Learn what differs on a server that is known to be good
+/// Infer tolerance rules from a known good server
 ///
-/// The trace runs twice, each time in a directory of its own, and what the server answers otherwise than was recorded becomes
-/// a file of rules. Look at each before you give the file to `replay run --rules`: what a rule lets be is not told any more.
-/// A status, a name and file data stand there as comments.
+/// Run the trace twice, in separate directories, and write rules for replies that differ from the captured ones. Review the
+/// rules before using them with 'replay run --rules': differences covered by a rule are no longer reported. Differences in
+/// status, names and file data are written as comments only.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules are written\n  2  usage, a \
-    trace that cannot be read, or what the server refuses\n  4  the server cannot be reached\n  6  this program broke a \
-    rule of the protocol\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules were written\n  2  usage error, \
+    invalid trace, or request refused by the server\n  4  server unreachable\n  6  protocol error by this program\n"))]
 pub(super) struct LearnArgs {
-    /// The trace
+    /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
     #[command(flatten)]
     server: ServerArgs,
 
-    /// The file of rules (default: standard output)
+    /// Write the rules to this file [default: standard output]
     #[arg(short = 'o', long, value_name = "RULES", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 }
@@ -55,7 +54,7 @@ pub(super) struct LearnArgs {
 /// Replays the trace and writes rules for the differences.
 pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
-        bail!("--directory: each of the runs has a directory of its own; leave it out");
+        bail!("--directory cannot be used here: each run needs a separate directory");
     }
     let how = RunOptionArgs::for_check(&ReplayCheckOptions {
         dialect: None,
@@ -66,12 +65,12 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
         count: MAX_MISMATCHES,
         quiet: true,
         rules: None,
-        no_walk: false,
+        no_final_check: false,
         remove: false,
         part: &StepSelectionArgs::default(),
         reports: &ReportArgs::default(),
         strict: false,
-        same_server: false,
+        allow_source_server: false,
         min_coverage: 0.0,
     });
     let inputs = InputFiles::new([&args.trace]);
@@ -80,7 +79,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     for _ in 0..RUNS {
         match seed_and_run(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
             // An interrupted replay yields no rules, and the next one would wait for the server again.
-            Ok(ran) if ran.report.is_interrupted => bail!("the run was ended, so nothing was learnt"),
+            Ok(ran) if ran.report.is_interrupted => bail!("interrupted; no rules were written"),
             Ok(ran) => runs.push(ran),
             Err(refused) => return refused.report(),
         }

@@ -18,12 +18,11 @@ use clap::{Args, Subcommand};
 
 use super::ExitStatus;
 
-/// Drive the work of a capture again
+/// Replay captured traffic against a server
 ///
-/// With a capture or a trace and --server all steps are done: the capture is compiled, and what cannot be replayed is planned
-/// out; the tree that it expects is made on the server, in a directory of its own; the trace is run there; what the server
-/// answers is held to what was recorded, and in the end the files to what the steps must have left. Each step has a
-/// subcommand, too; 'replay run' has all options of a run.
+/// With FILE and --server, perform all steps: compile the capture to a trace, plan the replay, create the initial tree in a
+/// separate directory on the server, send the calls, compare the replies with the captured ones, and check the final state of
+/// the files. Each step is also a subcommand.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -59,6 +58,6 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitStatus> {
         (Some(ReplayCommand::Run(args)), _) => run::run(args),
         (Some(ReplayCommand::Learn(args)), _) => learn::run(args),
         (None, Some(args)) => whole_replay::run(args),
-        (None, None) => bail!("name a capture or a trace, and its server with --server; see --help"),
+        (None, None) => bail!("no capture or trace given; name one, and a server with --server; see --help"),
     }
 }

@@ -17,42 +17,41 @@ use crate::replay::trace::TraceReader;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
-    "  nfsrdma-inspect replay plan work.trace              what a run will do, what it will not, and why
-  nfsrdma-inspect replay plan -c 1000 work.trace      the same, with a thousand files of the tree
+    "  nfsrdma-inspect replay plan work.trace              planned, skipped and unreplayable steps, with reasons
+  nfsrdma-inspect replay plan -c 1000 work.trace      the same, with 1000 objects of the tree
   nfsrdma-inspect replay plan --filter 'nfs.opcode == \"WRITE\"' work.trace
-                                                      the WRITEs, and what they need
+                                                      only WRITEs and the steps they depend on
   nfsrdma-inspect replay plan -T json work.trace | jq '.reasons[] | select(.state == \"unreplayable\")'
 ";
 
 /// Default number of objects of the tree shown as text.
 const DEFAULT_SHOWN_OBJECTS: usize = 20;
 
-/// Say what a run of a trace will do, and what not, and why
+/// Show the replay plan of a trace
 ///
-/// Every step runs, is bridged (it runs, and something that the capture does not tell is put in its place), is skipped (it
-/// need not run) or is unreplayable. Each that does not run as it was captured has its reason, with the first frames. The
-/// tree is what the files and directories are before the first step, as far as the steps tell: what seeding makes.
-/// docs/plan.schema.json states the JSON.
+/// Each step is planned as run, synthesized (run with substitutes for information missing from the capture), skipped (not
+/// needed) or unreplayable. Reasons are listed with their first frames. The tree lists the files and directories that exist
+/// before the first step, as far as the steps reveal them; seeding creates it. docs/plan.schema.json describes the JSON.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the trace was read, whatever it holds\n  \
-    2  usage, or a trace that could not be read\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the plan was printed\n  \
+    2  usage error or invalid trace\n"))]
 pub(super) struct PlanArgs {
-    /// A trace that `replay compile` wrote
+    /// Trace file written by 'replay compile'
     #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
     #[command(flatten)]
     part: StepSelectionArgs,
 
-    /// Show so many objects of the tree
+    /// Show at most COUNT objects of the tree
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = DEFAULT_SHOWN_OBJECTS)]
     count: usize,
 
-    /// Form of the output
+    /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }

@@ -50,7 +50,7 @@ impl From<GssError> for RunRefusal {
     fn from(error: GssError) -> Self {
         match &error {
             GssError::Mechanism(_) => Self::Usage(anyhow!(
-                "--gss reestablish: {error}; get a ticket with kinit, or name a keytab in KRB5_CLIENT_KTNAME (docs/replay.md)"
+                "--sec krb5: {error}; get a ticket with kinit, or name a keytab in KRB5_CLIENT_KTNAME (docs/replay.md)"
             )),
             GssError::Call(call) => Self::Unreachable(error.to_string(), call.blame()),
             _ => Self::Unreachable(error.to_string(), TransportBlame::Unreachable),
@@ -135,7 +135,7 @@ impl ServerArgs {
     ) -> Result<PreparedRun, RunRefusal> {
         let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
-        if !self.same_server {
+        if !self.allow_source_server {
             reject_captured_server(trace, address)?;
         }
         let directory = self.directory(path, copy);
@@ -319,7 +319,9 @@ fn reject_captured_server(trace: &TraceFile, address: SocketAddr) -> Result<(), 
     let address = address.ip().to_string();
     let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
     if captured.any(|host| host.address == address) {
-        let what = format!("{address}: the capture is of this server; name another, or say --same-server");
+        let what = format!(
+            "{address}: the capture was taken from this server; name another, or use --allow-source-server"
+        );
         return Err(RunRefusal::Usage(anyhow!(what)));
     }
     Ok(())

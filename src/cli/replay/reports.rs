@@ -12,29 +12,29 @@ use crate::output_file::{InputFiles, OutputError, OutputFile};
 use crate::replay::run::recording::TraceRecorder;
 use crate::replay::trace::layout::ContentRetention;
 
-/// Storage of file data in a recording.
+/// Treatment of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum RecordDataMode {
-    /// It is kept, equal data once
+    /// Keep the data, deduplicated
     #[default]
     Keep,
-    /// Its hash is kept, which `compare` needs
+    /// Keep only hashes, which are sufficient for 'compare'
     Hash,
 }
 
 /// What a run writes.
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct ReportArgs {
-    /// Write a report as a page of HTML, with recorded and replayed latency side by side
+    /// Write an HTML report that compares captured and replayed latency
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) html: Option<PathBuf>,
 
-    /// Write what the run sends and receives as a trace, for `compare`
+    /// Record the calls and replies of the run as a trace, for 'compare'
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) record: Option<PathBuf>,
 
-    /// What becomes of file data in the recording
-    #[arg(long, value_name = "HOW", default_value = "keep", requires = "record")]
+    /// Storage of file data in the recording
+    #[arg(long, value_name = "MODE", default_value = "keep", requires = "record")]
     record_data: RecordDataMode,
 }
 
@@ -47,7 +47,7 @@ impl ReportArgs {
     /// Returns an error if the reports do not support this number of traces.
     pub(in crate::cli) fn check(&self, traces: usize) -> Result<()> {
         if self.record.is_some() && traces > 1 {
-            bail!("--record writes one trace, and {traces} captures are replayed; replay each by itself");
+            bail!("--record needs exactly one capture, not {traces}; replay each separately");
         }
         Ok(())
     }

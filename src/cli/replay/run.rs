@@ -31,29 +31,29 @@ use crate::replay::seed::{SeedCounts, SeedMode};
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
-    "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
-  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
-                                                                         at the captured times, for CI
+    "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run and compare
+  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace captured --junit report.xml
+                                                                         captured timing, with a JUnit report
   nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --html report.html --record live.trace
-  nfsrdma-inspect compare capture.pcap live.trace                        recording and replay beside each other
+  nfsrdma-inspect compare capture.pcap live.trace                        compare the capture with the recorded run
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --filter 'nfs.opcode == \"WRITE\"'
-                                                                         the WRITEs, and what they need
+                                                                         only WRITEs and the steps they depend on
   nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --clients 16
-                                                                         sixteen times at once, each in its directory
+                                                                         16 concurrent copies, in separate directories
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
 ";
 
-/// Run a trace against a server, and compare
+/// Run a trace against a server and compare the replies
 ///
-/// The tree that the trace expects is made in a directory of its own, unless --seeded says that it is there. Each Call is
-/// sent with the filehandles, stateids, sessions and slots of the live server, and each Reply is held to the recorded one.
-/// Every step ends in one state: matched, tolerated by a rule, mismatched, repaired, skipped or unreplayable.
+/// Unless --seeded is given, create the initial tree of the trace in a separate directory. Send each call with the
+/// filehandles, stateids, sessions and slots of the live server, and compare each reply with the captured one. Each step ends
+/// in one state: matched, tolerated (by a rule), mismatched, substituted, skipped or unreplayable.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  all that was replayed matched\n  1  a \
-    Reply differs\n  2  usage, a trace that cannot be read, or a directory that cannot be used\n  3  too little could \
-    be verified: less than --min-coverage, or a final check that failed\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no mismatches\n  1  \
+    mismatches found\n  2  usage error, invalid trace or unusable directory\n  3  insufficient coverage: less than \
+    --min-coverage, or final check failed\n  4  server unreachable\n  6  protocol error by this program\n"))]
 pub(in crate::cli) struct RunArgs {
-    /// The trace
+    /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
@@ -63,7 +63,7 @@ pub(in crate::cli) struct RunArgs {
     #[command(flatten)]
     how: RunOptionArgs,
 
-    /// The tree is there: seeded before into --directory
+    /// Use the tree that 'replay seed' created in --directory
     #[arg(long, requires = "directory")]
     seeded: bool,
 }
@@ -74,53 +74,54 @@ const DEFAULT_MIN_COVERAGE: f64 = 50.0;
 /// Chunks that a Call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ChunkModeArg {
-    /// Those that the connection needs
+    /// The chunks that the connection needs
     Optimal,
-    /// Those that it had in the capture
+    /// The captured chunks
     Captured,
 }
 
-/// Delegations that an OPEN requests.
+/// Delegations that OPEN requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DelegationWantArg {
-    /// What it was granted in the capture
+enum DelegationModeArg {
+    /// The type of delegation that was granted in the capture
     Granted,
-    /// What it asked for there
-    Asked,
+    /// The request as captured
+    AsCaptured,
 }
 
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunOptionArgs {
-    /// Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or
-    /// conservative (one at a time of each client)
-    #[arg(long, value_name = "ORDER", default_value = "dependence")]
+    /// Order of calls: dependencies (wait for the steps a step depends on), captured (captured order and concurrency) or
+    /// serial (one call in flight per client)
+    #[arg(long, value_name = "ORDER", default_value = "dependencies")]
     order: ReplayOrder,
 
-    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in
-    /// the capture), depth (no more in flight than in the capture)
-    #[arg(long, value_name = "PACE", default_value = "asap")]
+    /// Pace of calls: max (as fast as possible), captured (at the captured times), xN (N times the captured speed), rate=N (N
+    /// calls per second), think-time (captured delay after the previous reply) or queue-depth (at most the captured number
+    /// of calls in flight)
+    #[arg(long, value_name = "PACE", default_value = "max")]
     pace: ReplayPace,
 
-    /// Copies of the captured clients, each with a directory of its own
+    /// Number of concurrent copies of the captured clients, each in a separate directory
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENT_COPIES as i64))]
     clients: u32,
 
-    /// Connections of each client, at most (default: as many as in the capture)
+    /// Maximum number of connections per client [default: as captured]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65536))]
     connections: Option<u32>,
 
-    /// Steps that are looked at ahead, and in flight at most
+    /// Maximum number of steps read ahead and in flight
     #[arg(long, value_name = "STEPS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     window: u32,
 
-    /// Chunks over RDMA: as the connection allows, or as in the capture
-    #[arg(long, value_name = "HOW", default_value = "optimal")]
+    /// RDMA chunks that calls offer
+    #[arg(long, value_name = "MODE", default_value = "optimal")]
     chunks: ChunkModeArg,
 
-    /// Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there
-    #[arg(long, value_name = "WHAT", default_value = "granted")]
-    wants: DelegationWantArg,
+    /// Delegations that OPEN requests
+    #[arg(long, value_name = "MODE", default_value = "granted")]
+    delegations: DelegationModeArg,
 
     #[command(flatten)]
     pub(super) part: StepSelectionArgs,
@@ -128,51 +129,51 @@ pub(in crate::cli) struct RunOptionArgs {
     #[command(flatten)]
     pub(super) reports: ReportArgs,
 
-    /// Tolerate nothing
+    /// Disable all tolerance rules
     #[arg(long)]
     strict: bool,
 
-    /// Rules that do not hold: what they would tolerate is a mismatch
+    /// Disable these tolerance rules
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     without: Vec<String>,
 
-    /// A file of rules: what else may differ, and why (docs/replay.md)
+    /// File of additional tolerance rules (docs/replay.md)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rules: Option<PathBuf>,
 
-    /// Do not look at the files in the end
+    /// Skip the final check of files and directories
     #[arg(long)]
-    no_walk: bool,
+    no_final_check: bool,
 
-    /// Remove the directory of the run when it is over, if nothing is in it but what was made there
+    /// Remove the replay directory afterwards, unless it has other files
     #[arg(long)]
     remove: bool,
 
-    /// Percent of the steps that must be replayed, of those that are not skipped, and of what the final check must cover
+    /// Minimum percentage of steps replayed, not counting skipped ones, and of objects covered by the final check
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
 
-    /// Seconds that the run may take; then it ends with exit code 3 (default: an hour, or ten times as long as the capture)
+    /// Stop after SECONDS with exit code 3 [default: an hour, or ten times the captured time]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_time: Option<f64>,
 
-    /// Mismatches that are shown
+    /// Show at most COUNT mismatches
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
     count: usize,
 
-    /// Write a report as JUnit XML: a case an operation
+    /// Write a JUnit XML report: one case per operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
-    /// Say nothing; the exit code tells
+    /// Print nothing; only set the exit code
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Form of the output
+    /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
 
-    /// When to use colour
+    /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -180,21 +181,21 @@ pub(in crate::cli) struct RunOptionArgs {
 impl RunOptionArgs {
     /// Returns the options of a check: one step at a time per client, so that replays are reproducible.
     pub(in crate::cli) fn for_check(reported: &ReplayCheckOptions<'_>) -> Self {
-        let ReplayCheckOptions { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
+        let ReplayCheckOptions { format, color, count, quiet, rules, no_final_check, remove, .. } = *reported;
         Self {
-            order: ReplayOrder::Conservative,
+            order: ReplayOrder::Serial,
             pace: ReplayPace::Immediate,
             clients: 1,
             connections: None,
             window: 256,
             chunks: ChunkModeArg::Optimal,
-            wants: DelegationWantArg::Granted,
+            delegations: DelegationModeArg::Granted,
             part: reported.part.clone(),
             reports: reported.reports.clone(),
             strict: reported.strict,
             without: Vec::new(),
             rules: rules.map(Path::to_owned),
-            no_walk,
+            no_final_check,
             remove,
             min_coverage: reported.min_coverage,
             max_time: None,
@@ -211,10 +212,7 @@ impl RunOptionArgs {
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
             let names = || rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
-            off.push(
-                rule.ok_or_else(|| anyhow!("--without: there is no rule {name}; there are {}", names()))?
-                    .name,
-            );
+            off.push(rule.ok_or_else(|| anyhow!("--without: unknown rule {name}; rules: {}", names()))?.name);
         }
         let rules = match &self.rules {
             Some(path) => read_rules(path)?,
@@ -234,12 +232,12 @@ impl RunOptionArgs {
             selected_steps: part.chosen,
             gss: part.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
-            keeps_requested_wants: self.wants == DelegationWantArg::Asked,
+            keeps_requested_wants: self.delegations == DelegationModeArg::AsCaptured,
             auxiliary_ports: Ports {
                 port_mapper: server.server.rpcbind_port,
                 mount: server.server.mount_port,
             },
-            checks_tree: !self.no_walk,
+            checks_tree: !self.no_final_check,
             ..ReplayOptions::default()
         })
     }
@@ -277,7 +275,7 @@ impl ReplayMonitor for RunProgressReporter {
 
 /// Replays the trace.
 pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
-    let how = match (args.seeded, args.server.into_existing) {
+    let how = match (args.seeded, args.server.allow_non_empty) {
         (true, _) => SeedMode::Find,
         (false, true) => SeedMode::Complete,
         (false, false) => SeedMode::Make,
@@ -304,7 +302,7 @@ pub(super) fn seed_and_run(
 ) -> Result<FinishedRun, RunRefusal> {
     // Invalid options are reported before anything is created.
     let mut options = how.options(server, how.part.select_steps(path)?)?;
-    if options.gss == GssPolicy::Reestablish {
+    if options.gss == GssPolicy::Krb5 {
         gss::probe(&server.server.host)?;
     }
     let tape =
@@ -326,7 +324,7 @@ pub(super) fn seed_and_run(
         // The connections of the first copy carry all.
         ready.get_or_insert(of_this);
     }
-    let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
+    let Some(mut ready) = ready else { return Err(anyhow!("--clients: no client").into()) };
     options.tag.clone_from(&ready.tag);
     // Ctrl-C ends the replay gracefully; a second one ends the program.
     let interrupted = GracefulShutdown::new().map_err(anyhow::Error::from)?;
@@ -439,14 +437,14 @@ impl FinishedRun {
             ));
         }
         if let Some(why) = &self.report.unreachable {
-            report_error(format!("{why}; the run ended before its end"));
+            report_error(format!("{why}; the run was aborted"));
         }
         if let Some(why) = &self.report.silent_program {
             report_error(format!("{why}; what it would have been asked was not replayed"));
         }
         self.not_removed.iter().for_each(report_error);
         for fault in &self.report.own_faults {
-            report_error(format!("{fault}: this program broke a rule of the protocol"));
+            report_error(format!("{fault}: protocol error by this program"));
         }
     }
 }

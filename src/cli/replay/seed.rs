@@ -15,25 +15,25 @@ use crate::replay::seed::SeedMode;
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay seed work.trace --server rdma://nas/scratch --directory one
-                                                                         the tree, in /scratch/one
+                                                                         create the tree in /scratch/one
 ";
 
-/// Make the tree that a trace expects, on a server
+/// Create the initial tree of a trace on a server
 ///
-/// Files, directories and links that the trace uses before it makes them, with their sizes and the content that it reads
-/// before it writes it, are made through NFS in a directory of their own. Nothing else is touched.
+/// Create the files, directories and links that exist before the first step, with their sizes and the content that is read
+/// before it is written. They are created through NFS in a separate directory; nothing else is modified.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree is there\n  2  usage, a trace \
-    that cannot be read, or what the server refuses\n  4  the server cannot be reached\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  2  usage error, \
+    invalid trace, or request refused by the server\n  4  server unreachable\n"))]
 pub(super) struct SeedArgs {
-    /// The trace
+    /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
     #[command(flatten)]
     server: ServerArgs,
 
-    /// Say nothing of what was made
+    /// Do not print a summary
     #[arg(short = 'q', long)]
     quiet: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct SeedArgs {
 /// Creates the tree.
 pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
-    let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
+    let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let ready = match args.server.prepare(&args.trace, &mut trace, how, &ClientCopySpec::only()) {
         Ok(ready) => ready,
         Err(refused) => return refused.report(),
@@ -54,15 +54,11 @@ pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
                 .map(|(count, thing)| PluralCount(count, thing));
             writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, HumanSize(made.bytes))?;
             if made.unknown_bytes > 0 {
-                writeln!(
-                    to,
-                    "  {} of it were not captured: zeros stand for them",
-                    HumanSize(made.unknown_bytes)
-                )?;
+                writeln!(to, "  {} of it not captured: replaced by zeros", HumanSize(made.unknown_bytes))?;
             }
             if made.left_out > 0 {
                 let left_out = PluralCount(made.left_out, "object");
-                writeln!(to, "  {left_out} left out: devices, or without a directory")?;
+                writeln!(to, "  {left_out} omitted: devices, or without a known directory")?;
             }
             Ok(())
         };

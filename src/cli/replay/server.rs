@@ -17,31 +17,30 @@ use crate::replay::trace::TraceReader;
 #[derive(Debug, Args)]
 pub(super) struct ServerArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
-        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
+        help = "Server URL: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
     pub(super) server: ServerUrl,
 
-    /// The directory of the run, in the export; made where it is not there (default: the name of the trace, and letters
-    /// that no other run has)
+    /// Directory of the replay in the export, created if missing [default: the trace name with a unique suffix]
     #[arg(long, value_name = "NAME")]
     pub(super) directory: Option<String>,
 
-    /// Use the directory though something is in it
+    /// Use the directory even if it is not empty
     #[arg(long)]
-    pub(super) into_existing: bool,
+    pub(super) allow_non_empty: bool,
 
-    /// Use the server though the capture is of it
+    /// Allow the server that the capture was taken from
     #[arg(long)]
-    pub(super) same_server: bool,
+    pub(super) allow_source_server: bool,
 
-    /// Seconds that a connection and a Reply may take
+    /// Timeout of connecting and of each reply in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = parse_seconds)]
     pub(super) timeout: f64,
 
-    /// Credits to ask for, over RDMA
+    /// RDMA credits to request
     #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub(super) credits: u32,
 
-    /// Bytes that this side can send and receive inline, over RDMA: 1024 to 262144
+    /// RDMA inline threshold of this side in both directions, 1024 to 262144 bytes
     #[arg(long, value_name = "BYTES", default_value_t = 4096,
         value_parser = clap::value_parser!(u32).range(1024..=262_144))]
     pub(super) inline: u32,
@@ -101,8 +100,8 @@ impl ServerArgs {
         Self {
             server,
             directory: None,
-            into_existing: false,
-            same_server: false,
+            allow_non_empty: false,
+            allow_source_server: false,
             timeout,
             credits: 128,
             inline: 4096,

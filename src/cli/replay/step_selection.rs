@@ -13,26 +13,26 @@ use crate::replay::plan::selected_steps::SelectedSteps;
 
 /// Treatment of Calls with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum GssModeArg {
-    /// They are sent with AUTH_SYS, as root
+enum SecurityModeArg {
+    /// Send with AUTH_SYS, as root
     #[default]
-    AsSys,
-    /// They are not sent
+    Sys,
+    /// Do not send
     Skip,
-    /// They are signed with a context of this run, by Kerberos, as whoever runs it
-    Reestablish,
+    /// Sign with a new Kerberos context of the user who runs the replay
+    Krb5,
 }
 
 /// Which steps run.
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct StepSelectionArgs {
-    /// Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone
+    /// Replay only the steps that match a display filter, and the steps they depend on
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 
-    /// Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way
-    #[arg(long, value_name = "HOW", default_value = "as-sys")]
-    gss: GssModeArg,
+    /// Security of calls captured with krb5 or krb5i; krb5p calls cannot be replayed
+    #[arg(long, value_name = "MODE", default_value = "sys")]
+    sec: SecurityModeArg,
 }
 
 /// Selected steps of a replay.
@@ -45,15 +45,15 @@ pub(super) struct StepSelection {
 impl StepSelectionArgs {
     /// Returns `true` if any option differs from its default.
     pub(in crate::cli) fn has_selection(&self) -> bool {
-        self.filter.is_some() || self.gss != GssModeArg::AsSys
+        self.filter.is_some() || self.sec != SecurityModeArg::Sys
     }
 
     /// Parses the filter and converts the options.
     fn parse_options(&self) -> Result<(Option<Filter>, GssPolicy)> {
-        let gss = match self.gss {
-            GssModeArg::AsSys => GssPolicy::AsSys,
-            GssModeArg::Skip => GssPolicy::Skip,
-            GssModeArg::Reestablish => GssPolicy::Reestablish,
+        let gss = match self.sec {
+            SecurityModeArg::Sys => GssPolicy::Sys,
+            SecurityModeArg::Skip => GssPolicy::Skip,
+            SecurityModeArg::Krb5 => GssPolicy::Krb5,
         };
         match self.filter.as_deref().map(Filter::parse).transpose() {
             Ok(filter) => Ok((filter, gss)),
@@ -74,10 +74,7 @@ impl StepSelectionArgs {
         let chosen = SelectedSteps::select(&mut steps, &mut contents, filter);
         let chosen = chosen.map_err(|error| anyhow!("{}: {error}", path.display()))?;
         if chosen.selected == 0 {
-            bail!(
-                "{}: --filter selects no step; replay plan shows which operations there are",
-                path.display()
-            );
+            bail!("{}: --filter selects no step; 'replay plan' lists the operations", path.display());
         }
         Ok(StepSelection { chosen: Some(Rc::new(chosen)), gss })
     }

@@ -16,13 +16,13 @@ use crate::replay::seed::SeedMode;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch
-                                                                         compile, seed, run, and check
+                                                                         compile, seed, run and check
 ";
 
 /// A capture or a trace, and where it is to run.
 #[derive(Debug, Args)]
 pub(super) struct AllArgs {
-    /// The capture, or a trace that was compiled before
+    /// Capture or compiled trace
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
 
@@ -69,7 +69,7 @@ impl Args for AllSteps {
 
 /// Runs all steps.
 pub(super) fn run(args: &AllArgs) -> Result<ExitStatus> {
-    let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
+    let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let memory = args.memory.plan([&args.file], 1)?;
     if is_trace(&args.file) {
         return run_and_report(&args.file, &args.file, &args.server, &args.how, how);

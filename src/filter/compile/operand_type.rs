@@ -144,7 +144,7 @@ impl FilterCompiler<'_> {
         let found = Function::NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
         found.ok_or_else(|| {
             let near = nearest(name, Function::NAMES.iter().map(|(name, _)| *name));
-            self.error(span, format!("there is no function {name}{}", proposal(&near)))
+            self.error(span, format!("unknown function {name}{}", proposal(&near)))
         })
     }
 

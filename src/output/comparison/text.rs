@@ -19,7 +19,7 @@ fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
 fn describe(trace: &ComparedCapture) -> String {
     let mut text = PluralCount(trace.transactions, "Transaction").to_string();
     if trace.incomplete > 0 {
-        text += &format!(", {} not complete", HumanCount(trace.incomplete));
+        text += &format!(", {} incomplete", HumanCount(trace.incomplete));
     }
     for words in [&trace.transports, &trace.versions] {
         if !words.is_empty() {
@@ -203,11 +203,7 @@ fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()>
             "not compared: arguments and results follow from the minor version",
         ),
         (comparison.reordered(), "operation", "in another order; they did not depend on each other"),
-        (
-            comparison.setup_calls(),
-            "Call of NULL or PORTMAP",
-            "not compared: one capture has RDMA, the other has not",
-        ),
+        (comparison.setup_calls(), "Call of NULL or PORTMAP", "not compared: only one capture uses RDMA"),
     ];
     for (number, what, why) in notes {
         if number > 0 {
@@ -222,11 +218,7 @@ fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()>
     }
     for (letter, trace) in [("A", view.a), ("B", view.b)] {
         for (what, number) in &trace.evicted {
-            writeln!(
-                to,
-                "{letter}: given up, because a bound was reached: {number} {}.",
-                what.replace('_', " ")
-            )?;
+            writeln!(to, "{letter}: state dropped (limit reached): {number} {}.", what.replace('_', " "))?;
         }
     }
     Ok(())

@@ -80,7 +80,7 @@ pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::
 fn outcome(report: &ReplayReport) -> (&'static str, String) {
     let files = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
-        _ if !report.own_faults.is_empty() => ("bad", "this program broke a rule of the protocol".into()),
+        _ if !report.own_faults.is_empty() => ("bad", "protocol error by this program".into()),
         0 if !report.violations.is_empty() => ("bad", "the server broke the protocol".into()),
         0 if files == 1 => ("bad", "1 file differs in the end".into()),
         0 if files > 0 => ("bad", format!("{} files differ in the end", HumanCount(files))),
@@ -187,10 +187,10 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
             HumanCount(*differing)
         );
         if *left_out > 0 {
-            text += &format!("; {} were not looked at", HumanCount(*left_out));
+            text += &format!("; {} were not checked", HumanCount(*left_out));
         }
         if let Some(why) = failed {
-            text += &format!("; not all were looked at: {}", HtmlText(why));
+            text += &format!("; check incomplete: {}", HtmlText(why));
         }
         facts.push(("files", text));
     }
@@ -207,7 +207,7 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
     }
     writeln!(to, "</dl>")?;
     if let Some(why) = &report.no_callbacks {
-        writeln!(to, "<p>nothing listens for the server's Calls: {}</p>", HtmlText(why))?;
+        writeln!(to, "<p>no callback listener: {}</p>", HtmlText(why))?;
     }
     for how in report.violations.keys() {
         writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(how))?;
@@ -310,7 +310,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.iter().sum::<u64>()));
     for (name, of) in rows {
         let ReplayOperationReport { states, latencies } = of;
-        let [matched, tolerated, mismatched, repaired, ..] = states;
+        let [matched, tolerated, mismatched, substituted, ..] = states;
         let total: u64 = states.iter().sum();
         let class = if *mismatched > 0 { r#" class="differs""# } else { "" };
         write!(
@@ -318,7 +318,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
             r#"<tr{class}><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td>"#,
             HtmlText(name),
             HumanCount(total),
-            HumanCount(matched + tolerated + repaired),
+            HumanCount(matched + tolerated + substituted),
             HumanCount(latencies.iter().map(Latencies::count).max().unwrap_or(0))
         )?;
         for part in [0.5, 0.99] {

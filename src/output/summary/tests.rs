@@ -43,8 +43,8 @@ fn text(capture: &str, width: usize) -> String {
 #[test]
 fn people_see_totals_then_operations_then_chunks() {
     let expected = "\
-3,500 frames, 3.27 MiB in 1.02 s. 43 Transactions on 4 connections, 1 not complete: 1 without the
-Reply, 1 without some bytes of a chunk.
+3,500 frames, 3.27 MiB in 1.02 s. 43 Transactions on 4 connections, 1 incomplete (no Reply captured,
+chunk bytes missing).
 
 NFS version 4       calls  errors      p50      p99      max  bytes in  bytes out
   WRITE                13       0  72.2 ms   172 ms   172 ms  3.25 MiB   1.31 KiB

@@ -31,7 +31,7 @@ pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: us
     }
     chunk_table(statistics).write(to, width)?;
     write_counts(to, "Frames not decoded", summary.undecoded())?;
-    write_counts(to, "Given up, because a bound was reached", summary.evicted())
+    write_counts(to, "State dropped (limit reached)", summary.evicted())
 }
 
 /// Writes counts by the words of their keys, which have underscores between words.
@@ -189,17 +189,20 @@ fn push_transactions(statistics: &Statistics, text: &mut String) {
         _ => {
             let missing = statistics.missing();
             let parts: Vec<_> = [
-                (missing.call, "without the Call"),
-                (missing.reply, "without the Reply"),
-                (missing.message_bytes, "without some bytes of a message"),
-                (missing.chunk_bytes, "without some bytes of a chunk"),
-                (missing.undecoded, "not decoded to the end"),
+                (missing.call, "no Call captured"),
+                (missing.reply, "no Reply captured"),
+                (missing.message_bytes, "message bytes missing"),
+                (missing.chunk_bytes, "chunk bytes missing"),
+                (missing.undecoded, "not fully decoded"),
             ]
             .into_iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{} {what}", HumanCount(count)))
+            .map(|(count, what)| match count == incomplete {
+                true => what.to_owned(),
+                false => format!("{} {what}", HumanCount(count)),
+            })
             .collect();
-            let _ = write!(text, ", {} not complete: {}.", HumanCount(incomplete), parts.join(", "));
+            let _ = write!(text, ", {} incomplete ({}).", HumanCount(incomplete), parts.join(", "));
         }
     }
 }

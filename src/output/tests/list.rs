@@ -197,7 +197,7 @@ fn the_principal_operation_of_a_compound_tells_its_details() {
         let at = line.find(begin).unwrap();
         line[at..].split("  ").next().unwrap().to_owned()
     };
-    assert_eq!(operation("READ 0+4096 got 2000"), "READ 0+4096 got 2000 eof");
+    assert_eq!(operation("READ 0+4096 len 2000"), "READ 0+4096 len 2000 EOF");
     assert_eq!(operation("WRITE 131072"), "WRITE 131072+4096 UNSTABLE");
     assert_eq!(operation("OPEN \"s8k\""), "OPEN \"s8k\" CREATE W");
     assert_eq!(operation("OPEN \"nothere\""), "OPEN \"nothere\" R");
@@ -206,7 +206,7 @@ fn the_principal_operation_of_a_compound_tells_its_details() {
     assert_eq!(operation("CREATE \"fifo\""), "CREATE \"fifo\" FIFO");
     assert_eq!(operation("READLINK"), "READLINK → \"s100\"");
     assert_eq!(operation("READDIR 286"), "READDIR 286 entries");
-    assert_eq!(operation("READDIR from"), "READDIR from 1462 14 entries eof");
+    assert_eq!(operation("READDIR from"), "READDIR from 1462 14 entries EOF");
     assert_eq!(operation("SETXATTR \"big\""), "SETXATTR \"big\" 4000 bytes");
     assert_eq!(operation("LOCK 20"), "LOCK 20+5 READW");
     assert_eq!(operation("LOCKU 0+∞"), "LOCKU 0+∞ WRITE");
@@ -225,7 +225,7 @@ fn the_principal_operation_of_a_compound_tells_its_details() {
 fn procedures_of_nfsv3_tell_theirs() {
     let list = nameless("rxe-v3.pcap");
     for expected in [
-        "READDIRPLUS 302 entries eof",
+        "READDIRPLUS 302 entries EOF",
         "MKNOD \"fifo\" FIFO",
         "CREATE \"sparse\" UNCHECKED",
         "SYMLINK \"sl\" → \"s100\"",
@@ -257,7 +257,7 @@ fn statuses_of_nlm_and_of_its_companions_go_without_theirs() {
 fn files_go_by_their_paths() {
     let list = list("rxe-v42.pcap", TerminalStyle::pipe());
     for expected in [
-        "READ /data/w/s2k 0+4096 got 2000 eof",
+        "READ /data/w/s2k 0+4096 len 2000 EOF",
         "OPEN /data/w/s8k CREATE W",
         "LOOKUP /data",
         "RENAME /data/w/hard → sub/hard2",
@@ -281,7 +281,7 @@ fn companions_say_what_they_are_about() {
         "GETACL /export/data dfacl dfaclcnt",
         "RENAME /export/data/w/hard → /export/data/w/sub/hard2",
         "LINK /export/data/w/s100 → hard",
-        "READDIRPLUS /export/data/many300 302 entries eof",
+        "READDIRPLUS /export/data/many300 302 entries EOF",
     ] {
         assert!(list.contains(&format!("  {expected}  ")), "{expected} in {list}");
     }
@@ -290,7 +290,7 @@ fn companions_say_what_they_are_about() {
 #[test]
 fn a_path_gives_way_to_what_follows_it() {
     let list = list("rxe-v3.pcap", TerminalStyle::terminal(83));
-    assert!(list.contains(" READ …/d12345 10000+4096 got… "), "{list}");
+    assert!(list.contains(" READ …/d12345 10000+4096 len… "), "{list}");
     assert!(list.contains(" ACCESS …/s100 RD MD XT XE → … "), "{list}");
     assert!(list.contains(" LOOKUP /export/data/w/s100  "), "{list}");
 }

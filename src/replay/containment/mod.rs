@@ -88,7 +88,7 @@ impl ContainmentViolation {
         match self {
             Self::Unreadable => "unreadable-call",
             Self::Program => "other-procedure",
-            Self::Upward => "leaves-root",
+            Self::Upward => "outside-export",
             Self::Filehandle => "foreign-filehandle",
             Self::Name => "unsafe-name",
             Self::State => "foreign-state",
@@ -102,13 +102,13 @@ impl ContainmentViolation {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Unreadable => "the Call cannot be decoded to its end",
-            Self::Program => "the procedure is about more than the run's files",
-            Self::Upward => "it may lead out of the run's directory",
-            Self::Filehandle => "the server has not given this run the filehandle",
+            Self::Program => "the procedure affects more than the files of the run",
+            Self::Upward => "it may leave the directory of the run",
+            Self::Filehandle => "the filehandle was not returned to this run",
             Self::Name => "a name is empty, has '/' or NUL, or is \".\" or \"..\"",
-            Self::State => "the server has not given this run the stateid, clientid, session or device",
-            Self::Client => "it speaks for a client that is not one of this run",
-            Self::Server => "it names another server, or an address where this run does not listen",
+            Self::State => "the stateid, clientid, session or device was not returned to this run",
+            Self::Client => "the client does not belong to this run",
+            Self::Server => "it names another server, or an address on which this run does not listen",
             Self::Layout => "it carries layout data, which this program does not check",
         }
     }

@@ -123,7 +123,7 @@ impl ReplayPlan {
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
     pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
-        Self::for_selection(trace, None, GssPolicy::AsSys)
+        Self::for_selection(trace, None, GssPolicy::Sys)
     }
 
     /// Plans a run of the selected steps.

@@ -69,9 +69,9 @@ pub struct StepPlanner {
 pub enum GssPolicy {
     /// Send them with AUTH_SYS.
     #[default]
-    AsSys,
+    Sys,
     /// Sign them with a context of the run.
-    Reestablish,
+    Krb5,
     /// Do not send them.
     Skip,
 }
@@ -152,7 +152,7 @@ impl StepPlanner {
             return Some(PlanReason::SecuredSkipped).into();
         }
         let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.holds.is_count());
-        let mut worst = (is_signed && self.gss == GssPolicy::AsSys).then_some(PlanReason::Secured);
+        let mut worst = (is_signed && self.gss == GssPolicy::Sys).then_some(PlanReason::Secured);
         for slot in used {
             if let Some(needs) = self.unavailable_variables.get(&slot.variable) {
                 return PlanDecision { reason: Some(PlanReason::NeedsOther), needs: Some(*needs) };

@@ -6,7 +6,7 @@ pub enum PlannedStepState {
     /// The step runs.
     Run,
     /// The step runs with substitutes for information that is missing from the capture.
-    Bridged,
+    Synthesized,
     /// The step does not run and need not: the run does its work by itself, or has done it before.
     Skipped,
     /// The step cannot run.
@@ -15,13 +15,13 @@ pub enum PlannedStepState {
 
 impl PlannedStepState {
     /// All states, in display order.
-    pub const ALL: [Self; 4] = [Self::Run, Self::Bridged, Self::Skipped, Self::Unreplayable];
+    pub const ALL: [Self; 4] = [Self::Run, Self::Synthesized, Self::Skipped, Self::Unreplayable];
 
     /// Returns the name in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
-            Self::Bridged => "bridged",
+            Self::Synthesized => "synthesized",
             Self::Skipped => "skipped",
             Self::Unreplayable => "unreplayable",
         }
@@ -29,7 +29,7 @@ impl PlannedStepState {
 
     /// Returns `true` if the step is sent.
     pub const fn is_sent(self) -> bool {
-        matches!(self, Self::Run | Self::Bridged)
+        matches!(self, Self::Run | Self::Synthesized)
     }
 }
 
@@ -65,61 +65,61 @@ macro_rules! reasons {
 
 reasons! { PlanReason;
     /// A filehandle whose origin was not captured, of an object whose name is known.
-    NamedBefore => "handle-before", Bridged, "a filehandle from before the capture; its name is known, and is looked up";
+    NamedBefore => "handle-before", Synthesized, "a filehandle from before the capture; looked up by its known name";
     /// A filehandle of an object whose name was not captured.
-    Nameless => "nameless", Bridged, "a filehandle whose name was not seen; an object of its own stands for it";
+    Nameless => "nameless", Synthesized, "a filehandle without a captured name; a separate object replaces it";
     /// A stateid of an OPEN from before the capture.
-    OpenBefore => "open-before", Bridged, "a file that was opened before the capture; the run opens it first";
+    OpenBefore => "open-before", Synthesized, "a file that was opened before the capture; the run opens it first";
     /// A clientid or a session from before the capture.
-    ClientBefore => "client-before", Bridged, "a client or session from before the capture; the run sets up its own";
+    ClientBefore => "client-before", Synthesized, "a client or session from before the capture; the run creates its own";
     /// krb5 or krb5i.
-    Secured => "secured", Bridged, "signed with RPCSEC_GSS; the run sends it as root with AUTH_SYS";
+    Secured => "secured", Synthesized, "signed with RPCSEC_GSS; the run sends it as root with AUTH_SYS";
     /// File data of the Call was not captured.
-    DataUnknown => "data-unknown", Bridged, "file data of the Call that was not captured; other data stands for it";
+    DataUnknown => "data-unknown", Synthesized, "file data of the Call that was not captured; other data replaces it";
     /// The Reply was not captured.
-    ReplyLost => "reply-lost", Bridged, "a Reply that was not captured, or not whole; nothing is compared with it";
+    ReplyLost => "reply-lost", Synthesized, "a Reply that was not captured completely; it is not compared";
 
     /// The filter excludes the step.
-    Filtered => "filtered", Skipped, "the filter does not select it, and nothing that it selects needs it";
+    Filtered => "filtered", Skipped, "not selected by the filter, and not needed by a selected step";
     /// krb5 or krb5i, where such Calls are to be skipped.
-    SecuredSkipped => "secured-skipped", Skipped, "signed with RPCSEC_GSS, and --gss skip leaves such Calls out";
+    SecuredSkipped => "secured-skipped", Skipped, "signed with RPCSEC_GSS; omitted by --sec skip";
     /// The server sent the Call.
-    Callback => "callback", Skipped, "a Call of the server; the run answers what its own server calls";
+    Callback => "callback", Skipped, "a Call from the server; the run answers those of the live server";
     /// A repetition of the same Call.
     Repeated => "repeated", Skipped, "the same Call sent again; the run sends it once";
     /// An RPCSEC_GSS control message.
-    SecuritySetUp => "security-set-up", Skipped, "sets up or ends a security context; the run has its own";
+    SecuritySetUp => "security-set-up", Skipped, "creates or destroys a security context; the run has its own";
     /// SETCLIENTID_CONFIRM of a SETCLIENTID from before the capture.
-    ConfirmBefore => "confirm-before", Skipped, "confirms what was set up before the capture; the run sets up its own";
+    ConfirmBefore => "confirm-before", Skipped, "confirms a client from before the capture; the run creates its own";
 
     /// An auxiliary program or procedure that is not limited to the files of a run.
-    OtherProgram => "other-program", Unreplayable, "a program beside NFS, or a procedure of it, that is about more than the run's files";
+    OtherProgram => "other-program", Unreplayable, "an auxiliary program or procedure that affects more than the files of the run";
     /// The Call was not captured.
     CallLost => "call-lost", Unreplayable, "a Call that was not captured";
     /// Bytes of the Call were not captured.
-    CallCut => "call-cut", Unreplayable, "a Call of which bytes were not captured";
+    CallCut => "call-cut", Unreplayable, "a Call that was not captured completely";
     /// krb5p.
     Encrypted => "encrypted", Unreplayable, "arguments that are encrypted (krb5p)";
     /// The procedure or operation is not described.
     NotDescribed => "not-described", Unreplayable, "a procedure or operation that this program does not know";
     /// The arguments cannot be decoded.
-    Unreadable => "unreadable", Unreplayable, "arguments that cannot be read";
+    Unreadable => "unreadable", Unreplayable, "arguments that cannot be decoded";
     /// The step uses a value that only a step that does not run would define.
-    NeedsOther => "needs-other", Unreplayable, "uses what another step would have given, which does not run";
+    NeedsOther => "needs-other", Unreplayable, "depends on a step that does not run";
     /// A filehandle of which neither name nor type is known.
-    Unknown => "unknown-object", Unreplayable, "a filehandle of which neither name nor type was seen";
+    Unknown => "unknown-object", Unreplayable, "a filehandle of unknown name and type";
     /// A stateid of which nothing is known.
-    StateUnknown => "unknown-stateid", Unreplayable, "a stateid from before the capture that tells nothing of itself";
+    StateUnknown => "unknown-stateid", Unreplayable, "a stateid from before the capture, of unknown origin";
     /// A lock from before the capture.
     LockBefore => "lock-before", Unreplayable, "a lock that was taken before the capture";
     /// A delegation from before the capture.
-    DelegationBefore => "delegation-before", Unreplayable, "a delegation that was given before the capture, or in no Reply";
+    DelegationBefore => "delegation-before", Unreplayable, "a delegation from before the capture, or without a captured Reply";
     /// A listing whose beginning was not captured.
-    ListingBefore => "listing-before", Unreplayable, "goes on with a listing that began before the capture";
+    ListingBefore => "listing-before", Unreplayable, "continues a listing that began before the capture";
     /// VERIFY, NVERIFY or a SETATTR guard with a value from before the capture.
-    ChangeBefore => "change-before", Unreplayable, "compares with a change value that no Reply gave";
+    ChangeBefore => "change-before", Unreplayable, "compares with a change value from no captured Reply";
     /// pNFS.
-    DeviceBefore => "device-before", Unreplayable, "a device or layout that no Reply gave";
+    DeviceBefore => "device-before", Unreplayable, "a device or layout from no captured Reply";
 }
 
 #[cfg(test)]

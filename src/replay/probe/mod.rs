@@ -91,8 +91,8 @@ impl std::fmt::Display for ProbeError {
             Self::Call(place, error) => write!(f, "{place}: {error}{}", advice(error)),
             Self::Unanswered(place, connections, time) => write!(
                 f,
-                "{place}: the server took {connections} connections over iWARP, and answered the first Call of none within {} s; \
-                 see the server's log, or give it longer (--timeout)",
+                "{place}: {connections} iWARP connections were accepted, but none replied to the first Call within {} s; \
+                 check the server's log, or raise --timeout",
                 time.as_secs_f64()
             ),
         }
@@ -103,14 +103,14 @@ impl std::fmt::Display for ProbeError {
 fn advice(error: &RpcCallError) -> &'static str {
     match error {
         RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::PROG_UNAVAIL)) => {
-            "; what listens there speaks RPC, but has no NFS: check the port, and that the NFS server runs"
+            "; an RPC server without NFS: check the port and that the NFS server is running"
         }
         RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::SYSTEM_ERR)) => "; see the server's log",
         RpcCallError::Denied(_) => {
             "; the server refuses AUTH_SYS: check the security of the export (sec=), and whether this host may"
         }
         RpcCallError::Disconnected(DisconnectReason::Closed | DisconnectReason::Reset) => {
-            "; check that an NFS server listens on this port, and that this host may connect"
+            "; check that an NFS server listens on this port and allows this host"
         }
         _ => "",
     }
@@ -249,9 +249,9 @@ fn absent(
         found.1.as_ref().is_err_and(|error| error.contains(&mismatch))
     };
     match asked {
-        _ if !versions.contains(&number) => Some(format!("NFSv{asked}: not there; the server has {has}")),
+        _ if !versions.contains(&number) => Some(format!("NFSv{asked}: not supported; the server has {has}")),
         NfsVersion::V4(_) if v4.iter().any(is_mismatch) => {
-            Some(format!("NFSv{asked}: not there; the server has {has}, without that minor version"))
+            Some(format!("NFSv{asked}: not supported; the server has {has}, without that minor version"))
         }
         _ => None,
     }

@@ -301,10 +301,8 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         }
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
-            GssPolicy::Reestablish => {
-                GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?
-            }
-            GssPolicy::AsSys | GssPolicy::Skip => None,
+            GssPolicy::Krb5 => GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?,
+            GssPolicy::Sys | GssPolicy::Skip => None,
         };
         let end = &steps.summary().end;
         report.recorded_ns = end.last.saturating_sub(end.first);
@@ -560,7 +558,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: ReplayStepState) {
         if let (
             Some(step),
-            ReplayStepState::Mismatched(_) | ReplayStepState::Repaired(_) | ReplayStepState::Unreplayable(_),
+            ReplayStepState::Mismatched(_)
+            | ReplayStepState::Substituted(_)
+            | ReplayStepState::Unreplayable(_),
         ) = (held.step.trace_step(), &state)
         {
             self.mark_objects_uncertain(&held, &step, &state);

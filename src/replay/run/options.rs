@@ -16,12 +16,12 @@ use crate::replay::plan::selected_steps::SelectedSteps;
 pub enum ReplayOrder {
     /// A step waits for those that it depends on.
     #[default]
-    Dependence,
+    Dependencies,
     /// Captured order: a step waits for those whose Reply preceded its Call, so that the concurrency is that of the
     /// capture.
-    Trace,
+    Captured,
     /// By dependencies, and one step at a time per client.
-    Conservative,
+    Serial,
 }
 
 impl FromStr for ReplayOrder {
@@ -29,10 +29,10 @@ impl FromStr for ReplayOrder {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "dependence" => Ok(Self::Dependence),
-            "trace" => Ok(Self::Trace),
-            "conservative" => Ok(Self::Conservative),
-            _ => Err("is none of dependence, trace and conservative".into()),
+            "dependencies" => Ok(Self::Dependencies),
+            "captured" => Ok(Self::Captured),
+            "serial" => Ok(Self::Serial),
+            _ => Err("give dependencies, captured or serial".into()),
         }
     }
 }
@@ -59,17 +59,17 @@ impl FromStr for ReplayPace {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text.parse::<f64>() {
             Ok(number) if (1e-6..=1e9).contains(&number) => Ok(number),
-            _ => Err(format!("{text:?} is no number from 0.000001 to 1000000000")),
+            _ => Err(format!("invalid number {text:?}; give a number from 0.000001 to 1000000000")),
         };
         match text {
-            "asap" => Ok(Self::Immediate),
-            "depth" => Ok(Self::CapturedDepth),
-            "original" => Ok(Self::CapturedTimes(1.0)),
-            "think" => Ok(Self::ThinkTime),
+            "max" => Ok(Self::Immediate),
+            "queue-depth" => Ok(Self::CapturedDepth),
+            "captured" => Ok(Self::CapturedTimes(1.0)),
+            "think-time" => Ok(Self::ThinkTime),
             _ => match (text.strip_prefix('x'), text.strip_prefix("rate=")) {
                 (Some(times), _) => number(times).map(Self::CapturedTimes),
                 (_, Some(rate)) => number(rate).map(Self::Rate),
-                _ => Err("is none of asap, original, think, depth, x2.5 and rate=1000".into()),
+                _ => Err("give max, captured, xN, rate=N, think-time or queue-depth".into()),
             },
         }
     }
@@ -78,12 +78,12 @@ impl FromStr for ReplayPace {
 impl fmt::Display for ReplayPace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Immediate => f.write_str("asap"),
-            Self::CapturedTimes(1.0) => f.write_str("original"),
+            Self::Immediate => f.write_str("max"),
+            Self::CapturedTimes(1.0) => f.write_str("captured"),
             Self::CapturedTimes(times) => write!(f, "x{times}"),
             Self::Rate(rate) => write!(f, "rate={rate}"),
-            Self::ThinkTime => f.write_str("think"),
-            Self::CapturedDepth => f.write_str("depth"),
+            Self::ThinkTime => f.write_str("think-time"),
+            Self::CapturedDepth => f.write_str("queue-depth"),
         }
     }
 }
@@ -157,7 +157,7 @@ impl ReplayOptions {
 impl Default for ReplayOptions {
     fn default() -> Self {
         Self {
-            order: ReplayOrder::Dependence,
+            order: ReplayOrder::Dependencies,
             pace: ReplayPace::Immediate,
             connections: None,
             window: 256,
@@ -171,7 +171,7 @@ impl Default for ReplayOptions {
             selection: ComparisonOptions::default(),
             max_shown_mismatches: 20,
             selected_steps: None,
-            gss: GssPolicy::AsSys,
+            gss: GssPolicy::Sys,
             captured_chunks: false,
             auxiliary_ports: Ports::default(),
             keeps_requested_wants: false,
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_pace_is_read_as_it_is_written() {
-        for text in ["asap", "original", "think", "depth", "x2.5", "rate=1000"] {
+        for text in ["max", "captured", "think-time", "queue-depth", "x2.5", "rate=1000"] {
             assert_eq!(text.parse::<ReplayPace>().unwrap().to_string(), text);
         }
         assert!("fast".parse::<ReplayPace>().is_err());

@@ -49,44 +49,44 @@ pub struct ResendReason {
 /// The Reply came after the Call was sent again.
 pub const SENT_AGAIN: ResendReason = ResendReason {
     code: "sent-again",
-    text: "its connection went away; it was sent again on another, and what came matched",
+    text: "its connection was lost; it was sent again on another, and the Reply matched",
 };
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
 pub const REPLY_UNKNOWN: ResendReason = ResendReason {
     code: "reply-unknown",
-    text: "its connection went away when it was done; the server has not kept the Reply, and nothing is compared",
+    text: "its connection was lost after it was executed; the server did not cache the Reply, and nothing is compared",
 };
 /// The server executed the Call, the Reply was lost, and it executed the Call again.
 pub const DONE_TWICE: ResendReason = ResendReason {
     code: "done-twice",
-    text: "its connection went away when it was done; sent again, it met what it had done itself",
+    text: "its connection was lost after it was executed; sent again, it found its own result",
 };
 
 /// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
 pub const RESTARTED: ResendReason = ResendReason {
     code: "server-restarted",
-    text: "the server had forgotten its client or session; that was set up anew, and it was sent again",
+    text: "the server had forgotten its client or session; that was re-established, and it was sent again",
 };
 /// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
 pub const CONTEXT_RENEWED: ResendReason = ResendReason {
     code: "context-renewed",
-    text: "the server did not know its security context any more; another was set up, and it was sent again with that",
+    text: "the server no longer knew its security context; it was sent again with a new one",
 };
 /// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
 pub const NOT_RECLAIMED: ResendReason = ResendReason {
     code: "not-reclaimed",
-    text: "is about a client, session, open or lock that the server has forgotten, and not given back",
+    text: "uses a client, session, open or lock that the server lost and that was not reclaimed",
 };
 /// Repeatedly lost connections: the step is unreplayable.
 pub const NO_CONNECTION: ResendReason = ResendReason {
     code: "no-connection",
-    text: "connections to the server went away without a Reply, until nothing was sent any more",
+    text: "connections to the server were lost repeatedly without a Reply",
 };
 
 /// The server accepts less in one READ or WRITE than the captured one.
 pub const SPLIT: ResendReason = ResendReason {
     code: "split",
-    text: "the server takes less in one READ or WRITE; it went in several Calls, and what came matched as a whole",
+    text: "the server accepts less per READ or WRITE; it was split into several Calls, which matched as a whole",
 };
 
 /// All reasons.
@@ -181,12 +181,12 @@ pub(super) fn failed_by_first_execution(
 pub(super) fn resent_state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -> ReplayStepState {
     match state {
         ReplayStepState::Matched | ReplayStepState::Tolerated(_) if is_new => {
-            ReplayStepState::Repaired(RESTARTED.code)
+            ReplayStepState::Substituted(RESTARTED.code)
         }
         ReplayStepState::Matched | ReplayStepState::Tolerated(_) => {
-            ReplayStepState::Repaired(SENT_AGAIN.code)
+            ReplayStepState::Substituted(SENT_AGAIN.code)
         }
-        ReplayStepState::Mismatched(_) if is_done_twice => ReplayStepState::Repaired(DONE_TWICE.code),
+        ReplayStepState::Mismatched(_) if is_done_twice => ReplayStepState::Substituted(DONE_TWICE.code),
         other => other,
     }
 }

@@ -31,7 +31,7 @@ pub enum ReplayStepState {
     Mismatched(Vec<Difference>),
     /// The step was sent with a substitute for something that the capture lacks, or after recovery, with the code of
     /// the reason; everything comparable matched.
-    Repaired(&'static str),
+    Substituted(&'static str),
     /// The step was not sent and need not be: code and text of the reason.
     Skipped(String),
     /// The step cannot be replayed: code and text of the reason.
@@ -41,7 +41,7 @@ pub enum ReplayStepState {
 impl ReplayStepState {
     /// Names of all states, in report order.
     pub const NAMES: [&'static str; 6] =
-        ["matched", "tolerated", "mismatched", "repaired", "skipped", "unreplayable"];
+        ["matched", "tolerated", "mismatched", "substituted", "skipped", "unreplayable"];
 
     /// Returns the index of its name in [`Self::NAMES`].
     pub fn index(&self) -> usize {
@@ -49,7 +49,7 @@ impl ReplayStepState {
             Self::Matched => 0,
             Self::Tolerated(_) => 1,
             Self::Mismatched(_) => 2,
-            Self::Repaired(_) => 3,
+            Self::Substituted(_) => 3,
             Self::Skipped(_) => 4,
             Self::Unreplayable(_) => 5,
         }
@@ -59,7 +59,7 @@ impl ReplayStepState {
         match self {
             Self::Matched | Self::Mismatched(_) => None,
             Self::Tolerated(rule) => Some(rule.name),
-            Self::Repaired(why) => Some(why),
+            Self::Substituted(why) => Some(why),
             Self::Skipped(why) | Self::Unreplayable(why) => Some(why),
         }
     }
@@ -315,7 +315,7 @@ impl ReplayReport {
         self.mismatches.sort_by_key(|mismatch| mismatch.step);
     }
 
-    /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or repaired.
+    /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or substituted.
     pub fn replayed(&self) -> u64 {
         self.states.iter().take(4).sum()
     }

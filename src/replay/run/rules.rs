@@ -33,7 +33,7 @@ rules! {
     /// Capabilities of a file system.
     CAPABILITIES = "capabilities", "what a file system can do, and its limits, are its own";
     /// Attributes that the live server never returns.
-    ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that the live server has not given in this run";
+    ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that the live server never returned in this run";
     /// Flavors in SECINFO and MNT.
     SECURITY_FLAVORS = "security-flavors", "which security is offered is configured on the server";
     /// Delegations.
@@ -47,13 +47,13 @@ rules! {
     /// Owners as text.
     OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
     /// rdev of objects that are no devices.
-    RAWDEV = "rawdev", "device numbers of what is no device";
+    RAWDEV = "rawdev", "device numbers of objects that are not devices";
     /// `atomic` of change_info4.
-    ATOMIC = "atomic", "whether a change is told atomically is the server's choice";
+    ATOMIC = "atomic", "a server may report changes atomically or not";
     /// Rights supported by ACCESS.
-    ACCESS_SUPPORTED = "access-supported", "which rights a server can tell of is its own";
+    ACCESS_SUPPORTED = "access-supported", "a server may support other access rights";
     /// attrset of OPEN and CREATE.
-    ATTRSET = "attrset", "which attributes were set is told in each server's way";
+    ATTRSET = "attrset", "a server may report the attributes set in its own way";
     /// sr_status_flags.
     STATUS_FLAGS = "status-flags", "events of the session";
     /// Mode of COPY.

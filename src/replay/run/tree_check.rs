@@ -108,7 +108,7 @@ impl ExpectedTree {
     ) {
         let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
         let is_known = match state {
-            ReplayStepState::Matched | ReplayStepState::Repaired(_) => {
+            ReplayStepState::Matched | ReplayStepState::Substituted(_) => {
                 step.reply.is_complete() && step.call.is_complete()
             }
             // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.

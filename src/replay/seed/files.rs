@@ -28,7 +28,7 @@ impl fmt::Display for FileServerError {
                 None => write!(f, "{what}: {status}"),
             },
             Self::Busy(what, seconds) => {
-                write!(f, "{what}: for {seconds} s the server has asked to be asked later; check its state")
+                write!(f, "{what}: server busy for {seconds} s (DELAY, GRACE or JUKEBOX); check its state")
             }
             Self::Call(error) => error.fmt(f),
         }
@@ -46,15 +46,15 @@ impl From<RpcCallError> for FileServerError {
 /// Explains a status of NFSv3, NFSv4 or MOUNT during setup, and suggests a remedy. `None` for other statuses.
 pub fn advice_for_status(status: &str) -> Option<&'static str> {
     Some(match status.split_once("ERR_")?.1 {
-        "ROFS" => "the export is read-only, and a run writes there: export it read-write",
-        "NOSPC" => "the file system of the export is full: make room there",
-        "DQUOT" => "the quota on the export is used up: raise it, or make room there",
-        "NOENT" => "the server has no such path: check the URL, `probe` lists what the server exports",
-        "NOTDIR" => "the path is no directory: check the URL",
+        "ROFS" => "read-only file system: export it read-write",
+        "NOSPC" => "no space left on device: free space on the export",
+        "DQUOT" => "disk quota exceeded: raise it, or free space on the export",
+        "NOENT" => "no such file or directory: check the URL; `probe` lists the exports",
+        "NOTDIR" => "not a directory: check the URL",
         "ACCES" | "ACCESS" | "PERM" => {
-            "the server does not let root do that there: export it with no_root_squash to this machine, or let everybody write there"
+            "permission denied: export it to this machine with no_root_squash, or make it world-writable"
         }
-        "WRONGSEC" => "the export asks for other security than AUTH_SYS: allow sec=sys for this machine",
+        "WRONGSEC" => "the export requires security other than AUTH_SYS: allow sec=sys for this machine",
         _ => return None,
     })
 }

@@ -52,11 +52,11 @@ pub enum SeedError {
 impl fmt::Display for SeedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => write!(f, "{name:?} is no name of a directory; give one without '/'"),
+            Self::Name(name) => write!(f, "{name:?} is not a directory name; give one without '/'"),
             Self::NotEmpty(name) => {
-                write!(f, "{name}: is there and not empty; name another directory, or say --into-existing")
+                write!(f, "{name}: directory not empty; name another directory, or use --allow-non-empty")
             }
-            Self::Missing(name) => write!(f, "{name}: is not there; seed it with `replay seed`"),
+            Self::Missing(name) => write!(f, "{name}: no such directory; create it with `replay seed`"),
             Self::Server(what, problem) => write!(f, "{what}: {problem}"),
             Self::Trace(error) => error.fmt(f),
         }

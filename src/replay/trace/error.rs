@@ -41,7 +41,7 @@ pub enum TraceError {
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoTrace => f.write_str("this is no trace; make one with `replay compile`"),
+            Self::NoTrace => f.write_str("not a trace; create one with `replay compile`"),
             Self::Version { version } => {
                 write!(f, "a trace of version {version}, which this program does not read; compile it again")
             }

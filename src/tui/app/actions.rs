@@ -64,11 +64,7 @@ impl App {
             KeyAction::Unmark => self.marks.clear(),
             KeyAction::Tail => {
                 self.list.follows_tail = !self.list.follows_tail;
-                self.show_message(if self.list.follows_tail {
-                    "the list follows"
-                } else {
-                    "the list stands still"
-                });
+                self.show_message(if self.list.follows_tail { "follow on" } else { "follow off" });
             }
             KeyAction::Follow => self.menu = Some(KeyMenu::Follow),
             KeyAction::FollowFile => self.follow(Self::filter_for_file),

@@ -12,7 +12,7 @@ impl App {
     pub(super) fn filter_for_value(&self) -> Result<String, &'static str> {
         if self.view.has_tree() && self.focus != FocusPane::List {
             let line = self.tree.chosen().ok_or(NOTHING_CHOSEN)?;
-            let field = line.field.ok_or("the line is no field; choose one in the tree")?;
+            let field = line.field.ok_or("not a field; select one in the tree")?;
             let filter = match &line.literal {
                 Some(value) => format!("{} == {value}", field.name),
                 None => field.name.to_owned(),

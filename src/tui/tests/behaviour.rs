@@ -66,7 +66,7 @@ fn follow_shows_the_same_file_slot_connection_or_xid() {
         assert!(told.starts_with(filter), "{letter}: {told}");
         assert!(screen.app.rows().len() >= least, "{letter}: {}", screen.app.rows().len());
         screen.ask('g', "0xb38df27d");
-        assert_eq!(screen.chosen(), "READ /data/w/s2k 0+4096 got 2000 eof");
+        assert_eq!(screen.chosen(), "READ /data/w/s2k 0+4096 len 2000 EOF");
     }
 }
 
@@ -102,10 +102,10 @@ fn one_goes_to_a_frame_an_xid_a_time_and_a_transaction() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     for place in ["593", "0xb38df27d", "2.3013", "#49"] {
         screen.press(KeyCode::Home).ask('g', place);
-        assert_eq!(screen.chosen(), "READ /data/w/s2k 0+4096 got 2000 eof", "{place}");
+        assert_eq!(screen.chosen(), "READ /data/w/s2k 0+4096 len 2000 EOF", "{place}");
     }
     screen.ask('g', "nowhere");
-    assert!(screen.last_line().contains("is no place"), "{}", screen.last_line());
+    assert!(screen.last_line().contains("invalid location"), "{}", screen.last_line());
     screen.ask('g', "99999");
     assert!(
         screen.last_line().contains("no Transaction has a part in frame 99999"),

@@ -153,7 +153,7 @@ fn what_cannot_be_saved_of_what_came_once_is_said() {
     assert!(told.ends_with("; 1 are gone: later frames took their room (--max-memory)"), "{told}");
     assert!(!saved_frames(&file).is_empty());
     let told = save(&mut screen, "/nonexistent/file");
-    assert!(told.contains("cannot write: there is no directory /nonexistent"), "{told}");
+    assert!(told.contains("cannot write: no such directory /nonexistent"), "{told}");
 }
 
 #[test]

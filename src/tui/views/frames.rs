@@ -85,11 +85,7 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
     packets.top = top as u64;
     draw_text(buffer, head, 0, &styled_lines::parsed(&held.header));
     if held.len() == 0 {
-        let text = if held.is_scanning() {
-            "reading"
-        } else {
-            "no frame is selected by the filter; u takes it away"
-        };
+        let text = if held.is_scanning() { "reading" } else { "no frame matches the filter; u removes it" };
         return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     for (line, frame) in held.lines_from(top).take(height).enumerate() {

@@ -171,7 +171,7 @@ pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
     };
     let given_up = match tables.evicted_count {
         0 => String::new(),
-        count => format!(" {} {} given up", app.tui_glyphs.separator, grouped(count)),
+        count => format!(" {} {} dropped", app.tui_glyphs.separator, grouped(count)),
     };
     format!(
         "{} {} ({complete}), {} {}, {} in {}{rate}{given_up}",

@@ -96,7 +96,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
     if count == 0 {
         let text = match (app.displayed_pass().progress.is_over, &app.displayed_pass().filter) {
-            (true, Some(_)) => "no Transaction is selected by the filter; u takes it away",
+            (true, Some(_)) => "no Transaction matches the filter; u removes it",
             (true, None) => "no Transactions: nothing in this capture is RPC",
             (false, _) if app.capture.is_received_once() => "none yet",
             (false, _) => "reading",

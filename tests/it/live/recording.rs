@@ -223,7 +223,7 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time
         fs::write(&file, "old").unwrap();
         // A capture that cannot begin replaces no file.
         for wrong in [["capture", "-i", "nosuch0"], ["capture", "-i", RECEIVER]] {
-            let more: &[&str] = if wrong[2] == RECEIVER { &["-f", "no filter"] } else { &[] };
+            let more: &[&str] = if wrong[2] == RECEIVER { &["-f", "remove the filter"] } else { &[] };
             let mut command = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
             let ended = command.args(wrong).args(more).args(["-w", &file]).output().unwrap();
             assert_eq!(ended.status.code(), Some(2), "{ended:?}");

@@ -62,17 +62,14 @@ fn what_cannot_be_captured_is_said_in_one_line() {
         command.args(arguments);
         refused(command)
     };
-    assert_eq!(
-        told(&["-i", "no0"]),
-        "nfsrdma-inspect: no0: there is no such interface to capture on; list them with -D\n"
-    );
+    assert_eq!(told(&["-i", "no0"]), "nfsrdma-inspect: no0: no such interface; list them with -D\n");
     let filter = told(&["-i", RECEIVER, "-f", "udp port nonsense("]);
     assert!(
         filter.contains(": -f: ") && filter.contains("pcap-filter") && filter.lines().count() == 1,
         "{filter}"
     );
     let user = told(&["-i", RECEIVER, "-Z", "no-such-user"]);
-    assert!(user.contains("there is no user no-such-user"), "{user}");
+    assert!(user.contains("unknown user no-such-user"), "{user}");
     let both = told(&["-i", RECEIVER, "some.pcap"]);
     assert!(both.contains("from an interface or from files"), "{both}");
     let ring = told(&["capture", "-i", RECEIVER, "-w", "x.pcapng", "-b", "files:3"]);

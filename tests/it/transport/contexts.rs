@@ -35,9 +35,9 @@ fn replayed(realm: &Realm, test: &str, order: &str, forgets: &[(usize, u32)]) ->
     let (report, heard) = replayed_on(realm, server.port, (test, order), forgets, |_| {});
     assert_eq!(steps(&report, "mismatched"), 0, "{report:#}");
     // As many as without lost contexts: nfs-ganesha has no LISTXATTRS, of which this capture has 305.
-    let done = ["matched", "tolerated", "repaired"].map(|state| steps(&report, state)).iter().sum::<u64>();
+    let done = ["matched", "tolerated", "substituted"].map(|state| steps(&report, state)).iter().sum::<u64>();
     assert_eq!(done, 356, "{report:#}");
-    assert_eq!(steps(&report, "repaired"), because(&report, "context-renewed"), "{report:#}");
+    assert_eq!(steps(&report, "substituted"), because(&report, "context-renewed"), "{report:#}");
     Some((report, heard))
 }
 
@@ -52,7 +52,7 @@ fn replayed_on(
     let (proxy, heard) = forgetful(([127, 0, 0, 1], port).into(), forgets);
     let url = format!("tcp://localhost:{}/export", proxy.port);
     let trace = compiled("rxe-v42-krb5", test);
-    let run = ["replay", "run", trace.name(), "--server", &url, "--gss", "reestablish", "--order", order];
+    let run = ["replay", "run", trace.name(), "--server", &url, "--sec", "krb5", "--order", order];
     let run = [&run[..], &["-T", "json"]].concat();
     let output = thread::scope(|scope| {
         scope.spawn(|| disturb(&heard));
@@ -92,7 +92,7 @@ fn are_destroyed(heard: &[Signed], report: &Json, contexts: usize) {
 #[test]
 fn rfc2203_section_5_4_contexts_are_destroyed_in_the_end() {
     let Some(realm) = Realm::new() else { return };
-    let Some((report, heard)) = replayed(&realm, "destroyed", "conservative", &[]) else { return };
+    let Some((report, heard)) = replayed(&realm, "destroyed", "serial", &[]) else { return };
     let contexts = by_proc(&heard)[&INIT];
     assert!(contexts > 0);
     are_destroyed(&heard, &report, contexts);
@@ -103,7 +103,7 @@ fn rfc2203_section_5_4_contexts_are_destroyed_in_the_end() {
 fn rfc2203_section_5_3_3_3_a_context_that_is_denied_is_set_up_anew_and_the_call_sent_again() {
     let Some(realm) = Realm::new() else { return };
     let forgets = [(20, CREDPROBLEM), (90, CREDPROBLEM), (200, CTXPROBLEM), (300, CREDPROBLEM)];
-    for order in ["conservative", "dependence"] {
+    for order in ["serial", "dependencies"] {
         let Some((report, heard)) = replayed(&realm, order, order, &forgets) else { return };
         let denied: Vec<_> = heard.iter().filter(|call| call.is_denied).collect();
         assert!(denied.len() >= forgets.len(), "{order}");
@@ -139,7 +139,7 @@ fn rfc2203_section_5_3_3_3_after_a_restart_contexts_clients_and_sessions_are_set
         }
         server.restart();
     };
-    let (report, heard) = replayed_on(&realm, port, ("restarted", "conservative"), &[], restart);
+    let (report, heard) = replayed_on(&realm, port, ("restarted", "serial"), &[], restart);
     let renewed = report["contexts_renewed"].as_u64().unwrap();
     assert!(renewed > 0 && report["recovered"].as_u64().unwrap() > 0, "{report:#}");
     assert_eq!((steps(&report, "mismatched"), &report["not_reclaimed"]), (0, &0.into()), "{report:#}");

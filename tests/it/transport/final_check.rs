@@ -28,11 +28,8 @@ fn replayed(
     server.fault_injector = liar;
     let server = Arc::new(Mutex::new(server));
     let mut transport = MockTransport::for_server(Arc::clone(&server), settings);
-    let options = ReplayOptions {
-        order: ReplayOrder::Conservative,
-        max_shown_mismatches: 1000,
-        ..super::beside::none()
-    };
+    let options =
+        ReplayOptions { order: ReplayOrder::Serial, max_shown_mismatches: 1000, ..super::beside::none() };
     let (target, mut watch) = (target(20049), Repenting(&server));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();

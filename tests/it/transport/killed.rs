@@ -111,13 +111,13 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
         let again = program(&["replay", "run", "-q", file, "--server", &url, "--directory", &directory]);
         let error = String::from_utf8_lossy(&again.stderr);
         assert_eq!(again.status.code(), Some(2), "{error}");
-        assert!(error.contains("is there and not empty"), "{error}");
+        assert!(error.contains("directory not empty"), "{error}");
         let is_whole = run.join("seeded").is_dir();
         let what = match is_whole && fs::read_dir(run.join("seeded")).unwrap().next().is_some() {
             true => "it was seeded for this trace",
             false if is_whole => "it was seeded for another trace",
-            false if run.join("tree").is_dir() => "a run was ended in it before its tree was whole",
-            false => "no run of this program has left",
+            false if run.join("tree").is_dir() => "a run ended before its tree was complete",
+            false => "its content is not that of a run",
         };
         assert!(error.contains(what) && error.contains("name another directory"), "{error}");
         unfinished += u32::from(!is_whole);
@@ -126,7 +126,7 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
         let other = format!("{directory}-again");
         let place: &[&str] = match is_whole {
             true => &["--directory", &other],
-            false => &["--directory", &directory, "--into-existing"],
+            false => &["--directory", &directory, "--allow-non-empty"],
         };
         let again = program(&[&["replay", "run", "-q", file, "--server", &url][..], place].concat());
         assert_eq!(again.status.code(), whole.status.code(), "{}", String::from_utf8_lossy(&again.stderr));

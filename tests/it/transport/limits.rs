@@ -30,7 +30,7 @@ fn replayed(
     let mut transport =
         MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
     faults.for_each(|(after, fault)| transport.inject(after, fault));
-    let options = ReplayOptions { order: ReplayOrder::Conservative, ..options };
+    let options = ReplayOptions { order: ReplayOrder::Serial, ..options };
     let (target, begin) = (target(20049), Instant::now());
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();

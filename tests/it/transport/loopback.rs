@@ -114,11 +114,11 @@ fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
         ..MockConnectionSettings::default()
     };
     let mut transport = MockTransport::new(iwarp.clone());
-    assert!(!probed(&mut transport).contains("given up"));
+    assert!(!probed(&mut transport).contains("abandoned"));
     transport.inject(0, MockTransportFault::NoReply);
     let said = probed(&mut transport);
     assert!(
-        said.contains("  given up        1 connection before, whose first Call had no Reply\n"),
+        said.contains("  abandoned       1 earlier connection without a Reply to its first Call\n"),
         "{said}"
     );
     assert!(said.contains("NFSv4.2\n  READ "), "{said}");
@@ -130,8 +130,8 @@ fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
     assert_eq!(
         probed(&mut transport),
         format!(
-            "{place}: the server took 2 connections over iWARP, and answered the first Call of none within 2.5 s; \
-             see the server's log, or give it longer (--timeout)"
+            "{place}: 2 iWARP connections were accepted, but none replied to the first Call within 2.5 s; \
+             check the server's log, or raise --timeout"
         )
     );
 
@@ -175,8 +175,8 @@ fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used(
         let text = String::from_utf8(text).unwrap();
         text.lines().find_map(|line| line.strip_prefix("  remote inval.   ")).unwrap().to_owned()
     };
-    assert_eq!(said(false, false, false, 0), "not asked for");
-    assert_eq!(said(false, false, true, 0), "not asked for");
+    assert_eq!(said(false, false, false, 0), "not requested");
+    assert_eq!(said(false, false, true, 0), "not requested");
     assert_eq!(said(true, false, false, 0), "not announced: the device has no memory windows");
     assert_eq!(said(true, true, false, 0), "not announced by the server, not used");
     assert_eq!(said(true, true, false, 7), "used in 7 of 40 Replies, not announced by the server");

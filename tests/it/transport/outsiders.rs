@@ -40,7 +40,7 @@ fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> ReplayReport {
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let mut transport = MockTransport::for_server(server, MockConnectionSettings::default());
     let options = ReplayOptions {
-        order: ReplayOrder::Conservative,
+        order: ReplayOrder::Serial,
         max_shown_mismatches: 1000,
         checks_tree: walk,
         ..super::beside::none()

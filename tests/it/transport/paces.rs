@@ -156,7 +156,7 @@ fn at_the_captured_times_each_call_goes_at_its_time() {
     let times: Vec<u64> = (0..100).map(|n| n * 2 * MILLISECOND + (n % 7) * 100_000).collect();
     for (pace, factor) in [(ReplayPace::CapturedTimes(1.0), 1.0), (ReplayPace::CapturedTimes(4.0), 0.25)] {
         let trace = planned(times.iter().map(|time| (*time, 1000)));
-        let (transport, report) = run(&trace, 0, pace, ReplayOrder::Dependence);
+        let (transport, report) = run(&trace, 0, pace, ReplayOrder::Dependencies);
         let intended = times.iter().map(|time| Duration::from_nanos((*time as f64 * factor) as u64));
         assert_in_time(&transport, &report, intended);
     }
@@ -165,7 +165,7 @@ fn at_the_captured_times_each_call_goes_at_its_time() {
 #[test]
 fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
     let trace = planned((0..100).map(|n| (n, 1)));
-    let (transport, report) = run(&trace, 0, ReplayPace::Rate(1000.0), ReplayOrder::Dependence);
+    let (transport, report) = run(&trace, 0, ReplayPace::Rate(1000.0), ReplayOrder::Dependencies);
     let first = transport.sent[0];
     for (sent, number) in transport.sent.iter().zip(0..) {
         assert!(*sent - first + EARLY >= Duration::from_millis(number));
@@ -177,7 +177,7 @@ fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
 fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
     // Each was answered after 100 ms, and the next sent 3 ms later.
     let trace = planned((0..20).map(|n| (n * 103 * MILLISECOND, 100 * MILLISECOND)));
-    let (transport, _) = run(&trace, 0, ReplayPace::ThinkTime, ReplayOrder::Dependence);
+    let (transport, _) = run(&trace, 0, ReplayPace::ThinkTime, ReplayOrder::Dependencies);
     for (replied, sent) in transport.replied.iter().zip(&transport.sent[1..]) {
         assert!(*sent - *replied + EARLY >= Duration::from_millis(3), "{:?}", *sent - *replied);
     }
@@ -192,13 +192,13 @@ fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
 fn at_the_captured_depth_as_many_are_in_flight_as_there_were_and_no_more() {
     // Four at a time were in flight; nothing makes them wait for each other.
     let trace = planned((0..400).map(|n| (n * 10, 39)));
-    let (transport, _) = run(&trace, 3, ReplayPace::CapturedDepth, ReplayOrder::Dependence);
+    let (transport, _) = run(&trace, 3, ReplayPace::CapturedDepth, ReplayOrder::Dependencies);
     assert_eq!(transport.deepest, 4);
-    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Trace);
+    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Captured);
     assert_eq!(transport.deepest, 4);
-    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Conservative);
+    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Serial);
     assert_eq!(transport.deepest, 1);
-    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Dependence);
+    let (transport, _) = run(&trace, 3, ReplayPace::Immediate, ReplayOrder::Dependencies);
     assert_eq!(transport.deepest, 128, "as many as there are credits");
 }
 

@@ -24,8 +24,8 @@ fn a_filter_selects_steps_and_what_they_need_runs_too() {
     let all = plan(trace.name(), &[]);
     let part = plan(trace.name(), &["--filter", "nfs.opcode == \"READ\""]);
     let read = "NFS 4.2 READ";
-    assert!(of(&all, read, "run") + of(&all, read, "bridged") > 5, "{all:#}");
-    for state in ["run", "bridged", "unreplayable"] {
+    assert!(of(&all, read, "run") + of(&all, read, "synthesized") > 5, "{all:#}");
+    for state in ["run", "synthesized", "unreplayable"] {
         assert_eq!(of(&part, read, state), of(&all, read, state), "{part:#}");
     }
     // The OPENs of the files are needed, and MKDIRs of other directories are not.

@@ -101,7 +101,7 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
     let turns = if is_full() { 50 } else { 3 };
     let runs: Vec<_> = (0..turns).flat_map(|turn| CAPTURES.map(|(label, ..)| (label, turn))).collect();
     each(&runs, |(label, turn)| {
-        let order = if turn % 2 == 0 { ReplayOrder::Conservative } else { ReplayOrder::Dependence };
+        let order = if turn % 2 == 0 { ReplayOrder::Serial } else { ReplayOrder::Dependencies };
         let (report, _) = replayed(&works[label], Liar::honest(), order);
         assert!(!is_told(&report), "{label}: {:#?} {:#?}", report.mismatches, report.tree_check);
         assert!(report.is_consistent(), "{label}");
@@ -112,7 +112,7 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
 /// Injects a kind of fault at its first, a middle and a late occasion. Returns the detection of each.
 fn outcomes(kind: Kind, works: &BTreeMap<u32, Work>) -> Vec<(String, bool)> {
     let work = &works[&kind.version];
-    let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Conservative);
+    let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Serial);
     let occasions = liar.lock().unwrap().occasions();
     assert!(occasions > 0, "{kind}: there is no occasion for it");
     let mut skips = vec![0, occasions / 3, occasions * 2 / 3];
@@ -120,7 +120,7 @@ fn outcomes(kind: Kind, works: &BTreeMap<u32, Work>) -> Vec<(String, bool)> {
     skips
         .into_iter()
         .map(|skip| {
-            let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Conservative);
+            let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Serial);
             let liar = liar.lock().unwrap();
             assert!(liar.lies > 0, "{kind} after {skip} was not told");
             (format!("{kind} after {skip} of {occasions}: {}", liar.last), is_told(&report))
@@ -164,10 +164,10 @@ fn lies_about_what_was_refused_or_just_made_are_found() {
         let name = format!("{version} {name}");
         let kind = kinds().into_iter().find(|kind| kind.to_string() == name).unwrap();
         let work = &works[version];
-        let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Conservative);
+        let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Serial);
         let occasions = liar.lock().unwrap().occasions();
         let skip = if *is_late { occasions * 2 / 3 } else { 0 };
-        let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Conservative);
+        let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Serial);
         let liar = liar.lock().unwrap();
         assert!(liar.lies == 1 && is_told(&report), "{kind} of {occasions}: {}", liar.last);
     });
@@ -229,7 +229,7 @@ impl Real {
         let run =
             ["replay", "run", self.trace.name(), "--server", &url, "--directory", &directory, "--seeded"];
         // The final check is not affected by faults.
-        let output = program(&[&run[..], &["-T", "json", "-c", "1000", "--no-walk"]].concat());
+        let output = program(&[&run[..], &["-T", "json", "-c", "1000", "--no-final-check"]].concat());
         let report: Json = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let liar = proxy.liar.lock().unwrap();

@@ -161,7 +161,7 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
 #[test]
 fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
     for capture in ["rxe-v42", "rxe-v41", "rxe-v40"] {
-        let found = recorded_over_rdma(capture, ReplayOrder::Conservative);
+        let found = recorded_over_rdma(capture, ReplayOrder::Serial);
         // Linux answers by a Reply chunk wherever one is offered; the mock server only if it must (RFC 8166 section
         // 3.5.1 allows both).
         let is_choice = |one: &&Json| {
@@ -185,8 +185,8 @@ fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran()
             let of = |kind: &str| found.iter().filter(|one| one["difference"] == kind).count();
             [of("missing"), of("extra"), of("data")]
         };
-        let one_by_one = alone(&recorded_over_rdma(capture, ReplayOrder::Conservative));
-        let at_once = alone(&recorded_over_rdma(capture, ReplayOrder::Dependence));
+        let one_by_one = alone(&recorded_over_rdma(capture, ReplayOrder::Serial));
+        let at_once = alone(&recorded_over_rdma(capture, ReplayOrder::Dependencies));
         assert_eq!(at_once, one_by_one, "{capture}");
         assert_eq!(at_once[1], 0, "{capture}: nothing is in the recording alone");
     }
@@ -255,9 +255,9 @@ fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
     assert_eq!(clients(&recorded), 2 * clients(&captured));
     // Steps in two directories of the capture are in one directory of the replay: values must not be shared between
     // them.
-    let again = run(recording.name(), &["--directory", "again", "--same-server"]);
+    let again = run(recording.name(), &["--directory", "again", "--allow-source-server"]);
     let good = |report: &Json| {
-        ["matched", "tolerated", "repaired"]
+        ["matched", "tolerated", "substituted"]
             .iter()
             .map(|state| number(&report["states"][*state]))
             .sum::<u64>()

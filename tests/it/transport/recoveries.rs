@@ -43,11 +43,8 @@ fn replayed_on(
     let server = Arc::new(Mutex::new(server));
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let options = ReplayOptions {
-        order: ReplayOrder::Conservative,
-        max_shown_mismatches: 1000,
-        ..super::beside::none()
-    };
+    let options =
+        ReplayOptions { order: ReplayOrder::Serial, max_shown_mismatches: 1000, ..super::beside::none() };
     let target = target(20049);
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();

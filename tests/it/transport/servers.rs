@@ -54,7 +54,7 @@ fn replayed_with(
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
     let beside = beside::of(&programs);
     let mut options = ReplayOptions {
-        order: ReplayOrder::Conservative,
+        order: ReplayOrder::Serial,
         max_shown_mismatches: 1000,
         auxiliary_ports: beside,
         ..ReplayOptions::default()

@@ -28,11 +28,11 @@ fn signed_calls_are_sent_as_root_or_skipped() {
         reasons(plan).contains(&(reason.to_owned(), state.to_owned()))
     };
     let sys = plan(trace.name(), &[]);
-    assert!(has(&sys, "secured", "bridged"), "{sys:#}");
-    assert_eq!(sys, plan(trace.name(), &["--gss", "as-sys"]));
-    let skip = plan(trace.name(), &["--gss", "skip"]);
+    assert!(has(&sys, "secured", "synthesized"), "{sys:#}");
+    assert_eq!(sys, plan(trace.name(), &["--sec", "sys"]));
+    let skip = plan(trace.name(), &["--sec", "skip"]);
     assert!(has(&skip, "secured-skipped", "skipped"), "{skip:#}");
-    assert!(!has(&skip, "secured", "bridged"), "{skip:#}");
+    assert!(!has(&skip, "secured", "synthesized"), "{skip:#}");
 }
 
 /// Runs the program in the environment of a realm.
@@ -50,14 +50,14 @@ fn rfc2203_calls_that_were_signed_are_signed_anew_on_nfs_ganesha() {
     let Some(server) = Ganesha::start_secure(&realm) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);
     let (trace, live) = (compiled("rxe-v42-krb5", "anew"), Passing::new("anew-live.trace"));
-    let run = ["replay", "run", trace.name(), "--server", &url, "--gss", "reestablish"];
-    let recorded = [&run[..], &["--order", "conservative", "-T", "json", "--record", live.name()]].concat();
+    let run = ["replay", "run", trace.name(), "--server", &url, "--sec", "krb5"];
+    let recorded = [&run[..], &["--order", "serial", "-T", "json", "--record", live.name()]].concat();
     let output = program_in(&realm.client_environment(), &recorded);
     let error = String::from_utf8_lossy(&output.stderr);
     let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {error}"));
     assert_eq!(report["own_faults"], Json::Array(Vec::new()), "{report:#}");
     let states = &report["states"];
-    assert_eq!((&states["mismatched"], &states["repaired"]), (&0.into(), &0.into()), "{report:#}");
+    assert_eq!((&states["mismatched"], &states["substituted"]), (&0.into(), &0.into()), "{report:#}");
     // nfs-ganesha has no LISTXATTRS, of which this capture has 305.
     let done = states["matched"].as_u64().unwrap() + states["tolerated"].as_u64().unwrap();
     assert_eq!(done, 356, "{report:#}");
@@ -78,7 +78,7 @@ fn a_server_that_knows_no_kerberos_is_told() {
     let (Some(realm), Some(server)) = (Realm::new(), Ganesha::start(false)) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);
     let trace = compiled("rxe-v42-krb5", "unknown");
-    let run = ["replay", "run", trace.name(), "--server", &url, "--gss", "reestablish"];
+    let run = ["replay", "run", trace.name(), "--server", &url, "--sec", "krb5"];
     let output = program_in(&realm.client_environment(), &run);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{error}");

@@ -35,7 +35,7 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents, mut transport) = (open(), open(), TcpTransport::new());
     let options = ReplayOptions {
-        order: ReplayOrder::Conservative,
+        order: ReplayOrder::Serial,
         timeout: Duration::from_secs(2),
         checks_tree: false,
         tag: "violations".into(),

@@ -6,9 +6,9 @@
 # keys: PACE TIMEOUT OPTIONS
 # settings: MEMORY=3072 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
-security=as-sys
+security=sys
 if [ -n "$KERBEROS" ]; then
-    security=reestablish
+    security=krb5
     # Tickets of the machine, as the captured client had.
     export KRB5_CLIENT_KTNAME=/etc/krb5.keytab
 fi
@@ -55,7 +55,7 @@ pace_of() {
     siw-v42) echo x0.1 ;;
     # Three GETATTR overlapped with others by less than an emulated machine may be late.
     *-krb5) echo x0.25 ;;
-    *) echo original ;;
+    *) echo captured ;;
     esac
 }
 
@@ -114,8 +114,8 @@ replay() {
     esac
     "$program" replay compile -q "$capture" -o "$trace"
     make_tiny "$top/tiny" "$((100 + number))"
-    run=(--server "$url" --same-server --directory "$directory")
-    "$program" replay seed -q --into-existing "${run[@]}" "$trace"
+    run=(--server "$url" --allow-source-server --directory "$directory")
+    "$program" replay seed -q --allow-non-empty "${run[@]}" "$trace"
 
     # Locks that were refused, or else OPENs without a delegation before the first with one: both end with the grace period. One that is
     # yet to be confirmed has none at any time (OPEN4_RESULT_CONFIRM).
@@ -154,10 +154,10 @@ replay() {
     fi
     # There a file is removed from outside in the end, which no step of the capture tells.
     local check=()
-    case $name in *-deleg) check=(--no-walk) ;; esac
+    case $name in *-deleg) check=(--no-final-check) ;; esac
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" --order trace --chunks captured --wants asked "${check[@]}" \
-        --gss "$security" -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" --order captured --chunks captured --delegations as-captured "${check[@]}" \
+        --sec "$security" -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
     if [ -n "$counting" ]; then
         kill "$counting" 2> /dev/null || true

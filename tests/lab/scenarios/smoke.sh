@@ -33,7 +33,7 @@ result=0
 $program probe --server "rdma://$host:20050/" 2> /tmp/refused || result=$?
 cat /tmp/refused
 [ $result -eq 4 ]
-grep -q 'nothing listens there; check the port' /tmp/refused
+grep -q 'connection refused; check the port' /tmp/refused
 stop_recording
 
 start_recording

@@ -118,12 +118,12 @@ refused() {
 }
 cp "$program" /tmp/nfsrdma-inspect
 chmod 700 /dev/infiniband/rdma_cm
-refused 'not allowed: .*run as root' setpriv --reuid 1000 --regid 1000 --clear-groups /tmp/nfsrdma-inspect
+refused 'operation not permitted: .*run as root' setpriv --reuid 1000 --regid 1000 --clear-groups /tmp/nfsrdma-inspect
 say "PASSED no rights"
 rdma link delete "${TRANSPORT}0"
-refused 'no RDMA device leads there' "$program"
+refused 'no RDMA device for this route' "$program"
 say "PASSED no device"
 libraries=$(dirname "$(find /usr/lib -name 'librdmacm.so.1' | head -n 1)")
 mount --bind /dev/null "$(readlink -f "$libraries/librdmacm.so.1")"
-refused 'librdmacm.so.1 or libibverbs.so.1 is not there, or cannot be loaded, which RDMA needs; install' "$program"
+refused 'librdmacm.so.1 or libibverbs.so.1 cannot be loaded, which RDMA needs; install' "$program"
 say "PASSED no library"

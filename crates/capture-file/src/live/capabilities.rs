@@ -73,7 +73,7 @@ pub fn drop_privileges(target: &PrivilegeTarget) -> io::Result<()> {
         PrivilegeTarget::Root => Ok(()),
         PrivilegeTarget::SameUser => drop_capabilities(),
         PrivilegeTarget::UnknownUser(name) => {
-            Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no user {name}")))
+            Err(io::Error::new(io::ErrorKind::NotFound, format!("unknown user {name}")))
         }
         PrivilegeTarget::User { uid, gid, .. } => {
             let (uid, gid) = (Uid::from_raw(*uid), Gid::from_raw(*gid));

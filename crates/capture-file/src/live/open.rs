@@ -183,11 +183,11 @@ fn open_error(name: &str, why: &str) -> SourceError {
         || !Path::new("/sys/class/net").exists();
     let lower = why.to_lowercase();
     let kind = if lower.contains("no such device") || lower.contains("doesn't exist") {
-        capture_error("there is no such interface to capture on", "list them with -D")
+        capture_error("no such interface", "list them with -D")
     } else if let Some(missing) = capabilities::missing_capability() {
         capture_error(format!("capturing needs the capability {missing}"), capabilities::remedy())
     } else if lower.contains("permission") || lower.contains("not permitted") {
-        capture_error(format!("the system does not permit to capture: {why}"), capabilities::remedy())
+        capture_error(format!("operation not permitted: {why}"), capabilities::remedy())
     } else if lower.contains("not up") || lower.contains("is down") {
         capture_error("the interface is down", format!("bring it up: ip link set {name} up"))
     } else if !is_there {
@@ -206,6 +206,6 @@ fn filter_error(why: &str) -> SourceErrorKind {
 pub(super) fn capture_ended_error(why: &str) -> SourceErrorKind {
     capture_error(
         format!("the capture ended: {why}"),
-        "frames before it are valid; capture again when the interface is up",
+        "earlier frames are valid; capture again when the interface is up",
     )
 }

@@ -110,7 +110,7 @@ impl GssApiFunctions {
         static FUNCTIONS: OnceLock<Option<GssApiFunctions>> = OnceLock::new();
         FUNCTIONS.get_or_init(Self::load).as_ref().ok_or_else(|| {
             GssMechanismError(
-                "libgssapi_krb5.so.2 is not there, or cannot be loaded, which Kerberos needs; install the package \
+                "libgssapi_krb5.so.2 cannot be loaded, which Kerberos needs; install the package \
                  libgssapi-krb5-2"
                     .into(),
             )

@@ -102,11 +102,11 @@ impl fmt::Display for GssError {
             Self::Mechanism(error) => error.fmt(f),
             Self::Call(error) => error.fmt(f),
             Self::Refused(major, minor) => {
-                write!(f, "the server refuses it (major {major:#010x}, minor {minor}); see its log")
+                write!(f, "refused by the server (major {major:#010x}, minor {minor}); check its log")
             }
-            Self::NotSigned => f.write_str("the server has not signed its answer"),
-            Self::NoWindow => f.write_str("the server lets no Call be signed with it (seq_window 0)"),
-            Self::Endless => write!(f, "the server asked for more after {TURNS} turns"),
+            Self::NotSigned => f.write_str("reply not signed"),
+            Self::NoWindow => f.write_str("sequence window of 0"),
+            Self::Endless => write!(f, "negotiation incomplete after {TURNS} rounds"),
         }
     }
 }

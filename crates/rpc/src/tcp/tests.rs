@@ -238,7 +238,7 @@ fn nothing_listens_there() {
     assert_eq!(error.blame(), TransportBlame::Unreachable);
     assert_eq!(
         error.to_string(),
-        format!("test ({address}): nothing listens there; check the port, and that the server runs")
+        format!("test ({address}): connection refused; check the port and that the server is running")
     );
 }
 

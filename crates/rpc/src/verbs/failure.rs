@@ -55,11 +55,11 @@ mod tests {
     fn what_is_not_there_is_said_in_one_line_with_its_remedy() {
         assert_eq!(
             line(libc::EOPNOTSUPP),
-            "librdmacm.so.1 or libibverbs.so.1 is not there, or cannot be loaded, which RDMA needs; install the package \
+            "librdmacm.so.1 or libibverbs.so.1 cannot be loaded, which RDMA needs; install the package \
              librdmacm1 (Debian 13: librdmacm1t64) and ibverbs-providers"
         );
         assert!(line(libc::ENODEV).starts_with("no RDMA device"), "{}", line(libc::ENODEV));
-        assert!(line(libc::EACCES).starts_with("not allowed: rdma_create_event_channel"));
+        assert!(line(libc::EACCES).starts_with("operation not permitted: rdma_create_event_channel"));
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl<'a> UnparsedBytes<'a> {
         self.bytes.len() < self.length as usize
     }
 
-    pub(super) fn to_search_bytes<'b>(&self, work: &'b SearchBudget) -> fpdu_search::FpduSearchBytes<'b>
+    pub(super) fn to_search_bytes<'b>(self, work: &'b SearchBudget) -> fpdu_search::FpduSearchBytes<'b>
     where
         'a: 'b,
     {

@@ -70,7 +70,7 @@ impl DependencyCollector {
             self.add_access(ReplayResourceKind::Slot, session, slot.into(), ResourceAccessMode::Exclusive);
         }
         let client = step.caller.client;
-        if self.order == options::ReplayOrder::Trace {
+        if self.order == options::ReplayOrder::Captured {
             self.dependencies.push(StepDependency::Interval(
                 ReplayResource { kind: ReplayResourceKind::All, id: 0, part: 0 },
                 true,
@@ -83,7 +83,7 @@ impl DependencyCollector {
                 true,
             ));
         }
-        let is_alone = self.order == options::ReplayOrder::Conservative
+        let is_alone = self.order == options::ReplayOrder::Serial
             || parts.effects.contains(&OperationEffect::ExclusiveClient);
         self.add_access(
             ReplayResourceKind::Client,

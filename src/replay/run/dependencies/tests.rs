@@ -336,7 +336,7 @@ fn waits_in(order: ReplayOrder, pace: ReplayPace, steps: &[Made]) -> bool {
 
 #[track_caller]
 fn waits(steps: &[Made]) -> bool {
-    waits_in(ReplayOrder::Dependence, ReplayPace::Immediate, steps)
+    waits_in(ReplayOrder::Dependencies, ReplayPace::Immediate, steps)
 }
 
 #[test]
@@ -444,7 +444,7 @@ fn a_directory_is_listed_apart_from_changes_of_its_names() {
 fn an_object_is_removed_when_nobody_uses_it_any_more() {
     assert!(waits(&[lookup(1, "a", 2), read(2, 0, 1), remove(1, "a")]));
     // The target of the name is known, and the other file is another object.
-    let mut book = Book::new(ReplayOrder::Dependence, ReplayPace::Immediate);
+    let mut book = Book::new(ReplayOrder::Dependencies, ReplayPace::Immediate);
     assert!(book.admit(&lookup(1, "a", 2)));
     book.graph.finish(0, &mut Vec::new());
     assert!(book.admit(&read(3, 0, 1)));
@@ -497,7 +497,7 @@ fn an_open_ends_after_the_locks_that_came_from_it() {
         }))
         .with(MessageSlotKind::STATEID, 7)
         .gives(MessageSlotKind::STATEID, VariableUse::DEFINED, 8);
-    let mut book = Book::new(ReplayOrder::Dependence, ReplayPace::Immediate);
+    let mut book = Book::new(ReplayOrder::Dependencies, ReplayPace::Immediate);
     assert!(book.admit(&lock));
     book.graph.finish(0, &mut Vec::new());
     assert!(book.admit(&free_stateid(8)));
@@ -555,14 +555,14 @@ fn sessions_are_made_and_ended_while_their_client_does_nothing_else() {
 
 #[test]
 fn in_the_order_of_the_trace_a_step_waits_for_what_was_over() {
-    let waits = |steps: &[Made]| waits_in(ReplayOrder::Trace, ReplayPace::Immediate, steps);
+    let waits = |steps: &[Made]| waits_in(ReplayOrder::Captured, ReplayPace::Immediate, steps);
     assert!(waits(&[getattr(1).at(0, 5).of(1), getattr(2).at(5, 10).of(2)]));
     assert!(!waits(&[write(1, 0, 10).at(0, 6), write(1, 0, 10).at(5, 10)]));
 }
 
 #[test]
 fn conservatively_a_client_has_one_call_at_a_time() {
-    let waits = |steps: &[Made]| waits_in(ReplayOrder::Conservative, ReplayPace::Immediate, steps);
+    let waits = |steps: &[Made]| waits_in(ReplayOrder::Serial, ReplayPace::Immediate, steps);
     assert!(waits(&[getattr(1).at(0, 10), getattr(2).at(5, 15)]));
     assert!(!waits(&[getattr(1), getattr(1).of(1)]));
     assert!(waits(&[make(1, "a"), lookup(1, "a", 2).of(1)]), "and clients wait for each other as they must");
@@ -570,7 +570,7 @@ fn conservatively_a_client_has_one_call_at_a_time() {
 
 #[test]
 fn a_client_that_thinks_waits_for_what_it_had_waited_for() {
-    let waits = |steps: &[Made]| waits_in(ReplayOrder::Dependence, ReplayPace::ThinkTime, steps);
+    let waits = |steps: &[Made]| waits_in(ReplayOrder::Dependencies, ReplayPace::ThinkTime, steps);
     assert!(waits(&[getattr(1).at(0, 5), getattr(2).at(6, 10)]));
     assert!(!waits(&[getattr(1).at(0, 5), getattr(2).at(6, 10).of(1)]));
     assert!(!waits(&[getattr(1).at(0, 7), getattr(2).at(6, 10)]));
@@ -578,7 +578,7 @@ fn a_client_that_thinks_waits_for_what_it_had_waited_for() {
 
 #[test]
 fn a_step_may_go_whatever_waits_before_it() {
-    let mut book = Book::new(ReplayOrder::Dependence, ReplayPace::Immediate);
+    let mut book = Book::new(ReplayOrder::Dependencies, ReplayPace::Immediate);
     assert!(book.admit(&setattr(1)));
     assert!(!book.admit(&getattr(1)));
     assert!(book.admit(&getattr(2)));

@@ -278,7 +278,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up a context: Calls that need it are not sent.
     fn lose_context(&mut self, at: usize, why: &str) {
-        let why = format!("the security context is not set up anew: {why}");
+        let why = format!("security context not re-established: {why}");
         if let Some(kept) = self.context_mut(at) {
             kept.state = ContextState::Lost(why.clone());
         }

@@ -250,7 +250,7 @@ fn unsent_state(reason: Option<PlanReason>) -> Option<ReplayStepState> {
         match reason.state() {
             PlannedStepState::Skipped => return Some(ReplayStepState::Skipped(why())),
             PlannedStepState::Unreplayable => return Some(ReplayStepState::Unreplayable(why())),
-            PlannedStepState::Run | PlannedStepState::Bridged => {}
+            PlannedStepState::Run | PlannedStepState::Synthesized => {}
         }
     }
     None

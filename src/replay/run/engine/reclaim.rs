@@ -548,7 +548,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
         let Some(client) = self.client_state.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
-        self.report_refusal(format!("client {captured} of the capture is not set up anew: {why}"));
+        self.report_refusal(format!("captured client {captured} not re-established: {why}"));
         for open in self.client_state.opens_of(restart.client) {
             let locks = self.client_state.locks_of(open);
             let of = locks

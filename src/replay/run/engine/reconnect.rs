@@ -261,7 +261,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(walk) = &mut self.expected_tree {
             walk.mark_uncertain(step);
         }
-        Ok(ReplayStepState::Repaired(recovery::REPLY_UNKNOWN.code))
+        Ok(ReplayStepState::Substituted(recovery::REPLY_UNKNOWN.code))
     }
 
     /// Records the session whose backchannel a connection is.

@@ -306,7 +306,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let Some(meaning) = advice_for_status(name) else { return };
         if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
-            self.report_refusal(format!("{meaning} (first told by {})", held.description.title()));
+            self.report_refusal(format!("{meaning} (first seen in {})", held.description.title()));
         }
     }
 
@@ -316,8 +316,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if since.elapsed() > self.options.delay_timeout {
             let seconds = since.elapsed().as_secs();
             let why = format!(
-                "{}: for {seconds} s the server has answered nothing but that it is to be asked later (NFS4ERR_DELAY, NFS4ERR_GRACE, \
-                 NFS3ERR_JUKEBOX); check its state, and whether its grace period ends",
+                "{}: server busy for {seconds} s (NFS4ERR_DELAY, NFS4ERR_GRACE, NFS3ERR_JUKEBOX); check its state and the end \
+                 of its grace period",
                 self.target.name
             );
             self.mark_unreachable(&why);
@@ -526,7 +526,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
         {
             true => ReplayStepState::Mismatched(vec![difference]),
-            false => ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
+            false => ReplayStepState::Substituted(PlanReason::ReplyLost.code()),
         };
         self.finish_step(window_index, held, state);
         Ok(())

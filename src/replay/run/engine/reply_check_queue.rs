@@ -291,20 +291,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         state = match (state, given) {
             (
-                ReplayStepState::Matched | ReplayStepState::Tolerated(_) | ReplayStepState::Repaired(_),
+                ReplayStepState::Matched | ReplayStepState::Tolerated(_) | ReplayStepState::Substituted(_),
                 Some(values),
             ) => ReplayStepState::Mismatched(vec![identifier_difference(held, values)]),
             (state, _) => state,
         };
         if held.piece.is_some() && state == ReplayStepState::Matched {
-            state = ReplayStepState::Repaired(recovery::SPLIT.code);
+            state = ReplayStepState::Substituted(recovery::SPLIT.code);
         }
         if held.resends > 0 {
             state = recovery::resent_state(state, answer.is_done_twice, held.renewals > 0);
         } else if held.denials > 0
             && matches!(state, ReplayStepState::Matched | ReplayStepState::Tolerated(_))
         {
-            state = ReplayStepState::Repaired(recovery::CONTEXT_RENEWED.code);
+            state = ReplayStepState::Substituted(recovery::CONTEXT_RENEWED.code);
         }
         if !has_recorded_effects(&state) {
             self.mark_objects_uncertain(held, step, &state);
@@ -357,7 +357,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let message = unprotected_reply(step);
         if step.reply.seen != CaptureCompleteness::WHOLE {
             return Ok((
-                ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
+                ReplayStepState::Substituted(PlanReason::ReplyLost.code()),
                 StepConformance::AsRecorded,
             ));
         }
@@ -507,7 +507,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             ReplyCheckResult::Mismatched(_) if is_after => ReplayStepState::Tolerated(rules::AFTER),
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
-                ReplayStepState::Repaired(held.reason.map_or("", PlanReason::code))
+                ReplayStepState::Substituted(held.reason.map_or("", PlanReason::code))
             }
             ReplyCheckResult::Matched if held.has_dropped_attributes => {
                 ReplayStepState::Tolerated(rules::ATTRIBUTES_OFFERED)
@@ -530,7 +530,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
 fn has_recorded_effects(state: &ReplayStepState) -> bool {
     match state {
-        ReplayStepState::Matched | ReplayStepState::Repaired(_) => true,
+        ReplayStepState::Matched | ReplayStepState::Substituted(_) => true,
         ReplayStepState::Tolerated(rule) => {
             ![rules::DELAYED, rules::ROOM, rules::AFTER, rules::CREDENTIALS].contains(rule)
         }

@@ -243,7 +243,7 @@ impl ReplyChecker {
         let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
         let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
         if self.relations.has_unknown_file_system(marks) {
-            first.push(("fsid (one)", ["one that was told".to_owned(), "another".to_owned()]));
+            first.push(("fsid (one)", ["a known file system".to_owned(), "another".to_owned()]));
         }
         first
     }

@@ -78,7 +78,7 @@ pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> 
             let line = text.lines().position(is_it).map_or(1, |at| at + 1);
             Err(RuleFileError {
                 line,
-                message: format!("[{name}] lets nothing be; write ignore WORD below it"),
+                message: format!("[{name}] tolerates nothing; write ignore WORD below it"),
             })
         }
         None => Ok(rules),
@@ -87,7 +87,7 @@ pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> 
 
 fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
     if line.chars().any(|letter| letter.is_control() && letter != '\t') {
-        return Err("a control character; take it out".to_owned());
+        return Err("a control character; remove it".to_owned());
     }
     let said = line.split('#').next().unwrap_or_default().trim();
     if said.is_empty() {
@@ -100,14 +100,14 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         let why = why.trim();
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
-            return Err(format!("{name:?} is no name; it has letters, digits, - and _"));
+            return Err(format!("invalid name {name:?}; use letters, digits, - and _"));
         }
         if why.is_empty() {
             return Err(format!("[{name}] has no reason; write [{name}] REASON"));
         }
         let mut others = ALL.iter().chain(rules.iter().map(|rule| &rule.rule));
         if others.any(|rule| rule.name == name) {
-            return Err(format!("there is a rule {name} already; take another name"));
+            return Err(format!("duplicate rule {name}; use another name"));
         }
         if rules.len() >= MAX_RULES {
             return Err(format!("more than {MAX_RULES} rules; put some together"));
@@ -123,13 +123,13 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         ["ignore", list, "in", operations] => {
             let within = parse_words(operations)?;
             if let Some(word) = within.ignore.iter().find(|word| !matches!(word, IgnoreKey::Operation(_))) {
-                return Err(format!("{word} is no operation; write it before `in`"));
+                return Err(format!("{word} is not an operation; write it before `in`"));
             }
             (parse_words(list)?, Some(within))
         }
         _ => {
             let shown: String = said.chars().take(60).collect();
-            return Err(format!("{shown:?} is no rule; write ignore WORD, or ignore WORD in OPERATION"));
+            return Err(format!("invalid rule {shown:?}; write ignore WORD, or ignore WORD in OPERATION"));
         }
     };
     match rules.last_mut() {
@@ -190,18 +190,15 @@ mod tests {
     fn a_line_that_is_no_rule_is_told_with_its_number_and_what_to_do() {
         let error = |text: &str| parse_rules(text).unwrap_err().to_string();
         assert_eq!(error("\nignore count\n"), "line 2: no rule has a name yet; write [NAME] REASON before");
-        assert_eq!(error("[a] why\nignore REDA"), "line 2: there is no operation REDA; did you mean READ?");
+        assert_eq!(error("[a] why\nignore REDA"), "line 2: unknown operation REDA; did you mean READ?");
         assert_eq!(error("[a]\nignore count"), "line 1: [a] has no reason; write [a] REASON");
-        assert_eq!(
-            error("[acl] mine\nignore count"),
-            "line 1: there is a rule acl already; take another name"
-        );
-        assert_eq!(error("[a] why\n"), "line 1: [a] lets nothing be; write ignore WORD below it");
+        assert_eq!(error("[acl] mine\nignore count"), "line 1: duplicate rule acl; use another name");
+        assert_eq!(error("[a] why\n"), "line 1: [a] tolerates nothing; write ignore WORD below it");
         assert_eq!(
             error("[a] why\nignore count in nfs.mode"),
-            "line 2: nfs.mode is no operation; write it before `in`"
+            "line 2: nfs.mode is not an operation; write it before `in`"
         );
-        assert!(error("[a] why\nallow count").starts_with("line 2: \"allow count\" is no rule"));
+        assert!(error("[a] why\nallow count").starts_with("line 2: invalid rule \"allow count\""));
     }
 
     #[test]

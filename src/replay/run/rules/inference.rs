@@ -65,20 +65,16 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
     let mut text = String::new();
     let kinds = all.len();
     // Writing to a String cannot fail.
+    let _ = writeln!(text, "# Differences between {trace} and {} runs on {server}.", runs.len());
     let _ = writeln!(
         text,
-        "# What {} runs of {trace} on {server} answered otherwise than was recorded.",
-        runs.len()
-    );
-    let _ = writeln!(
-        text,
-        "# Look at each rule before you use it with --rules: what it lets be is not told any more."
+        "# Review each rule before using it with --rules: differences covered by it are no longer reported."
     );
     if kinds == 0 {
-        let _ = writeln!(text, "# Nothing differed.");
+        let _ = writeln!(text, "# No differences.");
     }
     if left_out > 0 {
-        let _ = writeln!(text, "# {left_out} differences of more kinds than {MAX_RULES} are not here.");
+        let _ = writeln!(text, "# {left_out} further differences omitted (limit of {MAX_RULES} rules).");
     }
     for (number, ((word, operation), seen)) in (1..).zip(&all) {
         let short = |value: &str| -> String {
@@ -107,7 +103,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
         );
         let mark = if must { "# " } else { "" };
         if must {
-            let _ = writeln!(text, "# A server must do this right: take the marks away if this is meant.");
+            let _ = writeln!(text, "# Probably a server bug: uncomment only if the difference is intended.");
         }
         let within = operation.as_ref().map(|operation| format!(" in {operation}")).unwrap_or_default();
         let _ = writeln!(text, "{mark}[learnt-{number}] a server that is known to be good answers so");
