@@ -31,7 +31,7 @@ impl StreamContext<'_> {
             transaction_table: self.transaction_table,
             stats: self.stats,
             limits: self.limits,
-            packet_meta: packet_meta,
+            packet_meta,
         };
         (self.conversation, context)
     }
