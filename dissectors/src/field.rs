@@ -119,7 +119,7 @@ pub trait Observer<'a> {
         true
     }
 
-    /// Same as [`Observer::wants`] for a header of fixed layout, which `describe` registers under this field, too.
+    /// Same as [`Observer::is_interested_in`] for a header of fixed layout, which `describe` registers under this field, too.
     #[inline(always)]
     fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
         self.is_interested_in(group, describe)

@@ -123,7 +123,7 @@ pub struct Baseline {
     pub records: Vec<(ComparisonClient, ComparisonRecord)>,
 }
 
-/// The error for a capture with more than [`TRANSACTIONS`].
+/// The error for a capture with more than [`MAX_TRANSACTIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyTransactions;
 
@@ -131,7 +131,7 @@ impl Baseline {
     /// Creates a baseline of the records that `next` returns, until it returns `None`.
     ///
     /// # Errors
-    /// Returns an error if there are more than [`TRANSACTIONS`] records.
+    /// Returns an error if there are more than [`MAX_TRANSACTIONS`] records.
     pub fn from_records(
         settings: BaselineSettings,
         mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,

@@ -105,7 +105,7 @@ impl FrameList {
     }
 
     /// Writes the line of a frame right after the flow decoded it; `datagram` and `meaning` are the results of
-    /// [`Flow::observed_frame`].
+    /// [`Flow::process_frame_observed`].
     ///
     /// # Errors
     /// Returns an error if writing fails.

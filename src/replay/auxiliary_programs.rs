@@ -1,7 +1,7 @@
 //! Auxiliary programs: MOUNT, NLM and the port mapper. They are called over TCP at the port that the port mapper
 //! returns, whatever transport carries NFS (RFC 8267 section 5.1, RFC 1833 section 3).
 //!
-//! Procedures for which [`is_about_files`] returns `false` affect more than the files of a run: they would remove
+//! Procedures for which [`is_limited_to_files`] returns `false` affect more than the files of a run: they would remove
 //! mounts or locks of other clients, or change the registrations of the port mapper.
 
 use std::fmt;

@@ -23,7 +23,7 @@ pub(super) struct ClosingConnections {
 
 impl Flow {
     /// Returns the next closed connection that has carried RPC, if
-    /// [`FlowLimits::note_closed`](super::FlowLimits::note_closed) is set. All of its Transactions were emitted before.
+    /// [`FlowLimits::report_closed_connections`](super::FlowLimits::report_closed_connections) is set. All of its Transactions were emitted before.
     pub fn next_closed(&mut self) -> Option<ConnectionState> {
         for _ in 0..self.closing_connections.ending_connections.len().min(MAX_CHECKED) {
             let Some(key) = self.closing_connections.ending_connections.pop_front() else { break };

@@ -56,7 +56,7 @@ impl RpcSummary {
     }
 
     /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
-    /// decoded, if the rest was not captured (see [`Transaction::missing`]), if it is encrypted, or if the program is
+    /// decoded, if the rest was not captured (see [`Transaction::missing_parts`]), if it is encrypted, or if the program is
     /// not described.
     pub fn decode_error(&self, transaction: &Transaction, which: RpcMessageKind) -> Option<XdrError> {
         let error = match which {

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Maximum number of ranges per message. Only a crafted message has more.
 const MAX_RANGES: usize = 4096;
 
-/// Adds missing bytes, which follow all ranges before. Beyond [`MOST`] ranges, the last range is extended: bytes
+/// Adds missing bytes, which follow all ranges before. Beyond [`MAX_RANGES`] ranges, the last range is extended: bytes
 /// captured in between cannot be decoded anyway, because bytes are kept up to the first gap only.
 pub(super) fn add_gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
     if bytes.is_empty() {

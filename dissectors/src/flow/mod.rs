@@ -140,7 +140,7 @@ pub struct FlowLimits {
     pub dialect: Option<Dialect>,
     /// `true` to check the ICRC of every packet.
     pub check_icrc: bool,
-    /// `true` to record frame events for [`Flow::steps`].
+    /// `true` to record frame events for [`Flow::frame_events`].
     pub record_frame_events: bool,
     /// `true` to name the connection of a Transaction whenever a message of it completes, not only when the Transaction is
     /// emitted: for views of frames, and for names of files in Calls in flight.
@@ -301,13 +301,13 @@ impl Flow {
         }
     }
 
-    /// Processes the next frame and returns its meaning. [`Flow::meanings`] lists further meanings.
+    /// Processes the next frame and returns its meaning. [`Flow::frame_kinds`] lists further meanings.
     pub fn process_frame(&mut self, frame: &Frame<'_>) -> FrameKind {
         let datagram = net::decode(frame, &mut NullObserver);
         self.process_datagram(frame, &datagram)
     }
 
-    /// Processes the next frame like [`Flow::frame`] and reports the fields of its headers to the observer.
+    /// Processes the next frame like [`Flow::process_frame`] and reports the fields of its headers to the observer.
     pub fn process_frame_observed<'a, O: Observer<'a>>(
         &mut self,
         frame: &Frame<'a>,
@@ -409,7 +409,7 @@ impl Flow {
         self.transaction_table.record_checked(now);
     }
 
-    /// Returns the time of the last frame, or the later time passed to [`Flow::idle`].
+    /// Returns the time of the last frame, or the later time passed to [`Flow::advance_time`].
     pub fn now(&self) -> Timestamp {
         self.now
     }
@@ -447,7 +447,7 @@ impl Flow {
     }
 
     /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
-    /// unless [`FlowLimits::note_steps`] is set.
+    /// unless [`FlowLimits::record_frame_events`] is set.
     pub fn frame_events(&self) -> &[FrameEvent] {
         &self.transaction_table.frame_events
     }

@@ -296,7 +296,7 @@ impl TransactionTable {
         }));
     }
 
-    /// Returns `true` if an entry changed, or some may be due, since [`TransactionTable::settle_until`].
+    /// Returns `true` if an entry changed, or some may be due, since [`TransactionTable::record_checked`].
     #[inline]
     pub(super) fn needs_check(&self, now: Timestamp) -> bool {
         now.0 >= self.nothing_due_until

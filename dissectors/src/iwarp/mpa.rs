@@ -209,7 +209,7 @@ impl Startup {
     pub const FIXED_LENGTH: usize = RequestFrame::LENGTH;
 
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
-    /// truncated, has another key, or announces more than [`LONGEST_PRIVATE_DATA`] bytes.
+    /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
     pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         let role = StartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {

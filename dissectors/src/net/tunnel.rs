@@ -1,6 +1,6 @@
 //! Tunnels: datagrams and frames inside IP datagrams, from overlay networks and mirror ports.
 //!
-//! The payload of a tunnel is decoded like a frame without tunnel, up to [`TunnelNesting::MOST`] nested tunnels. The
+//! The payload of a tunnel is decoded like a frame without tunnel, up to [`TunnelNesting::MAX_TUNNELS`] nested tunnels. The
 //! addresses of a [`Datagram`] are those of the innermost one.
 
 use super::link::{self, EtherType};
@@ -115,7 +115,7 @@ pub(super) fn decode_inner<'a, O: Observer<'a>>(
     decode_inner_network(inside, part, way, Tenant::NONE, observer)
 }
 
-/// Same as [`enter`] for a tunnel with a virtual network.
+/// Same as [`decode_inner`] for a tunnel with a virtual network.
 #[inline(never)]
 pub(super) fn decode_inner_network<'a, O: Observer<'a>>(
     inside: TunnelPayload,

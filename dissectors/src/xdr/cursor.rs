@@ -196,7 +196,7 @@ impl<'a> Cursor<'a> {
         self
     }
 
-    /// Returns `true` after [`known`](Self::known).
+    /// Returns `true` after [`assume_valid`](Self::assume_valid).
     pub fn is_assumed_valid(&self) -> bool {
         self.is_assumed_valid
     }

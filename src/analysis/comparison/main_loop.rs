@@ -8,7 +8,7 @@ impl Comparison {
     /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
     /// `tell`. With `usize::MAX` ([`Self::new`]) these are all.
     ///
-    /// Differences come in frame order if both captures fit in the window ([`WAITING`](super::WAITING)), otherwise in
+    /// Differences come in frame order if both captures fit in the window ([`MAX_WAITING_RECORDS`](super::MAX_WAITING_RECORDS)), otherwise in
     /// frame order within each part.
     ///
     /// # Errors

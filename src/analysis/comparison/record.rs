@@ -70,9 +70,9 @@ pub enum RecordValue {
     Named(&'static str),
     /// A mask.
     Flags(u64, MaskBitNames),
-    /// Text of at most [`SHOWN`] bytes.
+    /// Text of at most [`MAX_VALUE_BYTES`] bytes.
     Text(Box<[u8]>),
-    /// At most [`SHOWN`] bytes.
+    /// At most [`MAX_VALUE_BYTES`] bytes.
     Bytes(Box<[u8]>),
     /// Length and hash of longer bytes, and of file data.
     Digest(u64, u128),

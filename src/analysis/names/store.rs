@@ -256,7 +256,7 @@ impl FileNameStore {
     /// Records the use of a node and of the directories above it, up to the maximum depth.
     ///
     /// It stops at a recently used directory, so that files of one directory do not cost its depth each. A use is
-    /// recent for so few uses that [`DEPTH`] such spans are a quarter of the lifetime of an unused node.
+    /// recent for so few uses that [`MAX_DEPTH`] such spans are a quarter of the lifetime of an unused node.
     fn reference(&mut self, id: FileNodeId) {
         let moment = (self.nodes.len() - self.free.len()) / (4 * MAX_DEPTH);
         let mut next = Some(id);

@@ -83,7 +83,7 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
-    /// of [`FieldExtractor::own`].
+    /// of [`FieldExtractor::slot_buffer`].
     fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterSlot> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();

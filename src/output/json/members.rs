@@ -66,7 +66,7 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
         Some(item)
     }
 
-    /// Returns the fields of the structure that [`JsonMembers::step`] returned from index `at`.
+    /// Returns the fields of the structure that [`JsonMembers::next_item`] returned from index `at`.
     fn fields_of(self, at: usize, end: usize) -> Self {
         Self { items: self.items, at: at + 1, end: end.min(self.items.len()) }
     }

@@ -44,7 +44,7 @@ impl CompiledChunkLengths {
         lengths
     }
 
-    /// Returns the Read and Write chunks as lists, for [`Self::shape`].
+    /// Returns the Read and Write chunks as lists, for [`Self::to_call_chunks`].
     pub(super) fn segment_length_lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
         [&self.reads, &self.writes].map(|chunks| {
             chunks.iter().map(|lengths| ChunkSegmentLengths { lengths: List::from(&lengths[..]) }).collect()

@@ -3,8 +3,8 @@
 //!
 //! A port is opened when a client first gives the server its callback address. The thread waits only for the network,
 //! so neither the answers nor the run are delayed by each other. The run collects the recorded Calls regularly
-//! ([`CallbackServer::hear`]). Only the run can answer CB_GETATTR: the thread waits for its answer
-//! ([`CallbackServer::tell`]).
+//! ([`CallbackServer::record_answered`]). Only the run can answer CB_GETATTR: the thread waits for its answer
+//! ([`CallbackServer::answer_getattr_queries`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Tree check: compares the files on the server after a run with those that the steps must have left.
 //!
-//! The tree of the trace is [updated](InferredTree::following) by the steps that were executed as recorded, which gives
+//! The tree of the trace is [updated](InferredTree::with_current_state) by the steps that were executed as recorded, which gives
 //! the object of each name and the contents of files. Effects of steps that were not sent or went otherwise are not
 //! expected. At the end the directories are listed, and type, size, mode, link text and written content of the objects
 //! are read, through NFS as in seeding.

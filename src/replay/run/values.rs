@@ -255,7 +255,7 @@ impl LiveValues {
     }
 
     /// Returns `true` if the result of SEQUENCE has the slot and sequence ID sent (RFC 8881 section 18.46.3); called
-    /// before [`occupy`](Self::occupy) increments the latter.
+    /// before [`set_slot_state`](Self::set_slot_state) increments the latter.
     pub fn matches_sequence(
         &self,
         (session, slot): (u32, u32),

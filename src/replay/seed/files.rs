@@ -256,7 +256,7 @@ pub trait FileServerClient {
     /// As [`lookup`](Self::lookup).
     fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
 
-    /// Calls `each` for the names in a directory except `.` and `..`. Stops after the Reply that reaches [`NAMES`].
+    /// Calls `each` for the names in a directory except `.` and `..`. Stops after the Reply that reaches [`MAX_LISTED_NAMES`].
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).

@@ -1,7 +1,7 @@
 //! Seeding: creates the directory of a run with the tree that a trace expects.
 //!
-//! A run has its own directory in the export, with two subdirectories: [`TREE`], which represents the root of the
-//! captured server, and [`NAMELESS`], for objects whose names were not captured. Everything is created through NFS. The
+//! A run has its own directory in the export, with two subdirectories: [`TREE_DIRECTORY`], which represents the root of the
+//! captured server, and [`NAMELESS_DIRECTORY`], for objects whose names were not captured. Everything is created through NFS. The
 //! export itself gets no other new name than the run's directory.
 //!
 //! - [`removal`]: removes the directory;

@@ -1,7 +1,7 @@
 //! Removal of the directory of a run with its contents.
 //!
 //! Only directories made by a run are removed: they contain the parts of a run and nothing else, and the mark of this
-//! trace ([`SEEDED`]). The mark is removed last, so that an interrupted removal can be repeated.
+//! trace ([`SEED_MARKER_DIRECTORY`]). The mark is removed last, so that an interrupted removal can be repeated.
 
 use std::fmt;
 

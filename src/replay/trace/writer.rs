@@ -1,7 +1,7 @@
 //! Writes a trace, in memory that does not grow with it.
 //!
 //! Transactions arrive in the order of their ends, but a run needs them in the order of their beginnings. A buffer of
-//! [`WINDOW`] bytes reorders encoded steps. Steps that arrive too late are stored out of order and counted.
+//! [`REORDER_WINDOW_BYTES`] bytes reorders encoded steps. Steps that arrive too late are stored out of order and counted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

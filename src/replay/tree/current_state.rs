@@ -1,6 +1,6 @@
 //! The current state of the tree after the executed steps: bindings of names and contents of files.
 //!
-//! A tree with [current state](InferredTree::following) tracks it in addition to the initial state. State that a step
+//! A tree with [current state](InferredTree::with_current_state) tracks it in addition to the initial state. State that a step
 //! left uncertain is not reported.
 
 use rustc_hash::{FxHashMap, FxHashSet};

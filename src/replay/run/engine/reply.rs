@@ -625,7 +625,7 @@ fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
     ReplyOutcome::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
 }
 
-/// Returns the chunk items of the recorded Reply, with their positions in the message that [`plain`] returns; `content`
+/// Returns the chunk items of the recorded Reply, with their positions in the message that [`unprotected_reply`] returns; `content`
 /// returns the bytes of each by index.
 pub(super) fn recorded_items<'s>(
     step: &TraceStep<'_>,
