@@ -30,8 +30,8 @@ pub fn parse(text: &[u8]) -> Option<SocketAddr> {
 ///
 /// ```
 /// use nfsrdma_dissectors::rpc::universal_address;
-/// assert_eq!(universal_address::text("192.0.2.1:20049".parse().unwrap()), "192.0.2.1.78.81");
-/// assert_eq!(universal_address::text("[::1]:2049".parse().unwrap()), "::1.8.1");
+/// assert_eq!(universal_address::format_address("192.0.2.1:20049".parse().unwrap()), "192.0.2.1.78.81");
+/// assert_eq!(universal_address::format_address("[::1]:2049".parse().unwrap()), "::1.8.1");
 /// ```
 pub fn format_address(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
