@@ -30,11 +30,12 @@ fn hold(path: &str, fresh: &[u8]) {
 #[cfg(feature = "parquet")]
 fn tables_are_documented() {
     const HEAD: &str = "# The tables of `export`\n
-What `nfsrdma-inspect export` writes, and [scale-out.md](scale-out.md) asks. The values are those of a line of `-T json`
-([transaction.schema.json](transaction.schema.json)), under the same names where a column is one key. Every table has one
-more column, `capture`, which is in the path: the name of the file that was exported. Numbers of Transactions and
-connections count in their capture. Text that says a time or an address is what a line of JSON says. Numbers that are larger
-than a BIGINT, which are possible in `offset`, are null; `detail` has them.\n";
+This reference describes the tables that `nfsrdma-inspect export` writes; [scale-out.md](scale-out.md) shows how to
+query them. The values are those of a line of `-T json` ([transaction.schema.json](transaction.schema.json)), and a
+column that corresponds to one key has its name. Each table has one more column, `capture`, which is part of the path:
+the name of the exported file. Numbers of transactions and connections are unique within their capture. Times and
+addresses have the same text as in JSON. Numbers that exceed a BIGINT, which are possible in `offset`, are null;
+`detail` has them.\n";
     hold("docs/tables.md", (HEAD.to_owned() + &nfsrdma_inspect::export::documentation()).as_bytes());
 }
 

@@ -147,9 +147,9 @@ fn because(report: &ReplayReport, reason: &str) -> u64 {
 fn a_refusal_of_set_up_is_told_in_a_sentence() {
     for (version, operation) in [(3, "MKDIR"), (4, "CREATE")] {
         for (status, expected) in [
-            (30, "the export is read-only, and a run writes there"),
-            (28, "the file system of the export is full"),
-            (13, "export it with no_root_squash"),
+            (30, "read-only file system: export it read-write"),
+            (28, "no space left on device"),
+            (13, "with no_root_squash"),
         ] {
             let work = Work::of(if version == 3 { "rxe-v3" } else { "rxe-v41" }, version, "refusals");
             let mut server = work.server.lock().unwrap().clone();
@@ -198,7 +198,7 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
                         .unwrap();
                 let missing = files.export("/no/such").unwrap_err();
                 assert!(matches!(missing, FileServerError::Refused(..)));
-                assert!(missing.to_string().contains("has no such path: check the URL"), "{missing}");
+                assert!(missing.to_string().contains("no such file or directory: check the URL"), "{missing}");
             }
         }
     }

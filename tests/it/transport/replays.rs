@@ -262,7 +262,7 @@ fn a_server_that_dies_in_the_middle_leaves_a_report_and_its_own_exit_code() {
     let (code, report, error) = disturbed(&url, trace.name(), |_| server.kill());
     assert!(is_of_a_part(&report), "{report:#}");
     assert_eq!(code, Some(4), "{error}");
-    assert!(error.contains("connection refused") && error.contains("ended before its end"), "{error}");
+    assert!(error.contains("connection refused") && error.contains("the run was aborted"), "{error}");
 }
 
 #[test]

@@ -456,9 +456,7 @@ fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
     for (capture, version, operation) in
         [("rxe-v3", 3, "WRITE"), ("rxe-v41", 4, "WRITE"), ("rxe-v42", 4, "CREATE")]
     {
-        for (status, expected) in
-            [(30, "the export is read-only"), (28, "the file system of the export is full")]
-        {
+        for (status, expected) in [(30, "read-only file system"), (28, "no space left on device")] {
             let work = Work::of(capture, version, "refusing");
             let liar = fault_injection::MockFaultInjector::new(MockServerFault {
                 version,
