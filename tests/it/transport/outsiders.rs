@@ -198,7 +198,10 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
                         .unwrap();
                 let missing = files.export("/no/such").unwrap_err();
                 assert!(matches!(missing, FileServerError::Refused(..)));
-                assert!(missing.to_string().contains("no such file or directory: check the URL"), "{missing}");
+                assert!(
+                    missing.to_string().contains("no such file or directory: check the URL"),
+                    "{missing}"
+                );
             }
         }
     }
