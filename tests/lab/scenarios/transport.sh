@@ -27,7 +27,7 @@ siw) invalidated='not announced: the device has no memory windows' ;;
 esac
 "${probe[@]}" --remote-invalidation --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation
 grep -E "^  remote inval\. +$invalidated$" /shared/probe-invalidation
-grep '^  remote inval\.  *not asked for$' /shared/probe-4.2
+grep '^  remote inval\.  *not requested$' /shared/probe-4.2
 "${probe[@]}" --remote-invalidation -T json --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation.json
 used=$(sed -n 's/.*"invalidations":\([0-9]*\).*/\1/p' /shared/probe-invalidation.json)
 if [ "$TRANSPORT" = rxe ]; then [ "$used" -gt 0 ]; else [ "$used" -eq 0 ]; fi
