@@ -60,13 +60,13 @@ test: ## Run all tests
 demo: build ## Show a real capture
 	@show() { printf '\n%s\n$$ %s\n' "$$1" "$$(basename $(PROGRAM)) $$2"; $(PROGRAM) $$2; }; \
 	set -e; \
-	show "A real mount of NFSv4.2 over RoCE: one line a Transaction, with its chunks, and then a summary." \
+	show "A real mount of NFSv4.2 over RoCE: one line per transaction, with its chunks, then a summary." \
 	    "$(CAPTURE)"; \
-	show "The same as JSON Lines, for jq and for scripts; here the first Transaction." \
+	show "The same as JSON Lines, for jq and for scripts; here the first transaction." \
 	    "-T json --summary none -c 1 $(CAPTURE)"; \
-	show "A Transaction in full, from the frame to the last field of NFS." \
+	show "A transaction in full, from the frame to the last NFS field." \
 	    "-V --summary none -c 1 $(CAPTURE)"; \
-	show "The frames, each with what it means, and with date and time." \
+	show "The frames, each with its meaning, date and time." \
 	    "--view frames -t ad --summary none -c 12 $(CAPTURE)"; \
 	printf '\nNow try it on a capture of yours: %s --help\n' $(PROGRAM)
 

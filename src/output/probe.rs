@@ -118,7 +118,7 @@ impl ProbeReportView<'_> {
         let received = private(rdma.received.as_ref());
         self.line(to, "", &format!("received  {received}, in {} bytes", count(rdma.received_length as u64)))?;
         let (call, reply) = (count(rdma.call_inline), count(rdma.reply_inline));
-        self.line(to, "inline", &format!("{call} bytes a Call, {reply} bytes a Reply"))?;
+        self.line(to, "inline", &format!("{call} bytes per Call, {reply} bytes per Reply"))?;
         self.line(to, "remote inval.", &self.remote_invalidation(rdma))
     }
 
