@@ -710,12 +710,9 @@ fn copy_access(file: &File, replaced: &Path) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o7777;
     if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        let is_kept = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_ok()
-            || std::os::unix::fs::fchown(file, None, Some(old.gid())).is_ok();
-        if !is_kept {
-            // The new group gets no more rights than others, and setuid and setgid are cleared.
-            mode = (mode & 0o707) | ((mode & 0o007) << 3);
-        }
+        let keeps_owner = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_ok();
+        let keeps_group = keeps_owner || std::os::unix::fs::fchown(file, None, Some(old.gid())).is_ok();
+        mode = permitted_mode(mode, keeps_owner, keeps_group);
     }
     // A file system without permissions refuses to change them.
     if new.mode() & 0o7777 == mode {
@@ -724,8 +721,27 @@ fn copy_access(file: &File, replaced: &Path) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
+/// Returns the permissions of a file that replaces one of `mode`. For another owner, setuid and setgid are cleared; another group
+/// gets no more rights than everybody.
+fn permitted_mode(mode: u32, keeps_owner: bool, keeps_group: bool) -> u32 {
+    let mode = if keeps_owner { mode } else { mode & !0o6000 };
+    if keeps_group { mode } else { (mode & 0o707) | ((mode & 0o007) << 3) }
+}
+
 /// Makes a rename survive a crash of the machine. Not every file system supports that, and the directory may be
 /// unreadable: in any case the file is either complete under its name or not renamed.
 fn sync_directory(path: &Path) {
     let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::permitted_mode;
+
+    #[test]
+    fn setuid_does_not_outlive_its_owner_nor_group_rights_their_group() {
+        assert_eq!(permitted_mode(0o6754, true, true), 0o6754);
+        assert_eq!(permitted_mode(0o6754, false, true), 0o754);
+        assert_eq!(permitted_mode(0o6754, false, false), 0o744);
+    }
 }
