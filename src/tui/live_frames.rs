@@ -143,14 +143,14 @@ impl LiveFrames {
             self.size_bytes -= self.results.remove(&gone).map_or(0, |gone| gone.size_bytes());
         }
         let name = result_key(transaction);
-        let told = FirstPassTransaction {
+        let recorded = FirstPassTransaction {
             index: transaction.index,
             connection: transaction.connection.number,
             path: about.path.map(Box::from),
             new_path: about.new_path.map(Box::from),
         };
-        self.size_bytes += told.size_bytes();
-        match self.results.insert(name, told) {
+        self.size_bytes += recorded.size_bytes();
+        match self.results.insert(name, recorded) {
             Some(before) => self.size_bytes -= before.size_bytes(),
             None => self.order.push_back(name),
         }
@@ -198,9 +198,9 @@ mod tests {
         );
         assert!(once.size_bytes <= once.limit_bytes + 2 * RESULT_BYTES);
         let last = transactions.last().unwrap();
-        let told = once.first_pass_result(last).unwrap();
-        assert_eq!((told.index, told.connection), (last.index, 1));
-        assert_eq!(told.paths().path, Some(&b"/file"[..]));
+        let recorded = once.first_pass_result(last).unwrap();
+        assert_eq!((recorded.index, recorded.connection), (last.index, 1));
+        assert_eq!(recorded.paths().path, Some(&b"/file"[..]));
         assert_eq!(once.first_pass_result(&transactions[0]), None);
         assert_eq!(once.interface(first).unwrap().0, 0);
         let mut copies = Vec::new();

@@ -220,7 +220,7 @@ impl PassThread {
                         let now = pace.idle();
                         work.progress.link = Some(pace.link());
                         work.flow.advance_time(now);
-                        self.capture.update_progress(|told| told.idle = Some(now));
+                        self.capture.update_progress(|recorded| recorded.idle = Some(now));
                     }
                 }
                 Ok(NextFrame::End) => is_over = true,
@@ -231,7 +231,7 @@ impl PassThread {
             }
             let is_new = work.transactions();
             if let Some(number) = number {
-                self.capture.update_progress(|told| (told.frame, told.idle) = (number, None));
+                self.capture.update_progress(|recorded| (recorded.frame, recorded.idle) = (number, None));
             }
             if frames % RESUME_POINT_FRAMES == 1
                 && let Some(place) = source.resume_point()
@@ -285,8 +285,8 @@ impl PassThread {
         let mut again = self.capture.follow();
         let mut frames = 0;
         loop {
-            let told = self.capture.first_pass_progress();
-            again.until = told.frame;
+            let recorded = self.capture.first_pass_progress();
+            again.until = recorded.frame;
             let mut work = lock(&self.state);
             if work.channel.is_stopped() {
                 return;
@@ -300,7 +300,7 @@ impl PassThread {
                     Some(frame.time)
                 }
                 None => {
-                    if let Some(now) = told.idle {
+                    if let Some(now) = recorded.idle {
                         work.flow.advance_time(now);
                     }
                     work.retry_unnumbered();
@@ -320,7 +320,7 @@ impl PassThread {
             }
             drop(work);
             if taken.is_none() {
-                if told.is_over {
+                if recorded.is_over {
                     return;
                 }
                 thread::sleep(MAX_DELIVERY_DELAY);
@@ -605,7 +605,7 @@ impl PassState {
         self.progress.is_over = true;
         self.deliver(true);
         if self.infers_names {
-            self.capture.update_progress(|told| told.is_over = true);
+            self.capture.update_progress(|recorded| recorded.is_over = true);
         }
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     use super::super::tests::failure;
     use super::*;
 
-    fn told(bytes: &[u8]) -> String {
+    fn detected(bytes: &[u8]) -> String {
         let (frames, error) = failure(bytes);
         assert!(frames.is_empty());
         error.to_string()
@@ -116,34 +116,34 @@ mod tests {
 
     #[test]
     fn what_is_no_capture_is_told_by_what_it_is() {
-        assert_eq!(told(b""), "test: the file is empty; expected pcap or pcapng");
+        assert_eq!(detected(b""), "test: the file is empty; expected pcap or pcapng");
         assert_eq!(
-            told(b"12:00:01.5 IP 10.0.0.1.4791 > 10.0.0.2"),
+            detected(b"12:00:01.5 IP 10.0.0.1.4791 > 10.0.0.2"),
             r#"test: not a capture file: begins with "12:00:01.5 IP 10.0.0.1.4"; expected pcap or pcapng"#
         );
         assert_eq!(
-            told(&[0xff, 0xfe, 0, 1, 2]),
+            detected(&[0xff, 0xfe, 0, 1, 2]),
             "test: not a capture file: begins with bytes ff fe 00 01 02; expected pcap or pcapng"
         );
-        assert_eq!(told(&[0]), "test: not a capture file: begins with bytes 00; expected pcap or pcapng");
+        assert_eq!(detected(&[0]), "test: not a capture file: begins with bytes 00; expected pcap or pcapng");
     }
 
     #[test]
     fn known_formats_are_named_with_what_to_do() {
         assert_eq!(
-            told(b"snoop\0\0\0\0\0\0\x02\0\0\0\x04"),
+            detected(b"snoop\0\0\0\0\0\0\x02\0\0\0\x04"),
             "test: not a pcap or pcapng file but Solaris snoop; convert it with editcap -F pcapng"
         );
-        assert_eq!(told(b"BZh91AY&SY"), "test: not a pcap or pcapng file but bzip2; decompress it first");
-        assert!(told(&[0x34, 0xcd, 0xb2, 0xa1, 2, 0, 4, 0]).contains("modified pcap"));
+        assert_eq!(detected(b"BZh91AY&SY"), "test: not a pcap or pcapng file but bzip2; decompress it first");
+        assert!(detected(&[0x34, 0xcd, 0xb2, 0xa1, 2, 0, 4, 0]).contains("modified pcap"));
         let erf = [0, 0, 0, 0, 0, 0, 0, 0x50, 21, 4, 0, 60, 0, 0, 0, 40, 0xff];
-        assert!(told(&erf).contains("perhaps an Endace ERF file"));
+        assert!(detected(&erf).contains("perhaps an Endace ERF file"));
     }
 
     #[test]
     fn text_may_be_cut_within_a_character() {
         let text = "naïve ".repeat(11);
         assert!(text.as_bytes().get(..DETECTION_BYTES).is_some());
-        assert!(told(text.as_bytes()).contains("begins with \"naïve"));
+        assert!(detected(text.as_bytes()).contains("begins with \"naïve"));
     }
 }

@@ -235,10 +235,10 @@ mod tests {
     /// data field of the CM.
     #[test]
     fn rfc8797_section_5_2_private_data_is_found_in_8_bytes_and_in_196() {
-        let told = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
-        let mut filled = told.to_vec();
+        let announced = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
+        let mut filled = announced.to_vec();
         filled.resize(196, 0);
-        for bytes in [&told[..], &filled] {
+        for bytes in [&announced[..], &filled] {
             let found = PrivateData::find(bytes, 0, &mut NullObserver);
             assert_eq!(found, Some(private(3, 3, true)), "{} bytes", bytes.len());
         }
@@ -254,10 +254,10 @@ mod tests {
     #[test]
     fn rfc8797_section_4_2_a_wish_is_told_in_kilobytes_beyond_the_first() {
         let wish = ConnectOptions { send_size: 4096, receive_size: 262_144, ..ConnectOptions::default() };
-        let told = wish.private_data();
-        assert_eq!((told.send_threshold_bytes(), told.receive_threshold_bytes()), (4096, 262_144));
-        let told = ConnectOptions { send_size: 0, receive_size: u32::MAX, ..wish }.private_data();
-        assert_eq!((told.send_threshold_bytes(), told.receive_threshold_bytes()), (1024, 262_144));
+        let announced = wish.private_data();
+        assert_eq!((announced.send_threshold_bytes(), announced.receive_threshold_bytes()), (4096, 262_144));
+        let announced = ConnectOptions { send_size: 0, receive_size: u32::MAX, ..wish }.private_data();
+        assert_eq!((announced.send_threshold_bytes(), announced.receive_threshold_bytes()), (1024, 262_144));
     }
 
     #[test]

@@ -153,32 +153,37 @@ impl RpcRdmaTransportHeader {
     /// Decodes the header of a message of `length` bytes; `None` if it is no header of the dialect.
     pub(super) fn decode(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
-        let mut heard = TransportHeaderCollector::default();
-        let header = MessageHeader::decode(dialect, &mut cursor, &mut heard);
+        let mut collector = TransportHeaderCollector::default();
+        let header = MessageHeader::decode(dialect, &mut cursor, &mut collector);
         let is_cut = match &header {
             Ok(_) => false,
             Err(error) if error.is_cut() => true,
             Err(_) => return None,
         };
-        let message_type = MessageType::from_number(dialect, heard.message_type?);
-        let is_long = heard.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
-        let carriage = message_type.carriage(heard.version, is_long);
-        let words =
-            HeaderWords { dialect, message_type, carriage, version: heard.version, credits: heard.credits };
+        let message_type = MessageType::from_number(dialect, collector.message_type?);
+        let is_long = collector.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
+        let carriage = message_type.carriage(collector.version, is_long);
+        let words = HeaderWords {
+            dialect,
+            message_type,
+            carriage,
+            version: collector.version,
+            credits: collector.credits,
+        };
         if is_cut {
-            heard.mark_truncated();
+            collector.mark_truncated();
         }
         // The fields after the fixed words of an unknown version were decoded as opaque bytes.
         let rpc_at = if is_cut { None } else { Some(cursor.at()) };
         Some(Self {
-            xid: heard.xid?,
+            xid: collector.xid?,
             words,
-            read_chunks: heard.read_chunks,
-            write_chunks: heard.write_chunks,
-            reply_chunk: heard.reply_chunk,
+            read_chunks: collector.read_chunks,
+            write_chunks: collector.write_chunks,
+            reply_chunk: collector.reply_chunk,
             rpc_offset: rpc_at,
             is_cut,
-            remaining_bytes: heard.remaining_bytes,
+            remaining_bytes: collector.remaining_bytes,
         })
     }
 

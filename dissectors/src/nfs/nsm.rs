@@ -68,7 +68,7 @@ crate::operations! { "stat";
     3 UNMON(MonId<'a>) -> SmStat, "Watch a host no more. XNFS section 11, SM_UNMON";
     4 UNMON_ALL(MyId<'a>) -> SmStat, "Watch no host any more. XNFS section 11, SM_UNMON_ALL";
     5 SIMU_CRASH(Void) -> Void, "Tell all hosts of a crash that was none. XNFS section 11, SM_SIMU_CRASH";
-    6 NOTIFY(StatChge<'a>) -> Void, "Tell another host that this one was started anew. XNFS section 11, SM_NOTIFY";
+    6 NOTIFY(StatChge<'a>) -> Void, "Notify another host that this one has restarted. XNFS section 11, SM_NOTIFY";
 }
 
 impl Procedure {

@@ -294,18 +294,18 @@ mod tests {
     #[test]
     fn one_name_on_one_side_is_one_name_on_the_other() {
         assert_eq!(wrong(&[("a", "x"), ("b", "y"), ("a", "x"), ("b", "y")]), []);
-        let told = |frame: u64, value: &str| (frame, format!("filehandle {value}, unlike in frame 101"));
-        assert_eq!(wrong(&[("a", "x"), ("a", "x"), ("a", "y")]), [told(3, "\"y\"")]);
-        assert_eq!(wrong(&[("a", "x"), ("a", "x"), ("b", "x")]), [told(3, "\"x\"")]);
+        let reported = |frame: u64, value: &str| (frame, format!("filehandle {value}, unlike in frame 101"));
+        assert_eq!(wrong(&[("a", "x"), ("a", "x"), ("a", "y")]), [reported(3, "\"y\"")]);
+        assert_eq!(wrong(&[("a", "x"), ("a", "x"), ("b", "x")]), [reported(3, "\"x\"")]);
     }
 
     #[test]
     fn a_definition_that_pairs_otherwise_than_what_follows_is_told_at_its_own_frame() {
-        let told = (1, "filehandle \"odd\", unlike in frame 102".to_owned());
-        assert_eq!(wrong(&[("a", "odd"), ("a", "x"), ("a", "x"), ("a", "x")]), [told]);
+        let reported = (1, "filehandle \"odd\", unlike in frame 102".to_owned());
+        assert_eq!(wrong(&[("a", "odd"), ("a", "x"), ("a", "x"), ("a", "x")]), [reported]);
         // Of equally frequent pairs the earlier is accepted.
-        let told = (2, "filehandle \"odd\", unlike in frame 101".to_owned());
-        assert_eq!(wrong(&[("a", "x"), ("a", "odd")]), [told]);
+        let reported = (2, "filehandle \"odd\", unlike in frame 101".to_owned());
+        assert_eq!(wrong(&[("a", "x"), ("a", "odd")]), [reported]);
     }
 
     #[test]

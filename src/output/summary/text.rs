@@ -189,19 +189,24 @@ fn push_transactions(statistics: &Statistics, text: &mut String) {
         _ => {
             let missing = statistics.missing();
             let parts: Vec<_> = [
-                (missing.call, "no Call captured"),
-                (missing.reply, "no Reply captured"),
-                (missing.message_bytes, "message bytes missing"),
-                (missing.chunk_bytes, "chunk bytes missing"),
-                (missing.undecoded, "not fully decoded"),
+                (missing.call, "with ", "no Call captured"),
+                (missing.reply, "with ", "no Reply captured"),
+                (missing.message_bytes, "with ", "message bytes missing"),
+                (missing.chunk_bytes, "with ", "chunk bytes missing"),
+                (missing.undecoded, "", "not fully decoded"),
             ]
             .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| match count == incomplete {
-                true => what.to_owned(),
-                false => format!("{} {what}", HumanCount(count)),
-            })
+            .filter(|(count, ..)| *count > 0)
             .collect();
+            let are_all_alike = parts.iter().all(|(count, ..)| *count == incomplete);
+            let parts: Vec<_> = parts
+                .into_iter()
+                .map(|(count, with, what)| match are_all_alike {
+                    true => what.to_owned(),
+                    // A count before "bytes missing" would read as a number of bytes.
+                    false => format!("{} {with}{what}", HumanCount(count)),
+                })
+                .collect();
             let _ = write!(text, ", {} incomplete ({}).", HumanCount(incomplete), parts.join(", "));
         }
     }

@@ -102,7 +102,7 @@ impl VariableResolver {
     /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
     pub(super) fn resolve_call(
         &mut self,
-        heard: &MarkedMessage<'_, '_>,
+        marked: &MarkedMessage<'_, '_>,
         procedure: Option<Procedure>,
         id: u64,
         caller: &mut TraceCaller,
@@ -112,10 +112,10 @@ impl VariableResolver {
         files.clear();
         let is_compound = procedure.is_some_and(Procedure::is_compound);
         let (mut current, mut saved) = (NONE, NONE);
-        let mut marks = heard.visitor.marks.as_slice();
-        let count = heard.visitor.operations.len().max(1);
+        let mut marks = marked.visitor.marks.as_slice();
+        let count = marked.visitor.operations.len().max(1);
         for at in 0..count {
-            let operation = heard.visitor.operations.get(at);
+            let operation = marked.visitor.operations.get(at);
             let name = operation.map_or("", |operation| operation.name);
             let own;
             (own, marks) = split_operation_marks(marks, at as u32);
@@ -128,7 +128,7 @@ impl VariableResolver {
             let mut file = current;
             for mark in own {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
-                self.resolve_call_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                self.resolve_call_mark(marked, mark, scope, id, caller.is_reverse, slots);
                 if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (mark.holds, slots.last())
                     && (name == "PUTFH" || !is_compound && file == NONE)
                 {
@@ -140,7 +140,7 @@ impl VariableResolver {
             self.record_caller_state(
                 name,
                 at as u32,
-                heard,
+                marked,
                 slots.get(first..).unwrap_or_default(),
                 own,
                 caller,
@@ -157,14 +157,14 @@ impl VariableResolver {
 
     fn resolve_call_mark(
         &mut self,
-        heard: &MarkedMessage<'_, '_>,
+        marked: &MarkedMessage<'_, '_>,
         mark: &MarkedField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
-        let Some(name) = identity_value(heard, mark, scope.file != NONE, VariableUse::USED, slots) else {
+        let Some(name) = identity_value(marked, mark, scope.file != NONE, VariableUse::USED, slots) else {
             return;
         };
         let is_given = mark.holds.is_assigned_by_server() == is_reverse;
@@ -279,7 +279,7 @@ impl VariableResolver {
         &mut self,
         name: &str,
         at: u32,
-        heard: &MarkedMessage<'_, '_>,
+        marked: &MarkedMessage<'_, '_>,
         own: &[(usize, MessageSlot)],
         marks: &[MarkedField],
         caller: &mut TraceCaller,
@@ -287,7 +287,7 @@ impl VariableResolver {
     ) {
         let number = |holds| {
             let mark = marks.iter().find(|mark| mark.holds == holds)?;
-            heard.value(mark)?.try_into().ok().map(u32::from_be_bytes)
+            marked.value(mark)?.try_into().ok().map(u32::from_be_bytes)
         };
         for (_, slot) in own {
             match slot.holds {
@@ -323,21 +323,21 @@ impl VariableResolver {
     /// Resolves the variables of a Reply.
     pub(super) fn resolve_reply(
         &mut self,
-        heard: &MarkedMessage<'_, '_>,
+        marked: &MarkedMessage<'_, '_>,
         id: u64,
         caller: &TraceCaller,
         files: &mut TransactionFiles,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
-        let mut marks = heard.visitor.marks.as_slice();
-        for (at, operation) in heard.visitor.operations.iter().enumerate() {
+        let mut marks = marked.visitor.marks.as_slice();
+        for (at, operation) in marked.visitor.operations.iter().enumerate() {
             let own;
             (own, marks) = split_operation_marks(marks, at as u32);
             let first = slots.len();
             for mark in own {
                 let file = files.file_of_operation(at as u32);
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
-                self.resolve_reply_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                self.resolve_reply_mark(marked, mark, scope, id, caller.is_reverse, slots);
                 if let (MessageSlotKind::FILEHANDLE, "GETFH", Some((_, slot))) =
                     (mark.holds, operation.name, slots.last())
                 {
@@ -351,7 +351,7 @@ impl VariableResolver {
 
     fn resolve_reply_mark(
         &mut self,
-        heard: &MarkedMessage<'_, '_>,
+        marked: &MarkedMessage<'_, '_>,
         mark: &MarkedField,
         scope: VariableScope,
         id: u64,
@@ -359,7 +359,7 @@ impl VariableResolver {
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
         let is_of_file = scope.file != NONE && !is_reverse;
-        let Some(name) = identity_value(heard, mark, is_of_file, VariableUse::AGAIN, slots) else { return };
+        let Some(name) = identity_value(marked, mark, is_of_file, VariableUse::AGAIN, slots) else { return };
         let (VariableDefinition { variable, definition }, was_known) =
             self.variables.resolve(mark.holds, scope, name, id);
         let part = if was_known { VariableUse::AGAIN } else { VariableUse::DEFINED };
@@ -398,7 +398,7 @@ impl VariableResolver {
 /// Returns the value at a mark if that is an identity. A count has no variable of its own; its slot is added
 /// immediately.
 fn identity_value<'h>(
-    heard: &'h MarkedMessage<'_, '_>,
+    marked: &'h MarkedMessage<'_, '_>,
     mark: &MarkedField,
     is_of_file: bool,
     part: VariableUse,
@@ -409,7 +409,7 @@ fn identity_value<'h>(
         return None;
     }
     let is_name = !mark.is_constant && (is_of_file || mark.holds != MessageSlotKind::CHANGE);
-    heard.value(mark).filter(|_| is_name)
+    marked.value(mark).filter(|_| is_name)
 }
 
 /// Splits off the marks of an operation from those after it.

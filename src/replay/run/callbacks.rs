@@ -144,18 +144,19 @@ impl CallbackServer {
     /// Records the Calls received since the last call.
     pub(super) fn record_answered(&self, tape: &mut dyn ReplayRecorder) {
         let state = self.state.borrow();
-        let heard = state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
-        for heard in heard.take(MAX_QUEUED_CALLS) {
-            let Some((whose, _)) = state.open.get(heard.port) else { continue };
+        let answered_call =
+            state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
+        for answered_call in answered_call.take(MAX_QUEUED_CALLS) {
+            let Some((whose, _)) = state.open.get(answered_call.port) else { continue };
             tape.record_exchange(&Exchange {
-                stream: Stream::Callback(heard.stream),
-                caller: heard.peer,
-                callee: heard.local,
+                stream: Stream::Callback(answered_call.stream),
+                caller: answered_call.peer,
+                callee: answered_call.local,
                 client_key: *whose,
                 step: 0,
-                message: &heard.message,
-                answer: heard.answer.as_deref(),
-                times: heard.times,
+                message: &answered_call.message,
+                answer: answered_call.answer.as_deref(),
+                times: answered_call.times,
             });
         }
     }
@@ -164,14 +165,14 @@ impl CallbackServer {
     /// attribute mask.
     pub(super) fn answer_getattr_queries(
         &self,
-        mut told: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
+        mut query: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
     ) {
         let state = self.state.borrow();
         let questions = state.thread.iter().flat_map(|thread| thread.getattr_queries.try_iter());
         for CallbackGetattrQuery { port, handle, mask, answer_sender: to } in questions.take(MAX_QUEUED_CALLS)
         {
             let whose = state.open.get(port).map(|(whose, _)| *whose);
-            let answer = whose.and_then(|whose| told(whose, &handle, &Bitmap4::from(&mask[..])));
+            let answer = whose.and_then(|whose| query(whose, &handle, &Bitmap4::from(&mask[..])));
             // The thread may have stopped waiting.
             let _ = to.send(answer);
         }
@@ -212,10 +213,10 @@ impl CallbackThread {
     fn start(is_recorded: bool) -> io::Result<Self> {
         let (woken, wake) = io::pipe()?;
         let (ports, added) = channel();
-        let (to, heard) = match is_recorded {
+        let (to, answered_call) = match is_recorded {
             true => {
-                let (to, heard) = sync_channel(MAX_QUEUED_CALLS);
-                (Some(to), Some(heard))
+                let (to, answered_call) = sync_channel(MAX_QUEUED_CALLS);
+                (Some(to), Some(answered_call))
             }
             false => (None, None),
         };
@@ -231,7 +232,14 @@ impl CallbackThread {
             );
         };
         let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
-        Ok(Self { handle, ports, wake: Some(wake), answered: heard, getattr_queries: questions, counts })
+        Ok(Self {
+            handle,
+            ports,
+            wake: Some(wake),
+            answered: answered_call,
+            getattr_queries: questions,
+            counts,
+        })
     }
 }
 
@@ -287,8 +295,8 @@ fn serve_callbacks(
 fn answer_call(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> Option<Vec<u8>> {
     let came = Instant::now();
     let mut names = Vec::new();
-    let mut told = |handle: &[u8], mask: &Bitmap4<'_>| run.query_attributes(called.port, handle, mask);
-    let answer = responder::answer_callback(called.message, &mut names, &mut told);
+    let mut query = |handle: &[u8], mask: &Bitmap4<'_>| run.query_attributes(called.port, handle, mask);
+    let answer = responder::answer_callback(called.message, &mut names, &mut query);
     {
         let mut counts = run.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {

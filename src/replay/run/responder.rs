@@ -22,7 +22,7 @@ pub(super) type CallbackAttributeSource<'t> =
 pub(super) fn answer_callback(
     message: &[u8],
     names: &mut Vec<&'static str>,
-    told: &mut CallbackAttributeSource<'_>,
+    query: &mut CallbackAttributeSource<'_>,
 ) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
     let heard = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
@@ -46,17 +46,17 @@ pub(super) fn answer_callback(
         return Some(accepted(ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).finish().0);
     };
     let operations: Vec<_> = call.operations().take(MAX_OPERATIONS).map_while(Result::ok).collect();
-    let told: Vec<_> = operations
+    let query: Vec<_> = operations
         .iter()
         .map(|operation| match operation {
-            CbArgs::CB_GETATTR(asked) => told(asked.fh.0, &asked.attr_request),
+            CbArgs::CB_GETATTR(asked) => query(asked.fh.0, &asked.attr_request),
             _ => None,
         })
         .collect();
     let mut results = Vec::new();
-    for (operation, told) in operations.iter().zip(&told) {
+    for (operation, query) in operations.iter().zip(&query) {
         names.push(operation.number().name().unwrap_or("CB_ILLEGAL"));
-        results.push(match told {
+        results.push(match query {
             Some((words, values)) => CbResults::CB_GETATTR(StatusUnion::Ok(Getattr4Resok {
                 obj_attributes: Fattr4::new(Bitmap4::from(&words[..]), Opaque(values)),
             })),
@@ -154,9 +154,9 @@ mod tests {
         let message = encoder.finish().0;
         let answered = |is_known: bool| {
             let known = (words.clone(), values.clone());
-            let mut told =
+            let mut query =
                 |handle: &[u8], _: &Bitmap4<'_>| (is_known && handle == b"delegated").then(|| known.clone());
-            let bytes = answer_callback(&message, &mut Vec::new(), &mut told).unwrap();
+            let bytes = answer_callback(&message, &mut Vec::new(), &mut query).unwrap();
             let mut cursor = Cursor::new(&bytes);
             RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
             let reply = CbCompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();

@@ -27,12 +27,12 @@ pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer
             (rest, at) = (rest.skip_bytes(Marker::LENGTH), at + Marker::LENGTH as u64);
         }
         let until_marker = markers.next_marker(at).map_or(usize::MAX, |next| (next - at) as usize);
-        let told = CapturedSlice { bytes: rest.bytes.get(..until_marker).unwrap_or(rest.bytes), ..rest };
-        let Some((header, segment)) = DdpSegment::observe_fpdu(told, &mut NullObserver) else { return };
+        let visible = CapturedSlice { bytes: rest.bytes.get(..until_marker).unwrap_or(rest.bytes), ..rest };
+        let Some((header, segment)) = DdpSegment::observe_fpdu(visible, &mut NullObserver) else { return };
         if !segment.is_plausible(usize::from(header.ulpdu_length)) {
             return;
         }
-        DdpSegment::observe_fpdu(told, observer);
+        DdpSegment::observe_fpdu(visible, observer);
         let length = (markers.end_of(at, header.fpdu_length() as u64) - at) as usize;
         (rest, at) = (rest.skip_bytes(length), at + length as u64);
     }
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    fn told(bytes: &[u8]) -> Vec<&'static str> {
+    fn visible(bytes: &[u8]) -> Vec<&'static str> {
         let mut opcodes = Opcodes::default();
         observe_segment(CapturedSlice::new(bytes, bytes.len(), 0), &mut opcodes);
         opcodes.0
@@ -96,10 +96,10 @@ mod tests {
         server.send(RdmapOpcode::SEND, &payload(70, 0));
         server.read((1, 2), 3, (4, 5));
         let all = ["rev", "RDMA Write", "RDMA Write", "Send", "RDMA Read Request"];
-        assert_eq!(told(&server.bytes), all);
+        assert_eq!(visible(&server.bytes), all);
         // The first FPDU begins before the segment.
-        assert_eq!(told(&server.bytes[100..]), all[2..]);
-        assert_eq!(told(&[0; 100]), [""; 0]);
+        assert_eq!(visible(&server.bytes[100..]), all[2..]);
+        assert_eq!(visible(&[0; 100]), [""; 0]);
     }
 
     #[test]
@@ -111,6 +111,6 @@ mod tests {
         // At the start of the next FPDU is what may be a marker.
         data.extend([0, 0, 0, 0x14, 0x01, 0, 0x01, 0x81]);
         data.extend(payload(200, 2));
-        assert_eq!(told(&data), [""; 0]);
+        assert_eq!(visible(&data), [""; 0]);
     }
 }

@@ -104,7 +104,7 @@ crate::xdr! { "mount";
         pc_mask: [PcMask; 2] => "mount.pathconf.mask",
     }
 
-    /// The bits of pc_mask: bit `n` stands for `_PC_n` of pathconf(2).
+    /// The bits of pc_mask: bit `n` represents `_PC_n` of pathconf(2).
     flags PcMask {
         PC_ERROR_ALL = 0x001,
         PC_ERROR_LINK_MAX = 0x002,

@@ -62,15 +62,15 @@ impl CbGetattrAnswers {
                 continue;
             }
             let change_variable = variable(&step.reply, MessageSlotKind::CHANGE, at);
-            let mut told = CbGetattrAnswer { change_variable, ..CbGetattrAnswer::default() };
+            let mut getattr_answer = CbGetattrAnswer { change_variable, ..CbGetattrAnswer::default() };
             for attribute in ok.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
-                    Attribute::CHANGE(change) => told.change = Some(change),
-                    Attribute::SIZE(size) => told.size_bytes = Some(size),
+                    Attribute::CHANGE(change) => getattr_answer.change = Some(change),
+                    Attribute::SIZE(size) => getattr_answer.size_bytes = Some(size),
                     _ => {}
                 }
             }
-            self.answers.entry(file).or_default().push_back(told);
+            self.answers.entry(file).or_default().push_back(getattr_answer);
             self.count += 1;
         }
     }
@@ -86,18 +86,19 @@ impl CbGetattrAnswers {
     ) -> Option<(Vec<u32>, Vec<u8>)> {
         let mut files = self.answers.iter_mut();
         let (_, answers) = files.find(|(file, _)| values.get(**file) == Some(handle))?;
-        let told = match answers.len() {
+        let getattr_answer = match answers.len() {
             1 => answers.front().copied()?,
             _ => {
                 self.count = self.count.saturating_sub(1);
                 answers.pop_front()?
             }
         };
-        let live = values.get(told.change_variable).and_then(|value| value.first_chunk());
-        let change = live.map(|value| u64::from_be_bytes(*value)).or(told.change);
+        let live = values.get(getattr_answer.change_variable).and_then(|value| value.first_chunk());
+        let change = live.map(|value| u64::from_be_bytes(*value)).or(getattr_answer.change);
         // In ascending order of attribute number.
         let change = change.filter(|_| asked.contains(Attributes::CHANGE)).map(Attribute::CHANGE);
-        let size = told.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
+        let size =
+            getattr_answer.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
         let items: Vec<_> = change.into_iter().chain(size).collect();
         Some(mask_and_values(&items))
     }
@@ -110,13 +111,13 @@ mod tests {
 
     #[test]
     fn rfc8881_section_20_1_the_answer_is_that_of_the_capture() {
-        let told = |size, change| CbGetattrAnswer {
+        let getattr_answer = |size, change| CbGetattrAnswer {
             size_bytes: Some(size),
             change: Some(change),
             change_variable: 9,
         };
         let mut delegated = CbGetattrAnswers::default();
-        delegated.answers.insert(4, VecDeque::from([told(100, 7), told(200, 8)]));
+        delegated.answers.insert(4, VecDeque::from([getattr_answer(100, 7), getattr_answer(200, 8)]));
         let mut values = LiveValues::new("t");
         assert!(values.set_value(4, b"live"));
         let both = [1 << Attributes::CHANGE | 1 << Attributes::SIZE];
