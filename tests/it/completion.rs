@@ -20,19 +20,27 @@ struct Shell {
     set_up: &'static str,
     /// Number of Tabs until the list is shown.
     tabs: usize,
+    /// Keys that empty the line and clear the screen.
+    clear: &'static [&'static str],
 }
+
+/// Editing keys, which a shell handles in their order. An interrupt is a signal: under load it can arrive after the text
+/// that was typed behind it, and discard it.
+const KILL_LINE: &[&str] = &["C-e", "C-u", "C-l"];
 
 const BASH: Shell = Shell {
     name: "bash",
     command: "bash --norc --noprofile",
     set_up: "PS1='> '; bind 'set page-completions off' 'set completion-query-items 0'; source $SCRIPTS/nfsrdma-inspect.bash",
     tabs: 2,
+    clear: KILL_LINE,
 };
 const ZSH: Shell = Shell {
     name: "zsh",
     command: "zsh -f",
     set_up: "PROMPT='> '; LISTMAX=1000; fpath=($SCRIPTS $fpath); autoload -U compinit; compinit -u -D",
     tabs: 1,
+    clear: KILL_LINE,
 };
 const FISH: Shell = Shell {
     name: "fish",
@@ -40,6 +48,8 @@ const FISH: Shell = Shell {
     set_up: "function fish_prompt; echo '> '; end; source $SCRIPTS/nfsrdma-inspect.fish",
     // The first shows four rows.
     tabs: 2,
+    // Only an interrupt closes the list.
+    clear: &["C-c", "C-l"],
 };
 
 /// Files in the working directory of the shell.
@@ -88,13 +98,15 @@ impl Session {
         Some(session)
     }
 
-    /// Cancels the current line and clears the screen. A shell that is still completing ignores the first key, and an
-    /// open list consumes it.
+    /// Empties the current line and clears the screen. A shell that is still completing ignores the first key, and an open
+    /// list consumes it.
     fn clear(&self) {
         let start = Instant::now();
         loop {
-            self.terminal.key("C-c").key("C-l");
-            for _ in 0..20 {
+            for key in self.shell.clear {
+                self.terminal.key(key);
+            }
+            for _ in 0..100 {
                 let screen = self.terminal.screen();
                 if screen.trim_end() == ">" {
                     return;
