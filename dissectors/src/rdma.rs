@@ -67,6 +67,9 @@ pub struct RdmaMessage<'a> {
     pub end_time: Timestamp,
     /// Time lost to retransmission of its packets.
     pub stall: Option<Stall>,
+    /// Handle that a Send with Invalidate invalidates (InfiniBand Architecture Specification volume 1, section 9.4.1.1.3;
+    /// RFC 5040 section 5.3); `None` for other Sends, and if the last packet was not captured.
+    pub invalidated_handle: Option<Handle>,
 }
 
 /// Cached attribution of the packets of one RDMA operation. The layer above writes it at the first packet, so that

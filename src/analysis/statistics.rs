@@ -271,7 +271,7 @@ impl RecoveryTally {
             Some(LostCopy::Possible { .. }) => self.possible_lost_copies += 1,
             None => {}
         }
-        let timeout = transaction.ack_timeout_ns.unwrap_or(u64::MAX);
+        let timeout = transaction.ack_timeout_ns().unwrap_or(u64::MAX);
         if transaction.stalls.is_empty() && transaction.latency_ns().is_none_or(|latency| latency < timeout) {
             return;
         }

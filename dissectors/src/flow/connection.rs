@@ -8,6 +8,8 @@
 //! response repeats a sequence number of the other direction, an RDMA Read or Write uses a handle that the other
 //! direction advertised, or a Reply has the XID of a Call.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, Tenant};
@@ -153,7 +155,7 @@ pub(super) struct FlowConnection {
     /// Communication IDs of both sides, which distinguish a repeated set-up from a new one.
     pub(super) communication_ids: Option<(CommunicationId, CommunicationId)>,
     /// Parameters that both sides announced, if the set-up was seen.
-    pub(super) parameters: Option<NegotiatedParameters>,
+    pub(super) parameters: Option<Arc<NegotiatedParameters>>,
     /// `true` if the TCP stream continues as MPA under the same connection number.
     pub(super) continues_as_mpa: bool,
     /// Memory accounted for this connection, in bytes.
@@ -192,7 +194,8 @@ impl FlowConnection {
 
     /// Returns the connection's state; `None` before it has a number.
     pub(super) fn state(&self) -> Option<ConnectionState> {
-        let Self { number, parameters: terms, is_ending, .. } = *self;
+        let Self { number, is_ending, .. } = *self;
+        let terms = self.parameters.as_deref().copied();
         let [a, b] = self.conversation.properties;
         let is_swapped = self.client() == Some(ConnectionSide::B);
         let properties = if is_swapped { [b, a] } else { [a, b] };
@@ -588,7 +591,7 @@ impl ConnectionTable {
             connection.opened_by = Some(ConnectionSide::A);
             connection.communication_ids = Some(*communication);
             connection.conversation.is_rpc = terms.shows_rpc_over_rdma();
-            connection.parameters = Some(*terms);
+            connection.parameters = Some(Arc::new(*terms));
         }
         replaced
     }

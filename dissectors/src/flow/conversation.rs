@@ -4,6 +4,7 @@
 
 mod credits;
 mod dialect;
+mod memory_access;
 mod messages;
 mod plain_rpc;
 mod trailer;
@@ -36,10 +37,12 @@ use super::transaction::{
 use super::transaction_table::{
     SegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
 };
+use super::transport_event::MemoryAccess;
 use super::transport_header::RpcRdmaTransportHeader;
 use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use credits::Credits;
 pub use credits::MessageCredits;
+use memory_access::SuspectedAccesses;
 
 /// State outside the conversation that its operations use.
 pub(super) struct RpcContext<'a> {
@@ -59,6 +62,17 @@ enum XidMatch {
     /// The XID is new, or reused for another Call.
     NoMatch,
 }
+
+/// A captured Call, to detect a Reply that was captured in the wrong order.
+#[derive(Clone, Copy, Debug)]
+struct CapturedCall {
+    key: TransactionKey,
+    frame: FrameNumber,
+    time: Timestamp,
+}
+
+/// Nanoseconds by which a Reply may be captured after a Call that followed it.
+const MAX_REPLY_SKEW_NS: u64 = 20_000;
 
 /// State of the RPCs of one connection.
 #[derive(Debug, Default)]
@@ -86,6 +100,14 @@ pub(super) struct RpcConversation {
     pub(super) split_transactions: Vec<(TransactionKey, TransactionKey)>,
     /// Credits for Calls of side A and of side B.
     credits: [Credits; 2],
+    /// Number of times that messages were found lost or missing from the capture.
+    losses: u64,
+    /// Time of the last of them.
+    last_loss: Option<Timestamp>,
+    /// RDMA Reads and Writes that look invalid, if transport events are recorded.
+    suspects: SuspectedAccesses,
+    /// The Call captured last.
+    last_call: Option<CapturedCall>,
     /// End time of the last captured message.
     last_message_time: Option<Timestamp>,
 }
@@ -164,13 +186,13 @@ impl RpcConversation {
         match operation {
             RdmaOperation::Write { handle, offset, data, attribution: owner } => {
                 if owner.0.is_none() {
-                    *owner = self.find_segment(
-                        context.transaction_table,
-                        sender.peer(),
-                        handle,
-                        offset,
-                        data.length,
-                    );
+                    let length = data.length;
+                    *owner =
+                        self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
+                    if context.transaction_table.transport_events.is_enabled() {
+                        let access = MemoryAccess { is_read: false, handle, offset, length };
+                        self.check_access(context, sender, *owner, access);
+                    }
                 }
                 record_payload(
                     context,
@@ -191,6 +213,10 @@ impl RpcConversation {
                 if owner.0.is_none() {
                     *owner =
                         self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
+                    if context.transaction_table.transport_events.is_enabled() {
+                        let access = MemoryAccess { is_read: true, handle, offset, length };
+                        self.check_access(context, sender, *owner, access);
+                    }
                 }
                 record_read_request(
                     context,
@@ -200,7 +226,11 @@ impl RpcConversation {
                 )
             }
             RdmaOperation::Send { message, attribution: owner } => {
-                self.handle_message(context, sender, &message, owner)
+                let kind = self.handle_message(context, sender, &message, owner);
+                if context.packet_meta.anomaly.is_none() {
+                    self.confirm_accesses(context, sender, false);
+                }
+                kind
             }
             RdmaOperation::SendRetransmission { attribution: owner, ends } => {
                 record_retransmission(context, owner, ends)
@@ -343,16 +373,25 @@ impl RpcConversation {
                 counted_bytes: 0,
                 is_reply_acknowledged: false,
                 is_refused: context.packet_meta.is_refused(),
+                losses_when_idle: 0,
             }),
         };
         self.transactions.insert((sender, xid), key);
         self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
         if answered.is_none() {
             let in_flight = context.transaction_table.open_on(context.connection, sender);
-            if let Some(entry) = context.transaction_table.get_mut(key) {
-                entry.transaction.credit_use.in_flight = in_flight;
+            let (losses, time) = (self.losses, context.packet_meta.time);
+            let credits = self.credits_mut(sender);
+            if in_flight <= 1 {
+                credits.losses_when_idle = losses;
             }
-            self.credits_mut(sender).set_in_flight(in_flight, context.packet_meta.time);
+            credits.set_in_flight(in_flight, time);
+            if let Some(entry) = context.transaction_table.get_mut(key) {
+                entry.losses_when_idle = credits.losses_when_idle;
+                entry.transaction.credit_use =
+                    CreditUse { in_flight, granted: credits.limit(), ..CreditUse::default() };
+            }
+            self.last_call = Some(CapturedCall { key, frame: context.packet_meta.last_frame(), time });
         }
         key
     }
@@ -421,8 +460,11 @@ impl RpcConversation {
         self.update_last_message_time(&reply);
         let stall = reply.stall;
         let known = self.transactions.get(&(requester, xid)).copied();
+        self.mark_call_before_reply(context, known);
         let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
+            // The Call was lost, or precedes the capture.
+            self.record_loss(context.packet_meta.time);
             let mut transaction = empty_transaction(xid);
             if let Some(stall) = stall {
                 transaction.record_stall(stall);
@@ -437,6 +479,7 @@ impl RpcConversation {
                 counted_bytes: 0,
                 is_reply_acknowledged: false,
                 is_refused: context.packet_meta.is_refused(),
+                losses_when_idle: 0,
             };
             let key = context.transaction_table.add(entry);
             self.transactions.insert((requester, xid), key);
@@ -458,6 +501,7 @@ impl RpcConversation {
             return key;
         }
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
+        transaction.credit_use.is_exact = entry.losses_when_idle == self.losses;
         let now = context.packet_meta.time;
         let credits = {
             let [a, b] = &mut self.credits;
@@ -478,10 +522,24 @@ impl RpcConversation {
         }
         entry.is_refused = context.packet_meta.is_refused();
         context.transaction_table.close(key, *context.packet_meta);
-        credits.granted_credits = granted;
+        credits.record_grant(granted);
         credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
         self.advertise(context.transaction_table, key, SegmentIndex::is_reply_segment);
         key
+    }
+
+    /// Marks a Call that was captured just before a Reply, which may have been received before the Call was sent.
+    fn mark_call_before_reply(&mut self, context: &mut RpcContext<'_>, answered: Option<TransactionKey>) {
+        let Some(CapturedCall { key, frame, time }) = self.last_call.take() else { return };
+        let packet_meta = context.packet_meta;
+        let is_near = packet_meta.last_frame().0 <= frame.0 + 1
+            || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
+        if answered.is_some_and(|answered| answered != key)
+            && is_near
+            && let Some(entry) = context.transaction_table.get_mut(key)
+        {
+            entry.transaction.credit_use.may_follow_reply = true;
+        }
     }
 
     /// Removes a Transaction that is being emitted.
@@ -597,7 +655,7 @@ fn empty_transaction(xid: Xid) -> Transaction {
         is_done: false,
         retry_of: None,
         stalls: Vec::new(),
-        ack_timeout_ns: None,
+        set_up: None,
         quiet_ns: None,
         credit_use: CreditUse::default(),
     }
@@ -639,6 +697,7 @@ fn message_record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) 
         bytes: message.bytes.to_vec(),
         length: message.length,
         gaps: message.gaps.to_vec(),
+        invalidated_handle: message.invalidated_handle,
         rpc_offset: envelope.rpc_offset,
     }
 }

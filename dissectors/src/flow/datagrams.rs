@@ -69,6 +69,7 @@ impl Flow {
             sends: 1,
             bytes: payload.bytes.to_vec(),
             length: payload.length,
+            invalidated_handle: None,
             gaps: Vec::new(),
             rpc_offset: Some(0),
         };

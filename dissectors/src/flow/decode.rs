@@ -291,8 +291,8 @@ impl Transaction {
 }
 
 impl<'a> TransactionMessages<'a> {
-    /// Returns a cursor at the RPC message.
-    fn cursor(&self, which: RpcMessageKind) -> Option<Cursor<'a>> {
+    /// Returns a cursor at the RPC message: at the inline message, or at the chunk that holds all of it.
+    pub fn cursor(&self, which: RpcMessageKind) -> Option<Cursor<'a>> {
         match which {
             RpcMessageKind::Call => self.call,
             RpcMessageKind::Reply => self.reply,
@@ -549,6 +549,20 @@ impl<'a> TransactionMessages<'a> {
             Some(mut cursor) => rpc::RpcMsg::decode(&mut cursor, observer).map(|_| ()),
             None => Ok(()),
         }
+    }
+
+    /// Returns the procedure and a cursor at its arguments or results, inside their protection; `None` for encrypted data,
+    /// control messages of RPCSEC_GSS, unknown procedures, Replies that are no success or whose Call was not captured, and
+    /// messages whose RPC header cannot be decoded.
+    pub fn body(&self, which: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
+        let mut cursor = self.cursor(which)?;
+        let (call, _) = self.call_header()?;
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        if message.reply().is_some_and(|reply| !reply.status().is_success()) {
+            return None;
+        }
+        let body = open_payload(call.payload, &mut cursor, &mut NullObserver).ok()??;
+        Some((call.described_procedure()?, body))
     }
 
     /// Returns the captured bytes of the RPC message, and the position of the first as observers receive it.

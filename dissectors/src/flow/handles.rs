@@ -79,6 +79,12 @@ impl HandleUse {
         false
     }
 
+    /// Iterates over the Transactions of the segments.
+    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionKey> + '_ {
+        let others = self.older.iter().flat_map(|others| others.by_offset.values());
+        std::iter::once(self.latest.key).chain(others.map(|(key, _)| *key))
+    }
+
     /// Returns the segments that may contain an offset.
     pub(super) fn candidates_at(
         &self,

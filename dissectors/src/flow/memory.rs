@@ -41,6 +41,7 @@ impl FlowLimits {
             dialect: None,
             check_icrc: false,
             record_frame_events: false,
+            record_transport_events: false,
             name_open_transactions: true,
             report_closed_connections: false,
             emit_on_acknowledgment: false,

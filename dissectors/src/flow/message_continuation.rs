@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, RdmaMessage};
+use crate::rdma::{ConnectionSide, Handle, RdmaMessage};
 use crate::rpc::Xid;
 
 use super::Stall;
@@ -44,6 +44,7 @@ struct RpcMessagePart {
     time: Timestamp,
     end_time: Timestamp,
     stall: Option<Stall>,
+    invalidated_handle: Option<Handle>,
 }
 
 impl RpcMessagePart {
@@ -68,6 +69,7 @@ impl RpcMessagePart {
             time: message.time,
             end_time: message.end_time,
             stall: message.stall,
+            invalidated_handle: message.invalidated_handle,
         }
     }
 
@@ -144,6 +146,7 @@ impl PartialRpcMessage {
             time: all().map(|part| part.time).min()?,
             end_time: all().map(|part| part.end_time).max()?,
             stall: first_stall,
+            invalidated_handle: last.invalidated_handle,
             send_count: u32::try_from(self.parts.len() + 1).unwrap_or(u32::MAX),
         })
     }
@@ -175,6 +178,7 @@ pub(super) struct ReassembledRpcMessage {
     time: Timestamp,
     end_time: Timestamp,
     stall: Option<Stall>,
+    invalidated_handle: Option<Handle>,
     /// Number of Sends that carried it.
     pub(super) send_count: u32,
 }
@@ -190,6 +194,7 @@ impl ReassembledRpcMessage {
             time: self.time,
             end_time: self.end_time,
             stall: self.stall,
+            invalidated_handle: self.invalidated_handle,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPosition;
-use crate::rdma::{PacketPayload, RdmaMessage};
+use crate::rdma::{Handle, PacketPayload, RdmaMessage};
 
 use super::PacketMeta;
 use super::delivery::Stall;
@@ -34,6 +34,8 @@ struct MessagePacket {
     length: u32,
     is_refused: bool,
     stall: Option<Stall>,
+    /// Only the Last packet names a handle.
+    invalidated_handle: Option<Handle>,
 }
 
 /// A range of buffered packets that is ready to be delivered as a message.
@@ -71,8 +73,7 @@ impl MessageReassembly {
     pub(super) fn add(
         &mut self,
         sequence: ExtendedPsn,
-        place: PacketPosition,
-        data: PacketPayload<'_>,
+        (place, data, invalidated_handle): (PacketPosition, PacketPayload<'_>, Option<Handle>),
         packet_meta: PacketMeta<'_>,
     ) {
         let part = MessagePacket {
@@ -85,6 +86,7 @@ impl MessageReassembly {
             length: data.length,
             is_refused: packet_meta.is_refused(),
             stall: packet_meta.stall(),
+            invalidated_handle,
         };
         let at = self.packets.partition_point(|other| other.sequence < sequence);
         match self.packets.get_mut(at) {
@@ -166,6 +168,7 @@ impl MessageReassembly {
         let mut sequences: Option<(ExtendedPsn, ExtendedPsn)> = None;
         let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
         let (mut is_refused, mut stall) = (false, None::<Stall>);
+        let mut invalidated_handle = None;
         for part in self.packets.drain(run.packets) {
             self.payload_bytes -= part.bytes.len();
             let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
@@ -175,6 +178,7 @@ impl MessageReassembly {
             sequences = Some((first, part.sequence));
             (time, end_time) = (time.min(part.time), end_time.max(part.end_time));
             is_refused = part.is_refused;
+            invalidated_handle = part.invalidated_handle;
             stall = Stall::span(stall, part.stall);
             self.message_frames.extend(part.frames);
             if self.gaps.is_empty() {
@@ -199,6 +203,7 @@ impl MessageReassembly {
             time,
             end_time,
             stall,
+            invalidated_handle,
         };
         let (first, last) = sequences.unwrap_or_default();
         ReassembledMessage { message, first, last, is_refused }

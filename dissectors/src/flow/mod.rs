@@ -21,6 +21,7 @@
 //! - [`finality`]: Transactions that expect nothing more, for live views;
 //! - [`connection_end`]: connections that have ended;
 //! - [`pending_calls`]: Calls without a Reply, for live views;
+//! - [`transport_event`]: losses, congestion, and invalid accesses, for conformance rules;
 //! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowStats`] counts the state evicted at a limit.
@@ -60,6 +61,7 @@ mod stream;
 mod tests;
 pub mod transaction;
 mod transaction_table;
+pub mod transport_event;
 mod transport_header;
 
 use std::collections::VecDeque;
@@ -142,6 +144,8 @@ pub struct FlowLimits {
     pub check_icrc: bool,
     /// `true` to record frame events for [`Flow::frame_events`].
     pub record_frame_events: bool,
+    /// `true` to record transport events for [`Flow::transport_events`].
+    pub record_transport_events: bool,
     /// `true` to name the connection of a Transaction whenever a message of it completes, not only when the Transaction is
     /// emitted: for views of frames, and for names of files in Calls in flight.
     pub name_open_transactions: bool,
@@ -185,6 +189,15 @@ struct DeliveryAnomaly {
 impl DeliveryAnomaly {
     const CAPTURED_TWICE: Self = Self {
         is_captured_twice: true,
+        was_already_accepted: false,
+        is_refused: false,
+        closes_gap: false,
+        stall: None,
+    };
+
+    /// The packet was captured before the packet that determines its place.
+    const REORDERED: Self = Self {
+        is_captured_twice: false,
         was_already_accepted: false,
         is_refused: false,
         closes_gap: false,
@@ -329,6 +342,7 @@ impl Flow {
         }
         self.now = frame.time;
         self.transaction_table.frame_events.clear();
+        self.transaction_table.transport_events.clear();
         self.skip_expired_gaps(frame.time);
         self.frame_kinds.clear();
         self.control_connection_key = None;
@@ -387,6 +401,7 @@ impl Flow {
     pub fn advance_time(&mut self, now: Timestamp) {
         self.now = now;
         self.transaction_table.frame_events.clear();
+        self.transaction_table.transport_events.clear();
         self.frame_kinds.clear();
         self.skip_expired_gaps(now);
         self.emit_due_transactions(now);
@@ -742,8 +757,7 @@ impl Flow {
             );
             let place = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = place;
-            entry.transaction.ack_timeout_ns =
-                connection.parameters.as_ref().and_then(|terms| terms.ack_timeout_ns);
+            entry.transaction.set_up.clone_from(&connection.parameters);
         }
         self.stats.chunk_content_bytes =
             self.stats.chunk_content_bytes.saturating_sub(entry.transaction.chunk_content_bytes());

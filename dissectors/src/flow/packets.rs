@@ -4,7 +4,9 @@ use std::cell::OnceCell;
 
 use crate::field::NullObserver;
 use crate::infiniband::mad::Mad;
-use crate::infiniband::{self, InfinibandPacket, OpcodeService, Psn, Qpn, RdmaEncapsulation, cm};
+use crate::infiniband::{
+    self, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
+};
 use crate::net::Datagram;
 use crate::rdma::{ConnectionSide, RdmaOperation};
 use crate::rpc::Xid;
@@ -17,6 +19,7 @@ use super::recent_frames;
 use super::reliable_connection::{FoundWrite, NoOperationReason, UnseenWriteRange};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionKey, TransactionTable};
+use super::transport_event::TransportEventKind;
 use super::{DeliveryAnomaly, EvictedState, Flow, FrameKind, PacketMeta, UndecodedReason};
 
 impl Flow {
@@ -127,6 +130,9 @@ impl Flow {
         let remark = self.detect_anomaly(at, sender, packet_meta, packet);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let meaning = self.apply_packet(at, sender, packet_meta, packet);
+        if self.transaction_table.transport_events.is_enabled() {
+            self.record_packet_events(at, sender, packet_meta, packet);
+        }
         if meaning == FrameKind::Control {
             self.control_connection_key = self.connections.key(at);
         }
@@ -174,7 +180,7 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> Option<DeliveryAnomaly> {
-        let FlowConnection { a, b, path_mtu, last_frame, .. } = self.connections.get_mut(at)?;
+        let FlowConnection { a, b, path_mtu, last_frame, conversation, .. } = self.connections.get_mut(at)?;
         *last_frame = packet_meta.last_frame();
         let (own, peer) = match sender {
             ConnectionSide::A => (a, b),
@@ -214,9 +220,13 @@ impl Flow {
         Some(match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
             PacketOutcome::Accepted => return None,
             PacketOutcome::Recovered(stall) => {
+                conversation.record_loss(packet_meta.time);
                 DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
             }
-            PacketOutcome::Refused => DeliveryAnomaly { is_refused: true, ..DeliveryAnomaly::default() },
+            PacketOutcome::Refused => {
+                conversation.record_loss(packet_meta.time);
+                DeliveryAnomaly { is_refused: true, ..DeliveryAnomaly::default() }
+            }
             PacketOutcome::Surplus => {
                 DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() }
             }
@@ -333,6 +343,55 @@ impl Flow {
         }
         self.on_message(at, meaning, packet_meta);
         meaning
+    }
+
+    /// Records the transport events of a packet.
+    #[cold]
+    fn record_packet_events(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        packet_meta: PacketMeta<'_>,
+        packet: &InfinibandPacket<'_>,
+    ) {
+        if packet_meta.is_captured_twice() {
+            return;
+        }
+        let refusal = match packet.aeth.map(|aeth| aeth.syndrome) {
+            Some(Syndrome::Nak(code)) => Some(TransportEventKind::Nak(code)),
+            Some(Syndrome::RnrNak { timer }) => {
+                let wait_us = Syndrome::RnrNak { timer }.wait_us().unwrap_or(0);
+                Some(TransportEventKind::ReceiverNotReady { wait_us })
+            }
+            _ => None,
+        };
+        if let Some(TransportEventKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) =
+            refusal
+            && let Some(connection) = self.connections.get_mut(at)
+        {
+            let mut context = RpcContext {
+                connection: at,
+                transaction_table: &mut self.transaction_table,
+                stats: &mut self.stats,
+                limits: &self.limits,
+                packet_meta: &packet_meta,
+            };
+            connection.conversation.confirm_accesses(&mut context, sender, true);
+        }
+        let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
+        let anomaly = packet_meta.anomaly.and_then(|anomaly| match anomaly {
+            DeliveryAnomaly { was_already_accepted: true, .. } if is_read => {
+                Some(TransportEventKind::RepeatedReadRequest)
+            }
+            DeliveryAnomaly { was_already_accepted: true, .. } | DeliveryAnomaly { stall: Some(_), .. } => {
+                Some(TransportEventKind::Retransmission)
+            }
+            DeliveryAnomaly { is_refused: true, .. } => Some(TransportEventKind::SequenceGap),
+            _ => None,
+        });
+        for kind in refusal.into_iter().chain(anomaly) {
+            self.transaction_table.transport_events.record((at, sender), &packet_meta, None, kind);
+        }
     }
 
     /// Retries buffered packets if the packet just processed may determine their place, or buffers that packet

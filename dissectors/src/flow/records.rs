@@ -366,6 +366,7 @@ impl PartialRecord {
             sends: 1,
             bytes: Vec::new(),
             length: 0,
+            invalidated_handle: None,
             gaps: Vec::new(),
             rpc_offset: Some(0),
         };

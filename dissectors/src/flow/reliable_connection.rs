@@ -455,7 +455,7 @@ impl Requests {
             }
             infiniband::PacketOperation::Send => {
                 path_mtu.record_packet_length(place, data.length);
-                self.process_send(sequence, place, data, packet_meta)
+                self.process_send(sequence, (place, data, packet.invalidate), packet_meta)
             }
             _ => Err(NoOperationReason::Control),
         }
@@ -495,8 +495,7 @@ impl Requests {
     fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
-        place: PacketPosition,
-        data: PacketPayload<'a>,
+        (place, data, invalidated_handle): (PacketPosition, PacketPayload<'a>, Option<Handle>),
         packet_meta: PacketMeta<'a>,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
         let ends = place.ends();
@@ -522,11 +521,12 @@ impl Requests {
                 time: packet_meta.time,
                 end_time: packet_meta.time,
                 stall: packet_meta.stall(),
+                invalidated_handle,
             };
             return Ok(RdmaOperation::Send { message, attribution: owner });
         }
         let assembly = self.assembly.get_or_insert_default();
-        assembly.add(sequence, place, data, packet_meta);
+        assembly.add(sequence, (place, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
             Some(run) if run.is_complete => self.deliver(run).ok_or(NoOperationReason::Part),
             _ if assembly.is_full() => self.take_incomplete_message(|_| true).ok_or(NoOperationReason::Part),

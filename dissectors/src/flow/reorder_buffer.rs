@@ -9,7 +9,7 @@ use crate::rdma::ConnectionSide;
 
 use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::transaction_table::TransactionKey;
-use super::{FlowLimits, PacketMeta};
+use super::{DeliveryAnomaly, FlowLimits, PacketMeta};
 
 /// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
 /// them.
@@ -90,7 +90,10 @@ impl EarlyPacketRetry {
 
     /// Returns the time and frames of the packet.
     pub(super) fn meta(&self) -> PacketMeta<'_> {
-        PacketMeta::new(&self.0.frames, self.0.time)
+        PacketMeta {
+            anomaly: Some(&DeliveryAnomaly::REORDERED),
+            ..PacketMeta::new(&self.0.frames, self.0.time)
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! TCP segments: attribution to streams, and dispatch of their bytes to the protocol of the stream.
 
+use std::sync::Arc;
+
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{Datagram, TcpSegment};
 use crate::rdma::{ConnectionSide, PacketPayload};
@@ -166,7 +168,7 @@ impl StreamDispatcher<'_> {
             ack_timeout_ns: None,
         };
         connection.conversation.is_rpc |= terms.shows_rpc_over_rdma();
-        connection.parameters = Some(terms);
+        connection.parameters = Some(Arc::new(terms));
     }
 
     /// Ends both directions: incomplete messages are delivered as far as they were captured.
@@ -200,6 +202,12 @@ fn record_reader(protocol: &mut Protocol, sender: ConnectionSide) -> Option<&mut
 
 impl StreamReader for StreamDispatcher<'_> {
     fn read_bytes(&mut self, piece: StreamBytes<'_>) {
+        if piece.meta.frames.is_empty()
+            && let Some(connection) = self.connection.and_then(|key| self.connections.get_mut_by_key(key))
+        {
+            // The bytes of a gap.
+            connection.conversation.record_loss(piece.meta.time);
+        }
         let mut piece = piece;
         let sender = self.sender;
         loop {

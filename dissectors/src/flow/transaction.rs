@@ -3,16 +3,19 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::address::{Address, Tenant};
 use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
+use crate::rdma::{ConnectionSide, Handle};
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, RdmaProc};
 use crate::xdr::{Cursor, Padding, XdrError};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 pub use super::delivery::Stall;
+use super::setup::NegotiatedParameters;
 
 /// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +106,38 @@ pub enum CallDirection {
     Forward,
     /// The Call comes from the server of the connection: a callback (RFC 8167).
     Reverse,
+}
+
+/// Role of an endpoint on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectionRole {
+    /// The side that opened the connection; see [`ConnectionName::client`].
+    Client,
+    /// The other side.
+    Server,
+}
+
+impl ConnectionRole {
+    pub(super) fn from_sides(side: ConnectionSide, client: ConnectionSide) -> Self {
+        if side == client { Self::Client } else { Self::Server }
+    }
+
+    /// Returns the opposite role.
+    pub fn peer(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+impl fmt::Display for ConnectionRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        })
+    }
 }
 
 /// Header words of RPC-over-RDMA that every version has (RFC 8166 section 4.2), with their interpretation.
@@ -225,6 +260,8 @@ pub struct MessageRecord {
     pub length: usize,
     /// For a message of several packets: ranges that were not captured. The first follows `bytes`.
     pub gaps: Vec<Range<u64>>,
+    /// Handle that the Send, the last if there were several, invalidated at its receiver (RFC 8797 section 4.1).
+    pub invalidated_handle: Option<Handle>,
     /// Offset of the RPC message in `bytes`; `None` if the capture ends within the RPC-over-RDMA header.
     pub rpc_offset: Option<usize>,
 }
@@ -485,9 +522,25 @@ pub struct CreditUse {
     /// Calls of the same side in flight on the connection when the Call was captured, including itself; 0 if it
     /// was captured after its Reply. Each uses one credit (RFC 8166 section 3.3.1).
     pub in_flight: u32,
+    /// Larger of the last two grants before the Call, because a grant may shrink while the Call is under way; `None`
+    /// before the first Reply.
+    pub granted: Option<u32>,
+    /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at which
+    /// no Call was in flight and the Reply.
+    pub is_exact: bool,
+    /// `true` if a Reply was captured so soon after the Call that it may have been received before the Call was sent: a
+    /// capture of several queues reorders packets.
+    pub may_follow_reply: bool,
     /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0
     /// if there were fewer, and for Replies after the first.
     pub at_limit_ns: u64,
+}
+
+impl CreditUse {
+    /// Returns the least number of Calls in flight, including this one, in spite of reordering by the capture.
+    pub fn min_in_flight(&self) -> u32 {
+        self.in_flight.saturating_sub(u32::from(self.may_follow_reply && self.in_flight > 1))
+    }
 }
 
 /// One RPC.
@@ -519,8 +572,8 @@ pub struct Transaction {
     pub retry_of: Option<u64>,
     /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.
     pub stalls: Vec<Stall>,
-    /// ACK timeout of the connection in nanoseconds, if its set-up was captured.
-    pub ack_timeout_ns: Option<u64>,
+    /// Parameters of the connection, if its set-up was captured.
+    pub set_up: Option<Arc<NegotiatedParameters>>,
     /// Nanoseconds before the first copy of the Call in which no message of its connection was captured; `None`
     /// if no earlier message was captured.
     pub quiet_ns: Option<u64>,
@@ -564,6 +617,11 @@ impl Transaction {
         self.reply.as_ref()?.end_time.nanoseconds_since(self.call.as_ref()?.time)
     }
 
+    /// Returns the ACK timeout of the connection in nanoseconds, if its set-up was captured.
+    pub fn ack_timeout_ns(&self) -> Option<u64> {
+        self.set_up.as_ref()?.ack_timeout_ns
+    }
+
     /// Returns the evidence that a copy of the Call was lost before the capture point, if any.
     pub fn lost_copy(&self) -> Option<LostCopy> {
         let call = self.call.as_ref()?;
@@ -572,7 +630,7 @@ impl Transaction {
         let behind =
             recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
-            let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns)?;
+            let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns())?;
             (timeout..=timeout.saturating_mul(LostCopy::MAX_ACK_TIMEOUTS)).contains(&ns).then_some(ns)
         };
         behind.map(|ns| LostCopy::Certain { ns }).or_else(|| quiet().map(|ns| LostCopy::Possible { ns }))

@@ -12,6 +12,7 @@ use super::finality;
 use super::frame_event::{FrameAction, FrameEvent};
 use super::lone_header::LoneHeaders;
 use super::transaction::{DeliveryEvidence, RpcMessageKind, Transaction};
+use super::transport_event::TransportEvents;
 use super::transport_header::RpcRdmaTransportHeader;
 use super::{FlowLimits, PacketMeta};
 
@@ -116,6 +117,8 @@ pub(super) struct TransactionEntry {
     pub(super) is_reply_acknowledged: bool,
     /// `true` if the last captured copy of its Reply was refused.
     pub(super) is_refused: bool,
+    /// Number of losses of the conversation when no Call was in flight for the last time before the Call.
+    pub(super) losses_when_idle: u64,
 }
 
 impl TransactionEntry {
@@ -246,6 +249,8 @@ pub(super) struct TransactionTable {
     nothing_due_until: i64,
     /// Events of Transactions since the last frame, if recorded.
     pub(super) frame_events: Vec<FrameEvent>,
+    /// Transport events since the last frame, if recorded.
+    pub(super) transport_events: TransportEvents,
     /// Header-only messages.
     pub(super) lone_headers: LoneHeaders,
 }
@@ -278,6 +283,7 @@ impl TransactionTable {
             nothing_due_until: i64::MIN,
             frame_events: Vec::new(),
             lone_headers: LoneHeaders::default(),
+            transport_events: TransportEvents::new(limits.record_transport_events),
         }
     }
 

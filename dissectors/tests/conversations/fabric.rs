@@ -19,10 +19,10 @@ pub(crate) enum Kind {
 
 /// A connection and its frames.
 pub(crate) struct Fabric {
-    kind: Kind,
+    pub(crate) kind: Kind,
     mtu: usize,
     /// Next PSN, or next TCP sequence number, by side.
-    next: [u32; 2],
+    pub(crate) next: [u32; 2],
     /// Message sequence numbers of iWARP Sends and Read Requests, by side.
     messages: [[u32; 2]; 2],
     pub(crate) frames: Vec<Vec<u8>>,
@@ -49,17 +49,9 @@ fn ip(protocol: u8, from: usize, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Fabric {
+    /// Creates a connection. Its set-up is captured over iWARP only.
     pub(crate) fn new(kind: Kind, mtu: usize) -> Self {
-        let next = [0x10_0000, 0x80_0000];
-        let mut fabric = Self {
-            kind,
-            mtu,
-            next,
-            messages: [[1; 2]; 2],
-            frames: Vec::new(),
-            first_reply: None,
-            write_firsts: Vec::new(),
-        };
+        let mut fabric = Self::without_set_up(kind, mtu);
         if kind == Kind::Iwarp {
             // RFC 5044 section 7.1: no markers, no CRC.
             fabric.tcp(Side::Client, 0x02, &[]);
@@ -70,7 +62,20 @@ impl Fabric {
         fabric
     }
 
-    fn tcp(&mut self, from: Side, flags: u8, payload: &[u8]) {
+    /// Creates a connection without frames.
+    pub(crate) fn without_set_up(kind: Kind, mtu: usize) -> Self {
+        Self {
+            kind,
+            mtu,
+            next: [0x10_0000, 0x80_0000],
+            messages: [[1; 2]; 2],
+            frames: Vec::new(),
+            first_reply: None,
+            write_firsts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn tcp(&mut self, from: Side, flags: u8, payload: &[u8]) {
         let at = from as usize;
         let mut segment = Vec::new();
         segment.extend(PORTS[at].to_be_bytes());
@@ -85,7 +90,7 @@ impl Fabric {
     }
 
     /// Sends an FPDU without CRC. RFC 5044 section 4.
-    fn fpdu(&mut self, from: Side, ulpdu: &[u8]) {
+    pub(crate) fn fpdu(&mut self, from: Side, ulpdu: &[u8]) {
         let mut fpdu = (ulpdu.len() as u16).to_be_bytes().to_vec();
         fpdu.extend(ulpdu);
         fpdu.resize(fpdu.len().next_multiple_of(4) + 4, 0);
@@ -93,7 +98,7 @@ impl Fabric {
     }
 
     /// Sends an untagged DDP message. RFC 5041 section 4.3, RFC 5040 section 4.2.
-    fn untagged(&mut self, from: Side, opcode: u8, queue: u32, (invalidate, bytes): (u32, &[u8])) {
+    pub(crate) fn untagged(&mut self, from: Side, opcode: u8, queue: u32, (invalidate, bytes): (u32, &[u8])) {
         let number = &mut self.messages[from as usize][queue as usize];
         let message = *number;
         *number += 1;
@@ -112,7 +117,7 @@ impl Fabric {
     }
 
     /// Sends a tagged DDP message. RFC 5041 section 4.2.
-    fn tagged(&mut self, from: Side, opcode: u8, tag: u32, offset: u64, bytes: &[u8]) {
+    pub(crate) fn tagged(&mut self, from: Side, opcode: u8, tag: u32, offset: u64, bytes: &[u8]) {
         let parts = bytes.len().div_ceil(self.mtu).max(1);
         for part in 0..parts {
             let at = part * self.mtu;
@@ -125,11 +130,25 @@ impl Fabric {
     }
 
     /// Sends a packet of the Reliable Connection service.
-    fn packet(&mut self, from: Side, opcode: u8, psn: u32, headers: &[u8], payload: &[u8]) {
+    pub(crate) fn packet(&mut self, from: Side, opcode: u8, psn: u32, headers: &[u8], payload: &[u8]) {
+        let queue_pair = QPNS[1 - from as usize];
+        self.packet_to(from, queue_pair, opcode, psn, headers, payload);
+    }
+
+    /// Sends a packet to a queue pair.
+    pub(crate) fn packet_to(
+        &mut self,
+        from: Side,
+        queue_pair: u32,
+        opcode: u8,
+        psn: u32,
+        headers: &[u8],
+        payload: &[u8],
+    ) {
         let at = from as usize;
         let pad = (4 - payload.len() % 4) % 4;
         let mut packet = vec![opcode, (pad as u8) << 4, 0xff, 0xff];
-        packet.extend(QPNS[1 - at].to_be_bytes());
+        packet.extend(queue_pair.to_be_bytes());
         packet.extend((psn & 0xff_ffff).to_be_bytes());
         packet.extend(headers);
         packet.extend(payload);
@@ -145,7 +164,7 @@ impl Fabric {
 
     /// Sends the packets of a message. `opcodes` are those of First, Middle, Last and Only; the headers are those of
     /// First and Only, of Last and Only, and of all except Middle.
-    fn packets(
+    pub(crate) fn packets(
         &mut self,
         from: Side,
         opcodes: [u8; 4],
@@ -172,7 +191,7 @@ impl Fabric {
         parts as u32
     }
 
-    fn take_psns(&mut self, side: Side, count: u32) {
+    pub(crate) fn take_psns(&mut self, side: Side, count: u32) {
         self.next[side as usize] = self.next[side as usize].wrapping_add(count) & 0xff_ffff;
     }
 
@@ -199,16 +218,22 @@ impl Fabric {
 
     /// Sends an RDMA Write from the server to the client's memory.
     pub(crate) fn write(&mut self, memory: Memory, bytes: &[u8]) {
+        self.write_from(Side::Server, memory, bytes);
+    }
+
+    /// Sends an RDMA Write to the memory of the other side.
+    pub(crate) fn write_from(&mut self, from: Side, memory: Memory, bytes: &[u8]) {
         match self.kind {
             Kind::Roce => {
                 let reth = reth(memory, bytes.len());
                 if bytes.len() > self.mtu {
                     self.write_firsts.push(self.frames.len());
                 }
-                let count = self.packets(Side::Server, [6, 7, 8, 10], self.next[1], [&reth, &[], &[]], bytes);
-                self.take_psns(Side::Server, count);
+                let psn = self.next[from as usize];
+                let count = self.packets(from, [6, 7, 8, 10], psn, [&reth, &[], &[]], bytes);
+                self.take_psns(from, count);
             }
-            Kind::Iwarp => self.tagged(Side::Server, 0, memory.handle, memory.offset, bytes),
+            Kind::Iwarp => self.tagged(from, 0, memory.handle, memory.offset, bytes),
         }
     }
 

@@ -148,7 +148,7 @@ impl WireTransaction {
             reply_read_chunks: Vec::new(),
             is_done: false,
             stalls: Vec::new(),
-            ack_timeout_ns: None,
+            set_up: None,
             quiet_ns: None,
             retry_of: (self.repeats != 0).then_some(self.repeats),
             credit_use: CreditUse::default(),
@@ -284,6 +284,7 @@ fn build_message_record(
         },
         bytes,
         gaps: Vec::new(),
+        invalidated_handle: None,
         rpc_offset: rpc_at,
     }
 }

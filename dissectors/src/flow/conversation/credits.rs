@@ -6,12 +6,29 @@ use crate::frame::Timestamp;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Credits {
     /// Grant in the last Reply; 0 before the first.
-    pub(super) granted_credits: u32,
+    granted_credits: u32,
+    /// Grant in the Reply before it.
+    previous_grant: Option<u32>,
+    /// `true` after the first Reply.
+    has_grant: bool,
+    /// Number of losses of the conversation when no Call was in flight for the last time.
+    pub(super) losses_when_idle: u64,
     /// Time since when all granted credits are in use.
     pub(super) exhausted_since: Option<Timestamp>,
 }
 
 impl Credits {
+    /// Records the grant of a Reply.
+    pub(super) fn record_grant(&mut self, granted_credits: u32) {
+        self.previous_grant = self.has_grant.then_some(self.granted_credits);
+        (self.granted_credits, self.has_grant) = (granted_credits, true);
+    }
+
+    /// Returns the larger of the last two grants; `None` before the first.
+    pub(super) fn limit(&self) -> Option<u32> {
+        self.has_grant.then(|| self.granted_credits.max(self.previous_grant.unwrap_or(0)))
+    }
+
     /// Updates the number of Calls in flight.
     pub(super) fn set_in_flight(&mut self, in_flight: u32, time: Timestamp) {
         if self.granted_credits > 0 && in_flight >= self.granted_credits {

@@ -7,6 +7,7 @@ use crate::flow::message_continuation::ReassembledRpcMessage;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{HeaderWords, MessageRecord, RpcMessageKind};
 use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
+use crate::flow::transport_event::TransportEventKind;
 use crate::flow::transport_header::RpcRdmaTransportHeader;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage};
 use crate::rpc::Xid;
@@ -27,9 +28,30 @@ impl RpcConversation {
         message: &RdmaMessage<'_>,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
+        let sides = (context.connection, sender);
         if message.length == 0 {
+            let events = &mut context.transaction_table.transport_events;
+            events.record(sides, context.packet_meta, None, TransportEventKind::EmptySend);
             return FrameKind::EmptyOperation;
         }
+        let kind = self.decode_message(context, sender, message, owner);
+        if let FrameKind::Undecoded(reason) = kind
+            && self.is_rpc
+        {
+            let length = u32::try_from(message.length).unwrap_or(u32::MAX);
+            let event = TransportEventKind::Undecoded { reason, length };
+            context.transaction_table.transport_events.record(sides, context.packet_meta, None, event);
+        }
+        kind
+    }
+
+    fn decode_message(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        message: &RdmaMessage<'_>,
+        owner: &mut RdmaAttribution,
+    ) -> FrameKind {
         let dialect = match self.detect_dialect(message, context.limits.dialect) {
             Ok(dialect) => dialect,
             Err(why) => {

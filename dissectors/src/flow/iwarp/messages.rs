@@ -84,6 +84,7 @@ struct IwarpSendReassembly {
     time: Timestamp,
     end_time: Timestamp,
     stall: Option<Stall>,
+    invalidated_handle: Option<Handle>,
     range: Range<Position>,
     /// Length of the trailer after the last FPDU.
     trailer_length: Position,
@@ -99,7 +100,7 @@ impl IwarpSendReassembly {
         self.frames.clear();
         (self.message_number, self.length, self.range) = (number, 0, at..at);
         (self.time, self.end_time, self.stall, self.is_open) = (time, time, None, true);
-        self.is_cut = false;
+        (self.is_cut, self.invalidated_handle) = (false, None);
     }
 
     /// Frees memory that few messages need.
@@ -127,6 +128,8 @@ impl IwarpSendReassembly {
         self.length = offset + u64::from(data.length);
         add_gap(&mut self.gaps, offset + kept.len() as u64..self.length);
         self.add_frames(packet_meta);
+        // Every segment of the message names the handle (RFC 5040 section 5.3).
+        self.invalidated_handle = self.invalidated_handle.or(payload.segment.invalidate);
         if payload.was_captured() {
             self.is_cut |= data.bytes.len() < data.length as usize;
             self.end_time = payload.times.last.max(packet_meta.accepted_time());
@@ -333,6 +336,7 @@ impl IwarpMessages {
                 time: payload.times.first,
                 end_time: payload.times.last.max(packet_meta.accepted_time()),
                 stall: packet_meta.stall(),
+                invalidated_handle: payload.segment.invalidate,
             };
             return taker.event(
                 packet_meta,
@@ -361,6 +365,7 @@ impl IwarpMessages {
             time,
             end_time,
             stall,
+            invalidated_handle,
             range,
             trailer_length,
             is_open,
@@ -388,6 +393,7 @@ impl IwarpMessages {
             time: *time,
             end_time: *end_time,
             stall: *stall,
+            invalidated_handle: *invalidated_handle,
         };
         let owner = record_sent(&mut self.sent_messages, range.clone(), *trailer_length);
         taker.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));

@@ -4,6 +4,7 @@ use crate::flow::conversation::{RpcContext, RpcConversation};
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
 use crate::flow::statistics::{FlowStats, UndecodedReason};
 use crate::flow::transaction_table::TransactionTable;
+use crate::flow::transport_event::TransportEventKind;
 use crate::flow::{FlowLimits, FrameKind, PacketMeta};
 use crate::rdma::{ConnectionSide, Handle};
 
@@ -76,7 +77,19 @@ impl IwarpEventSink for StreamContext<'_> {
             IwarpEvent::Startup => FrameKind::Management,
             IwarpEvent::Part => FrameKind::PartialMessage,
             IwarpEvent::Control => FrameKind::Control,
-            IwarpEvent::Terminate(terminate) => FrameKind::Terminate(terminate),
+            IwarpEvent::Terminate(terminate) => {
+                let sender = self.sender;
+                let (conversation, mut context) = self.rpc_context(&packet_meta);
+                conversation.confirm_accesses(&mut context, sender, true);
+                let sides = (self.connection, sender);
+                self.transaction_table.transport_events.record(
+                    sides,
+                    &packet_meta,
+                    None,
+                    TransportEventKind::Terminate,
+                );
+                FrameKind::Terminate(terminate)
+            }
         };
         self.frame_kinds.push(meaning);
         if let FrameKind::Undecoded(_) = meaning {

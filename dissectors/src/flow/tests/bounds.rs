@@ -57,6 +57,7 @@ const LIMITS: FlowLimits = FlowLimits {
     reorder_bytes: 64 << 10,
     chunk_content_bytes: 10_000,
     record_frame_events: false,
+    record_transport_events: false,
     name_open_transactions: true,
     report_closed_connections: false,
     emit_on_acknowledgment: false,

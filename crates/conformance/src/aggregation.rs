@@ -1,0 +1,45 @@
+//! Findings that are made once per connection and side.
+
+use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use rustc_hash::FxHashMap;
+
+use crate::finding::Finding;
+
+/// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule alone.
+const MAX_FINDINGS: usize = 1 << 16;
+
+/// Rule, connection and side.
+type FindingKey = (&'static str, u64, ConnectionRole);
+
+/// Findings by rule, connection and side.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionFindings {
+    findings: FxHashMap<FindingKey, Finding>,
+}
+
+impl ConnectionFindings {
+    /// Adds a violation. Returns `true` if it is the first of its rule, connection and side.
+    pub(crate) fn add(&mut self, finding: Finding) -> bool {
+        let key = (finding.rule.id, finding.connection.number, finding.side);
+        if let Some(known) = self.findings.get_mut(&key) {
+            known.count += finding.count;
+            let room = Finding::MAX_FRAMES.saturating_sub(known.frames.len());
+            known.frames.extend(finding.frames.into_iter().take(room));
+            return false;
+        }
+        let has_room = self.findings.len() < MAX_FINDINGS;
+        if has_room {
+            self.findings.insert(key, finding);
+        }
+        has_room
+    }
+
+    /// Removes and returns all findings, in the order of their first frames.
+    pub(crate) fn take_all(&mut self) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = std::mem::take(&mut self.findings).into_values().collect();
+        findings.sort_by_key(|finding| {
+            (finding.connection.number, finding.frames.first().copied(), finding.rule.id)
+        });
+        findings
+    }
+}

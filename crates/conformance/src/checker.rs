@@ -1,0 +1,313 @@
+//! The checker: evaluates the evidence, applies the rules, and keeps their tallies.
+
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::nfs::Procedure;
+use rustc_hash::FxHashMap;
+
+use crate::aggregation::ConnectionFindings;
+use crate::connection_history::{ConnectionHistories, ConnectionHistory};
+use crate::finding::{Finding, SeverityLevel};
+use crate::message_view::MessageView;
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Verdict, Violation};
+use crate::rules::RULES;
+use crate::session_table::SessionTable;
+use crate::transaction_view::TransactionView;
+
+/// Maximum number of Transactions with findings from events before they are emitted.
+const MAX_PENDING: usize = 1 << 14;
+
+/// Judgements of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleTally {
+    /// Number of violations.
+    pub findings: u64,
+    /// Number of judgements.
+    pub judged: u64,
+    /// Number of times that the capture lacked the evidence.
+    pub not_judged: u64,
+}
+
+/// Applies the rules to the output of a flow.
+#[derive(Debug)]
+pub struct ConformanceChecker {
+    /// By the index of the rule in [`RULES`].
+    tallies: Vec<RuleTally>,
+    connections: ConnectionHistories,
+    sessions: SessionTable,
+    /// Findings of Transactions that were not emitted yet.
+    pending: FxHashMap<TransactionKey, Vec<Finding>>,
+    /// Findings without a Transaction.
+    ready: Vec<Finding>,
+    per_connection: ConnectionFindings,
+}
+
+impl Default for ConformanceChecker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Context of a violation.
+struct FindingContext<'c> {
+    transaction: Option<&'c Transaction>,
+    frames: &'c [FrameNumber],
+    time: Timestamp,
+}
+
+impl ConformanceChecker {
+    /// Creates a checker of all rules.
+    pub fn new() -> Self {
+        Self {
+            tallies: vec![RuleTally::default(); RULES.len()],
+            connections: ConnectionHistories::default(),
+            sessions: SessionTable::default(),
+            pending: FxHashMap::default(),
+            ready: Vec::new(),
+            per_connection: ConnectionFindings::default(),
+        }
+    }
+
+    /// Judges the transport events of the last frame. Call it after each frame.
+    #[inline]
+    pub fn record_events(&mut self, flow: &Flow) {
+        for event in flow.transport_events() {
+            self.judge_event(&event);
+        }
+    }
+
+    #[cold]
+    fn judge_event(&mut self, event: &TransportEvent) {
+        for (at, rule) in RULES.iter().enumerate() {
+            let RuleCheck::Event(check) = rule.check else { continue };
+            let Some(verdict) = check(event) else { continue };
+            let Some(violation) = self.count(at, verdict) else { continue };
+            let finding = Finding {
+                side: violation.side.unwrap_or(event.sender),
+                connection: event.connection,
+                frames: if violation.frames.is_empty() {
+                    vec![event.frame]
+                } else {
+                    violation.frames.clone()
+                },
+                time: event.time,
+                ..finding(rule, violation, event.sender, event.connection)
+            };
+            match (rule.scope, event.transaction) {
+                (RuleScope::Connection, _) => {
+                    self.per_connection.add(finding);
+                }
+                (RuleScope::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
+                    self.pending.entry(key).or_default().push(finding);
+                }
+                (RuleScope::Each, _) => self.ready.push(finding),
+            }
+        }
+    }
+
+    /// Counts a verdict. Returns the violation, if it is one.
+    fn count(&mut self, rule: usize, verdict: Verdict) -> Option<Violation> {
+        let tally = self.tallies.get_mut(rule)?;
+        match verdict {
+            Verdict::Kept => tally.judged += 1,
+            Verdict::Unknown => tally.not_judged += 1,
+            Verdict::Broken(violation) => {
+                tally.judged += 1;
+                tally.findings += 1;
+                return Some(violation);
+            }
+        }
+        None
+    }
+
+    /// Judges a Transaction, and returns its findings. `key` identifies it in transport events; a Transaction from a trace
+    /// has none. Transactions must come in the order in which the flow emits them.
+    pub fn check_transaction(
+        &mut self,
+        key: Option<TransactionKey>,
+        transaction: &Transaction,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+    ) -> Vec<Finding> {
+        let mut findings = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        for finding in &mut findings {
+            (finding.transaction, finding.xid) = (Some(transaction.index), Some(transaction.xid));
+            finding.connection = transaction.connection;
+        }
+        let history = self.connections.of(transaction.connection.number).clone();
+        let view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
+        for (at, rule) in RULES.iter().enumerate() {
+            match rule.check {
+                RuleCheck::Message(check) => {
+                    for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+                        if let Some(message) = view.message(kind)
+                            && let Some(verdict) = judge_message(rule, check, &message)
+                            && let Some(violation) = self.count(at, verdict)
+                        {
+                            let sender = message.sender();
+                            let context = FindingContext {
+                                transaction: Some(transaction),
+                                frames: &message.record.frames,
+                                time: message.record.time,
+                            };
+                            findings.extend(self.add(rule, violation, sender, &context));
+                        }
+                    }
+                }
+                RuleCheck::Transaction(check) => {
+                    if let Some(verdict) = judge_transaction(rule, check, &view)
+                        && let Some(violation) = self.count(at, verdict)
+                    {
+                        let responder = view.responder();
+                        let record = transaction.reply.as_ref().or(transaction.call.as_ref());
+                        let context = FindingContext {
+                            transaction: Some(transaction),
+                            frames: record.map_or(&[], |record| &record.frames),
+                            time: record.map(|record| record.time).unwrap_or_default(),
+                        };
+                        findings.extend(self.add(rule, violation, responder, &context));
+                    }
+                }
+                RuleCheck::Event(_) => {}
+            }
+        }
+        self.record_sessions(&view);
+        let history = updated_history(&view, &history);
+        *self.connections.of(transaction.connection.number) = history;
+        findings
+    }
+
+    /// Adds a violation. Returns the finding if it belongs to the Transaction.
+    fn add(
+        &mut self,
+        rule: &'static Rule,
+        violation: Violation,
+        side: ConnectionRole,
+        context: &FindingContext<'_>,
+    ) -> Option<Finding> {
+        let transaction = context.transaction?;
+        let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
+        let frames: Vec<FrameNumber> = frames.iter().copied().take(Finding::MAX_FRAMES).collect();
+        let finding = Finding {
+            frames,
+            time: context.time,
+            transaction: Some(transaction.index),
+            xid: Some(transaction.xid),
+            ..finding(rule, violation, side, transaction.connection)
+        };
+        match rule.scope {
+            RuleScope::Each => Some(finding),
+            RuleScope::Connection => {
+                self.per_connection.add(Finding { transaction: None, xid: None, ..finding });
+                None
+            }
+        }
+    }
+
+    fn record_sessions(&mut self, view: &TransactionView<'_>) {
+        let is_undecoded_compound = view.summary.procedure_name == Some("COMPOUND")
+            && (view.call().is_none() || !view.operations.has_all_arguments);
+        if is_undecoded_compound || view.call().is_none() {
+            self.sessions.record_gap();
+        }
+        if matches!(view.arguments, Some((Procedure::Compound, _))) {
+            self.sessions.record(view.transaction, &view.operations);
+        }
+    }
+
+    /// Removes and returns the findings about connections that are complete.
+    pub fn take_ready(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Ends the input. Returns the findings about connections, and those whose Transaction was not emitted.
+    pub fn finish(&mut self) -> Vec<Finding> {
+        let mut findings = self.take_ready();
+        let mut pending: Vec<Finding> = std::mem::take(&mut self.pending).into_values().flatten().collect();
+        pending.sort_by_key(|finding| finding.frames.first().copied());
+        findings.extend(pending);
+        findings.extend(self.per_connection.take_all());
+        findings
+    }
+
+    /// Iterates over the rules with their tallies.
+    pub fn tallies(&self) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
+        RULES.iter().copied().zip(self.tallies.iter().copied())
+    }
+}
+
+fn finding(
+    rule: &'static Rule,
+    violation: Violation,
+    side: ConnectionRole,
+    connection: ConnectionName,
+) -> Finding {
+    let severity = match violation.known {
+        Some(_) => SeverityLevel::Known,
+        None => violation.severity.unwrap_or(rule.severity).into(),
+    };
+    Finding {
+        rule,
+        severity,
+        known: violation.known,
+        text: violation.text,
+        side: violation.side.unwrap_or(side),
+        connection,
+        transaction: None,
+        xid: None,
+        frames: Vec::new(),
+        time: Timestamp::default(),
+        count: 1,
+        field: violation.field,
+    }
+}
+
+/// Judges a message. A rule whose evidence is missing is not judged, provided that it applies.
+fn judge_message(
+    rule: &Rule,
+    check: fn(&MessageView<'_>) -> Option<Verdict>,
+    message: &MessageView<'_>,
+) -> Option<Verdict> {
+    let lacks = |needed: &Evidence| match needed {
+        Evidence::ChunkLists => !message.has_complete_lists(),
+        Evidence::WholeMessage => !message.is_whole(),
+        other => !message.transaction.has_evidence(*other),
+    };
+    if rule.needs.iter().any(lacks) {
+        return Some(Verdict::Unknown);
+    }
+    check(message)
+}
+
+fn judge_transaction(
+    rule: &Rule,
+    check: fn(&TransactionView<'_>) -> Option<Verdict>,
+    view: &TransactionView<'_>,
+) -> Option<Verdict> {
+    if rule.needs.iter().any(|needed| !view.has_evidence(*needed)) {
+        return Some(Verdict::Unknown);
+    }
+    check(view)
+}
+
+/// Returns the history of a connection after a Transaction.
+fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> ConnectionHistory {
+    let mut history = before.clone();
+    let transaction = view.transaction;
+    let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
+    let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
+    if let Some(words) = call.or(reply) {
+        history.version.get_or_insert(words.version);
+    }
+    if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
+        history.last_grants[usize::from(transaction.direction == CallDirection::Reverse)] = Some(granted);
+    }
+    history.is_rfc5666 |= !transaction.reply_read_chunks.is_empty() || transaction.is_done;
+    let record = transaction.call.as_ref().or(transaction.reply.as_ref());
+    let first = record.and_then(|record| record.frames.first().copied());
+    history.first_frame = history.first_frame.or(first);
+    history
+}

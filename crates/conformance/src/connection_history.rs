@@ -1,0 +1,45 @@
+//! Facts about a connection from its earlier messages.
+
+use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::frame::FrameNumber;
+use rustc_hash::FxHashMap;
+
+/// Maximum number of connections with a history. Beyond it, all histories are forgotten, and rules that need them start
+/// anew.
+const MAX_CONNECTIONS: usize = 1 << 16;
+
+/// Facts about one connection.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionHistory {
+    /// Version of RPC-over-RDMA in the first message.
+    pub version: Option<u32>,
+    /// Grant in the last Reply to the client's Calls, and to the server's.
+    pub last_grants: [Option<u32>; 2],
+    /// `true` if a message had a form of RFC 5666 that RFC 8166 removed.
+    pub is_rfc5666: bool,
+    /// `true` if a session uses the connection for callbacks.
+    pub has_backchannel: bool,
+    /// First frame of the first Transaction.
+    pub first_frame: Option<FrameNumber>,
+}
+
+impl ConnectionHistory {
+    /// Returns the grant in the last Reply to Calls in this direction.
+    pub fn last_grant(&self, direction: CallDirection) -> Option<u32> {
+        self.last_grants[usize::from(direction == CallDirection::Reverse)]
+    }
+}
+
+/// Histories of all connections by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionHistories(FxHashMap<u64, ConnectionHistory>);
+
+impl ConnectionHistories {
+    /// Returns the history of a connection.
+    pub(crate) fn of(&mut self, number: u64) -> &mut ConnectionHistory {
+        if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&number) {
+            self.0.clear();
+        }
+        self.0.entry(number).or_default()
+    }
+}

@@ -1,0 +1,79 @@
+//! A violation with its context.
+
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionRole};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::rpc::Xid;
+
+use crate::rule::{Rule, Severity};
+
+/// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SeverityLevel {
+    /// Worth knowing.
+    Info,
+    /// The known deviation of an implementation.
+    Known,
+    /// A recommendation is not followed, or a problem is likely.
+    Warning,
+    /// A requirement is broken.
+    Error,
+}
+
+impl SeverityLevel {
+    /// All levels, the most severe first.
+    pub const ALL: [Self; 4] = [Self::Error, Self::Warning, Self::Known, Self::Info];
+
+    /// Returns the name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Known => "known",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl From<Severity> for SeverityLevel {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Info => Self::Info,
+            Severity::Warning => Self::Warning,
+            Severity::Error => Self::Error,
+        }
+    }
+}
+
+/// A violation of a rule in a capture.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// Severity.
+    pub severity: SeverityLevel,
+    /// Implementation that is known for it, if `severity` is `Known`.
+    pub known: Option<&'static str>,
+    /// Values that broke the rule.
+    pub text: String,
+    /// Side that broke the rule.
+    pub side: ConnectionRole,
+    /// Connection.
+    pub connection: ConnectionName,
+    /// Index of the Transaction; `None` for a finding about a connection.
+    pub transaction: Option<u64>,
+    /// XID of the Transaction.
+    pub xid: Option<Xid>,
+    /// First frames that show the violation, at most [`Finding::MAX_FRAMES`].
+    pub frames: Vec<FrameNumber>,
+    /// Time of the first of them.
+    pub time: Timestamp,
+    /// Number of violations: more than one only for rules with one finding per connection.
+    pub count: u64,
+    /// Name of the field that shows the violation.
+    pub field: Option<&'static str>,
+}
+
+impl Finding {
+    /// Maximum number of frames of a finding.
+    pub const MAX_FRAMES: usize = 16;
+}

@@ -1,0 +1,26 @@
+//! Rules of the RFCs for NFS over RDMA, applied to captured traffic.
+//!
+//! [`ConformanceChecker`] takes the Transactions and transport events of a [`Flow`](nfsrdma_dissectors::flow::Flow) and
+//! returns [`Finding`]s. The [`rules`] are data: each has an id, a section, a severity, the evidence that it needs, and a
+//! function that judges one message, Transaction or event. The checker evaluates the evidence, so that a rule is its
+//! condition alone; where evidence is missing, it counts the rule as not judged.
+
+#![doc = include_str!("../README.md")]
+
+mod aggregation;
+mod checker;
+mod connection_history;
+mod finding;
+mod message_view;
+mod operations;
+mod rule;
+pub mod rules;
+mod session_table;
+mod transaction_view;
+
+pub use checker::{ConformanceChecker, RuleTally};
+pub use finding::{Finding, SeverityLevel};
+pub use message_view::MessageView;
+pub use rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict, Violation, find_rule};
+pub use rules::RULES;
+pub use transaction_view::TransactionView;

@@ -1,0 +1,194 @@
+//! A rule, and the verdict of its judgement.
+
+use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use crate::message_view::MessageView;
+use crate::transaction_view::TransactionView;
+
+/// Severity of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; no requirement is broken.
+    Info,
+    /// A recommendation (SHOULD) is not followed, or a problem is likely.
+    Warning,
+    /// A requirement (MUST) is broken.
+    Error,
+}
+
+impl Severity {
+    /// Returns the name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Evidence that a rule needs. Without it, the rule is not judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Evidence {
+    /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
+    SetUp,
+    /// Both the Call and the Reply.
+    BothMessages,
+    /// Complete chunk lists in the messages that are judged.
+    ChunkLists,
+    /// No loss between the last idle moment of the connection and the Reply.
+    NoLoss,
+    /// The messages that are judged, captured to their end.
+    WholeMessage,
+    /// The session of the COMPOUND, from its CREATE_SESSION on.
+    Session,
+}
+
+impl Evidence {
+    /// Returns the description in output.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::SetUp => "the set-up of the connection",
+            Self::BothMessages => "call and reply",
+            Self::ChunkLists => "complete chunk lists",
+            Self::NoLoss => "no packet loss before the reply",
+            Self::WholeMessage => "the complete message",
+            Self::Session => "the session from its CREATE_SESSION on",
+        }
+    }
+}
+
+/// Judgement of one message, Transaction or event. `None` means that the rule does not apply to it.
+#[derive(Clone, Copy, Debug)]
+pub enum RuleCheck {
+    /// Judges each message with an RPC-over-RDMA header.
+    Message(fn(&MessageView<'_>) -> Option<Verdict>),
+    /// Judges each Transaction, on any transport.
+    Transaction(fn(&TransactionView<'_>) -> Option<Verdict>),
+    /// Judges each transport event.
+    Event(fn(&TransportEvent) -> Option<Verdict>),
+}
+
+/// Number of findings that a rule makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleScope {
+    /// One finding per violation.
+    Each,
+    /// One finding per connection and side, with the number of violations.
+    Connection,
+}
+
+/// A requirement on protocol traffic.
+#[derive(Debug)]
+pub struct Rule {
+    /// Name: a group and a word, as in `rpcrdma/credit-zero`.
+    pub id: &'static str,
+    /// Severity of a violation.
+    pub severity: Severity,
+    /// Section that states the requirement.
+    pub section: &'static str,
+    /// The requirement in one sentence.
+    pub requirement: &'static str,
+    /// Consequences of a violation, an example, and where to look next.
+    pub explanation: &'static str,
+    /// Evidence without which the rule is not judged.
+    pub needs: &'static [Evidence],
+    /// Number of findings.
+    pub scope: RuleScope,
+    /// Judgement.
+    pub check: RuleCheck,
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Rule {}
+
+/// Result of a judgement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The requirement is met.
+    Kept,
+    /// The capture lacks what the judgement needs.
+    Unknown,
+    /// The requirement is broken.
+    Broken(Violation),
+}
+
+impl Verdict {
+    /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
+    pub fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
+        if is_kept { Self::Kept } else { Self::Broken(Violation::new(text())) }
+    }
+
+    /// Sets the side that broke the requirement.
+    #[must_use]
+    pub fn by(self, side: ConnectionRole) -> Self {
+        self.map(|violation| Violation { side: Some(side), ..violation })
+    }
+
+    /// Sets the name of the field that shows the violation.
+    #[must_use]
+    pub fn at_field(self, field: &'static str) -> Self {
+        self.map(|violation| Violation { field: Some(field), ..violation })
+    }
+
+    /// Sets the frames that show the violation.
+    #[must_use]
+    pub fn in_frames(self, frames: &[FrameNumber]) -> Self {
+        self.map(|violation| Violation { frames: frames.to_vec(), ..violation })
+    }
+
+    /// Sets a severity that differs from that of the rule.
+    #[must_use]
+    pub fn with_severity(self, severity: Severity) -> Self {
+        self.map(|violation| Violation { severity: Some(severity), ..violation })
+    }
+
+    /// Marks the violation as the known behaviour of an implementation.
+    #[must_use]
+    pub fn known_of(self, implementation: &'static str) -> Self {
+        self.map(|violation| Violation { known: Some(implementation), ..violation })
+    }
+
+    fn map(self, change: impl FnOnce(Violation) -> Violation) -> Self {
+        match self {
+            Self::Broken(violation) => Self::Broken(change(violation)),
+            other => other,
+        }
+    }
+}
+
+/// A broken requirement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Violation {
+    /// Values that broke it, such as `credit 0`.
+    pub text: String,
+    /// Side that broke it; by default the sender of the message or packet, or of the Reply of a Transaction.
+    pub side: Option<ConnectionRole>,
+    /// Frames that show it; by default those of the message or packet, or of the Reply of a Transaction.
+    pub frames: Vec<FrameNumber>,
+    /// Name of the field that shows it.
+    pub field: Option<&'static str>,
+    /// Severity, if it is not that of the rule.
+    pub severity: Option<Severity>,
+    /// Implementation that is known for it.
+    pub known: Option<&'static str>,
+}
+
+impl Violation {
+    /// Creates a violation with the values that broke the requirement.
+    pub fn new(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+/// Returns the rule with this id.
+pub fn find_rule(id: &str) -> Option<&'static Rule> {
+    crate::RULES.iter().copied().find(|rule| rule.id == id)
+}

@@ -1,0 +1,120 @@
+//! Credits and inline thresholds: RFC 8166 section 3.3, RFC 8167 section 4, RFC 8797 section 4.
+
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
+
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpcrdma/credit-zero",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.3.1",
+        requirement: "A Responder grants at least one credit in each Reply.",
+        explanation: "A Requester that honours a grant of zero can never send another Call: the connection stalls. A Call \
+            that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
+            that it has posted.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            let words = message.version1()?;
+            let verdict = Verdict::from_condition(words.credits > 0, || "credit 0".to_owned());
+            let severity = if message.is_call() { Severity::Warning } else { Severity::Error };
+            Some(verdict.with_severity(severity).at_field("rpcordma.flow_control"))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/credit-exceeded",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.3.1",
+        requirement: "A Requester has no more Calls in flight than the Responder granted.",
+        explanation: "The Responder may have no receive buffer for the Call: the transport then answers RNR NAK, or ends the \
+            connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way.",
+        needs: &[Evidence::SetUp, Evidence::NoLoss],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
+            let used = message.transaction.transaction.credit_use;
+            let granted = used.granted.filter(|granted| *granted > 0)?;
+            Some(Verdict::from_condition(used.min_in_flight() <= granted, || {
+                format!("{} calls in flight, {granted} granted", used.min_in_flight())
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/credits-reverse",
+        severity: Severity::Error,
+        section: "RFC 8167 section 4.1",
+        requirement: "A server has no more reverse-direction Calls in flight than the client granted for them.",
+        explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks.",
+        needs: &[Evidence::SetUp, Evidence::NoLoss],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| message.is_call() && message.is_reverse())?;
+            let used = message.transaction.transaction.credit_use;
+            let granted = used.granted.filter(|granted| *granted > 0)?;
+            Some(Verdict::from_condition(used.min_in_flight() <= granted, || {
+                format!("{} reverse calls in flight, {granted} granted", used.min_in_flight())
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/first-call",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.3.3",
+        requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
+        explanation: "Until the first Reply, the Requester does not know how many credits it has.",
+        needs: &[Evidence::SetUp, Evidence::NoLoss],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| message.is_call())?;
+            let used = message.transaction.transaction.credit_use;
+            if used.granted.is_some() || used.min_in_flight() == 0 {
+                return None;
+            }
+            Some(Verdict::from_condition(used.min_in_flight() == 1, || {
+                format!("{} calls in flight before the first reply", used.min_in_flight())
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/grant-shrunk",
+        severity: Severity::Info,
+        section: "RFC 8166 section 3.3.1",
+        requirement: "A Responder may lower its grant.",
+        explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            let words = message.version1().filter(|_| !message.is_call())?;
+            let direction: CallDirection = message.transaction.transaction.direction;
+            let before = message.transaction.connection.last_grant(direction)?;
+            let granted = words.credits;
+            Some(Verdict::from_condition(granted >= before, || format!("grant {granted}, {before} before")))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/send-too-long",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.3.2, RFC 8797 section 4.2, RFC 8167 section 4.2",
+        requirement: "A Send is no longer than the inline threshold of its direction.",
+        explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
+            private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
+            transport ends the connection. Longer messages must use chunks.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
+            let Some((to_server, to_client)) = message.transaction.set_up()?.inline_thresholds() else {
+                return Some(Verdict::Unknown);
+            };
+            let threshold = match message.sender() {
+                ConnectionRole::Client => to_server,
+                ConnectionRole::Server => to_client,
+            };
+            let length = message.record.length;
+            Some(Verdict::from_condition(length <= threshold as usize, || {
+                format!("{length} bytes sent, inline threshold {threshold}")
+            }))
+        }),
+    },
+];

@@ -1,0 +1,57 @@
+//! The rules, one module per group. Each module is a list: adding a rule touches one file.
+
+mod callbacks;
+mod credits;
+mod gss;
+mod header;
+mod nfs;
+mod perf;
+mod private_data;
+mod rdmap;
+mod read_chunks;
+mod rpc;
+mod sessions;
+mod transport;
+mod write_chunks;
+
+use crate::rule::Rule;
+
+const GROUPS: [&[Rule]; 13] = [
+    header::RULES,
+    credits::RULES,
+    private_data::RULES,
+    read_chunks::RULES,
+    write_chunks::RULES,
+    callbacks::RULES,
+    transport::RULES,
+    rdmap::RULES,
+    rpc::RULES,
+    gss::RULES,
+    sessions::RULES,
+    nfs::RULES,
+    perf::RULES,
+];
+
+const COUNT: usize = {
+    let (mut count, mut group) = (0, 0);
+    while group < GROUPS.len() {
+        count += GROUPS[group].len();
+        group += 1;
+    }
+    count
+};
+
+/// All rules, by group.
+pub static RULES: [&Rule; COUNT] = {
+    let mut all: [&Rule; COUNT] = [&GROUPS[0][0]; COUNT];
+    let (mut at, mut group) = (0, 0);
+    while group < GROUPS.len() {
+        let mut index = 0;
+        while index < GROUPS[group].len() {
+            all[at] = &GROUPS[group][index];
+            (at, index) = (at + 1, index + 1);
+        }
+        group += 1;
+    }
+    all
+};

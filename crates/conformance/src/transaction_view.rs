@@ -1,0 +1,112 @@
+//! A Transaction as rules see it.
+
+use nfsrdma_dissectors::flow::NegotiatedParameters;
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::xdr::Cursor;
+
+use crate::connection_history::ConnectionHistory;
+use crate::message_view::MessageView;
+use crate::operations::CompoundOperations;
+use crate::rule::Evidence;
+use crate::session_table::{SessionTable, SlotHistory};
+
+/// A Transaction with its decoded messages and the history of its connection and session.
+pub struct TransactionView<'t> {
+    /// The Transaction.
+    pub transaction: &'t Transaction,
+    /// The RPC message of the Call.
+    pub call_message: Option<Cursor<'t>>,
+    /// The RPC message of the Reply.
+    pub reply_message: Option<Cursor<'t>>,
+    /// Procedure and arguments, inside their protection; see [`TransactionMessages::body`].
+    pub arguments: Option<(Procedure, Cursor<'t>)>,
+    /// Procedure and results, inside their protection.
+    pub results: Option<(Procedure, Cursor<'t>)>,
+    /// Program, procedure and result.
+    pub summary: &'t RpcSummary,
+    /// Facts from earlier messages of the connection.
+    pub connection: &'t ConnectionHistory,
+    /// State of the slot before the COMPOUND, if the session is known.
+    pub slot: Option<SlotHistory>,
+    /// Operations of a COMPOUND with their arguments and results; none for other procedures.
+    pub operations: CompoundOperations<'t>,
+}
+
+impl<'t> TransactionView<'t> {
+    pub(crate) fn new<'a: 't>(
+        transaction: &'t Transaction,
+        messages: &TransactionMessages<'a>,
+        summary: &'t RpcSummary,
+        connection: &'t ConnectionHistory,
+        sessions: &SessionTable,
+    ) -> Self {
+        let (arguments, results) =
+            (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
+        let operations = CompoundOperations::decode(arguments, results);
+        Self {
+            transaction,
+            call_message: messages.cursor(RpcMessageKind::Call),
+            reply_message: messages.cursor(RpcMessageKind::Reply),
+            arguments,
+            results,
+            summary,
+            connection,
+            slot: sessions.slot(&operations),
+            operations,
+        }
+    }
+
+    /// Returns the side that sent the Call.
+    pub fn requester(&self) -> ConnectionRole {
+        match self.transaction.direction {
+            CallDirection::Forward => ConnectionRole::Client,
+            CallDirection::Reverse => ConnectionRole::Server,
+        }
+    }
+
+    /// Returns the side that sent the Reply.
+    pub fn responder(&self) -> ConnectionRole {
+        self.requester().peer()
+    }
+
+    /// Returns the Call.
+    pub fn call(&self) -> Option<&'t MessageRecord> {
+        self.transaction.call.as_ref()
+    }
+
+    /// Returns the Reply.
+    pub fn reply(&self) -> Option<&'t MessageRecord> {
+        self.transaction.reply.as_ref()
+    }
+
+    /// Returns the parameters of the connection, if its set-up was captured.
+    pub fn set_up(&self) -> Option<&'t NegotiatedParameters> {
+        self.transaction.set_up.as_deref()
+    }
+
+    /// Returns a message, if it has an RPC-over-RDMA header.
+    pub fn message(&self, kind: RpcMessageKind) -> Option<MessageView<'_>> {
+        let record = self.transaction.message(kind)?;
+        Some(MessageView { transaction: self, kind, record, words: record.rpcrdma? })
+    }
+
+    /// Returns `true` if the Transaction provides the evidence.
+    pub(crate) fn has_evidence(&self, needed: Evidence) -> bool {
+        let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
+        let messages = || both.into_iter().filter_map(|kind| self.message(kind));
+        match needed {
+            Evidence::SetUp => self.transaction.set_up.is_some(),
+            Evidence::BothMessages => self.call().is_some() && self.reply().is_some(),
+            Evidence::ChunkLists => messages().all(|message| message.has_complete_lists()),
+            Evidence::NoLoss => self.transaction.credit_use.is_exact,
+            Evidence::WholeMessage => both
+                .into_iter()
+                .filter_map(|kind| self.transaction.message(kind))
+                .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length),
+            Evidence::Session => self.slot.is_some(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Real captures, whole and damaged: no error, no warning that is not about loss, and no finding in a damaged capture that
+//! the whole one does not have.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_conformance::{ConformanceChecker, Finding, RuleTally, SeverityLevel};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+
+/// A frame in memory.
+struct StoredFrame {
+    number: FrameNumber,
+    time: Timestamp,
+    link: LinkType,
+    bytes: Vec<u8>,
+    length: u32,
+}
+
+impl StoredFrame {
+    /// Returns the frame, cut to at most `snap_length` bytes.
+    fn cut(&self, snap_length: usize) -> Frame<'_> {
+        let StoredFrame { number, time, link, ref bytes, length } = *self;
+        Frame { number, time, link, bytes: &bytes[..bytes.len().min(snap_length)], length }
+    }
+}
+
+fn captures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures");
+    let mut captures: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.ends_with(".pcap") || name.ends_with(".pcap.gz")
+        })
+        .collect();
+    captures.sort();
+    assert!(captures.len() > 15, "{captures:?}");
+    captures
+}
+
+fn frames(path: &Path) -> Vec<StoredFrame> {
+    let mut source = CaptureSource::open([path]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(Frame { number, time, link, bytes, length }) = source.next().unwrap() {
+        frames.push(StoredFrame { number, time, link, bytes: bytes.to_vec(), length });
+    }
+    frames
+}
+
+/// Returns the findings, and the judgements of each rule.
+fn check<'a>(frames: impl Iterator<Item = Frame<'a>>) -> (Vec<Finding>, Vec<(&'static str, RuleTally)>) {
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut checker = ConformanceChecker::new();
+    let mut findings = Vec::new();
+    let mut take = |flow: &mut Flow, checker: &mut ConformanceChecker| {
+        while let Some((key, transaction)) = flow.next_with_key() {
+            transaction.with_messages(|messages| {
+                let summary = messages.summary();
+                findings.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
+            });
+        }
+    };
+    for frame in frames {
+        flow.process_frame(&frame);
+        checker.record_events(&flow);
+        take(&mut flow, &mut checker);
+    }
+    flow.finish();
+    checker.record_events(&flow);
+    take(&mut flow, &mut checker);
+    findings.extend(checker.finish());
+    (findings, checker.tallies().map(|(rule, tally)| (rule.id, tally)).collect())
+}
+
+/// Identity of a finding in a capture of which frames are missing: the rule, the side, and the XID.
+type FindingId = (&'static str, String, Option<u32>);
+
+fn ids(findings: &[Finding]) -> BTreeSet<FindingId> {
+    let id = |finding: &Finding| (finding.rule.id, finding.side.to_string(), finding.xid.map(|xid| xid.0));
+    findings.iter().filter(|finding| !finding.rule.id.starts_with("transport/")).map(id).collect()
+}
+
+/// Rules that judge a whole connection: their findings need not be in a capture of a part of it.
+fn is_about_connections(finding: &Finding) -> bool {
+    finding.transaction.is_none()
+}
+
+fn describe(findings: &[&Finding]) -> String {
+    let line = |finding: &&Finding| {
+        format!("{} {} {:?}: {}\n", finding.rule.id, finding.severity.name(), finding.frames, finding.text)
+    };
+    findings.iter().take(20).map(line).collect()
+}
+
+#[test]
+fn real_captures_break_no_requirement() {
+    for path in captures() {
+        let (findings, tallies) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+        let bad: Vec<&Finding> = findings
+            .iter()
+            .filter(|finding| finding.severity >= SeverityLevel::Warning)
+            .filter(|finding| !finding.rule.id.starts_with("transport/"))
+            .collect();
+        assert!(bad.is_empty(), "{}: {} findings\n{}", path.display(), bad.len(), describe(&bad));
+        let judged: u64 = tallies.iter().map(|(_, tally)| tally.judged).sum();
+        let is_rdma = !path.file_name().unwrap().to_string_lossy().starts_with("tcp-");
+        assert!(judged > 0 || !is_rdma, "{}: nothing was judged", path.display());
+    }
+}
+
+/// Checks that a damaged capture has no finding that the whole one does not have.
+fn assert_no_more(name: &str, whole: &BTreeSet<FindingId>, damaged: &[Finding]) {
+    let damaged: Vec<&Finding> = damaged.iter().filter(|finding| !is_about_connections(finding)).collect();
+    let new: Vec<&Finding> =
+        damaged.into_iter().filter(|finding| !ids(std::slice::from_ref(*finding)).is_subset(whole)).collect();
+    assert!(new.is_empty(), "{name}: {} new findings\n{}", new.len(), describe(&new));
+}
+
+/// Small captures of each transport and dialect, for damages that need one run each.
+fn small() -> Vec<(String, Vec<StoredFrame>)> {
+    let named = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (name, frames(&path))
+    };
+    let wanted = ["rxe-v42-deleg.pcap", "siw-v42-crc", "rxe-v3.pcap", "tcp-v42"];
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        wanted.iter().any(|wanted| name.starts_with(wanted))
+    };
+    captures().into_iter().filter(is_wanted).map(named).collect()
+}
+
+/// Number of damaged variants per capture. The environment variable NFSRDMA_FULL asks for all.
+fn step(frames: &[StoredFrame]) -> usize {
+    if std::env::var_os("NFSRDMA_FULL").is_some() { 1 } else { (frames.len() / 40).max(1) }
+}
+
+#[test]
+fn a_lost_packet_breaks_no_rule() {
+    for (name, frames) in small() {
+        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        for dropped in (0..frames.len()).step_by(step(&frames)) {
+            let rest = frames.iter().enumerate().filter(|(at, _)| *at != dropped);
+            let (findings, _) = check(rest.map(|(_, frame)| frame.cut(usize::MAX)));
+            assert_no_more(&format!("{name} without frame {}", dropped + 1), &whole, &findings);
+        }
+    }
+}
+
+#[test]
+fn neighbours_in_the_wrong_order_break_no_rule() {
+    for (name, frames) in small() {
+        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        for swapped in (0..frames.len() - 1).step_by(step(&frames)) {
+            let order = (0..frames.len()).map(|at| match at {
+                _ if at == swapped => swapped + 1,
+                _ if at == swapped + 1 => swapped,
+                _ => at,
+            });
+            let (findings, _) = check(order.map(|at| frames[at].cut(usize::MAX)));
+            assert_no_more(&format!("{name} with frame {} later", swapped + 1), &whole, &findings);
+        }
+    }
+}
+
+#[test]
+fn cut_frames_break_no_rule() {
+    for path in captures() {
+        let frames = frames(&path);
+        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        for snap_length in [96, 128] {
+            let (findings, _) = check(frames.iter().map(|frame| frame.cut(snap_length)));
+            assert_no_more(&format!("{} cut at {snap_length}", path.display()), &whole, &findings);
+        }
+    }
+}
+
+#[test]
+fn a_capture_that_begins_late_breaks_no_rule() {
+    for path in captures() {
+        let frames = frames(&path);
+        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        for tenth in 1..10 {
+            let start = frames.len() * tenth / 10;
+            let (findings, _) = check(frames[start..].iter().map(|frame| frame.cut(usize::MAX)));
+            assert_no_more(&format!("{} from frame {}", path.display(), start + 1), &whole, &findings);
+        }
+    }
+}

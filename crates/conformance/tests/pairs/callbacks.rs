@@ -1,0 +1,5 @@
+//! Pairs of the rules in `rules/callbacks.rs`.
+
+use crate::Pair;
+
+pub(crate) const PAIRS: &[Pair] = &[];

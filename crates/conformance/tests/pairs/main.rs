@@ -1,0 +1,139 @@
+//! Each rule has a conversation that breaks it and nothing else, and a legal twin that differs in one thing and stays
+//! silent. The conversations are encoded from the RFCs alone, over RoCE and over iWARP.
+
+mod callbacks;
+mod credits;
+mod exchange;
+#[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
+#[path = "../../../../dissectors/tests/conversations/fabric.rs"]
+mod fabric;
+mod gss;
+mod header;
+mod nfs;
+mod perf;
+mod private_data;
+mod rdmap;
+mod read_chunks;
+mod rpc;
+mod scene;
+mod sessions;
+mod transport;
+mod write_chunks;
+#[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
+#[path = "../../../../dissectors/tests/conversations/writer.rs"]
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, SeverityLevel, find_rule};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+
+use fabric::Kind;
+use scene::Scene;
+
+/// A conversation that breaks a rule if `broken` is set.
+pub(crate) struct Pair {
+    /// Rule that it breaks.
+    rule: &'static str,
+    /// Transports on which it is possible.
+    kinds: &'static [Kind],
+    conversation: fn(&mut Scene, broken: bool),
+}
+
+pub(crate) const BOTH: &[Kind] = &[Kind::Roce, Kind::Iwarp];
+
+/// All pairs, by group.
+fn pairs() -> Vec<&'static Pair> {
+    [
+        header::PAIRS,
+        credits::PAIRS,
+        private_data::PAIRS,
+        read_chunks::PAIRS,
+        write_chunks::PAIRS,
+        callbacks::PAIRS,
+        transport::PAIRS,
+        rdmap::PAIRS,
+        rpc::PAIRS,
+        gss::PAIRS,
+        sessions::PAIRS,
+        nfs::PAIRS,
+        perf::PAIRS,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns the findings of a capture.
+fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut checker = ConformanceChecker::new();
+    let mut all = Vec::new();
+    for (at, bytes) in frames.iter().enumerate() {
+        let time = Timestamp(1_700_000_000_000_000_000 + at as i64 * 2_000_000);
+        flow.process_frame(&Frame {
+            number: FrameNumber(at as u64 + 1),
+            time,
+            link: LinkType::ETHERNET,
+            bytes,
+            length: bytes.len() as u32,
+        });
+        checker.record_events(&flow);
+    }
+    flow.finish();
+    checker.record_events(&flow);
+    while let Some((key, transaction)) = flow.next_with_key() {
+        transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            all.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
+        });
+    }
+    all.extend(checker.finish());
+    all
+}
+
+fn describe(findings: &[Finding]) -> Vec<String> {
+    findings
+        .iter()
+        .map(|finding| format!("{} {} {:?}: {}", finding.rule.id, finding.side, finding.frames, finding.text))
+        .collect()
+}
+
+/// Returns the rules with findings. Rules of severity info hold for nearly every conversation, and do not count unless they
+/// are the rule under test.
+fn broken_rules(findings: &[Finding], wanted: &str) -> BTreeSet<&'static str> {
+    let counts = |finding: &&Finding| finding.rule.id == wanted || finding.severity > SeverityLevel::Known;
+    findings.iter().filter(counts).map(|finding| finding.rule.id).collect()
+}
+
+#[test]
+fn each_pair_breaks_its_rule_and_nothing_else() {
+    let mut failures = Vec::new();
+    for pair in pairs() {
+        assert!(find_rule(pair.rule).is_some(), "no rule {}", pair.rule);
+        for kind in pair.kinds {
+            for broken in [true, false] {
+                let mut scene = Scene::new(*kind);
+                (pair.conversation)(&mut scene, broken);
+                let found = findings(&scene.frames());
+                let expected: BTreeSet<&str> = broken.then_some(pair.rule).into_iter().collect();
+                if broken_rules(&found, pair.rule) != expected {
+                    let twin = if broken { "broken" } else { "legal" };
+                    failures.push(format!("{} {kind:?} {twin}: {:#?}", pair.rule, describe(&found)));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn each_rule_has_a_pair() {
+    let mut counts: BTreeMap<&str, usize> = RULES.iter().map(|rule| (rule.id, 0)).collect();
+    for pair in pairs() {
+        *counts.entry(pair.rule).or_default() += 1;
+    }
+    let without: Vec<&str> = counts.iter().filter(|(_, count)| **count == 0).map(|(rule, _)| *rule).collect();
+    assert_eq!(without, [""; 0]);
+}

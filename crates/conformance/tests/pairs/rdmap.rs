@@ -1,0 +1,5 @@
+//! Pairs of the rules in `rules/rdmap.rs`.
+
+use crate::Pair;
+
+pub(crate) const PAIRS: &[Pair] = &[];

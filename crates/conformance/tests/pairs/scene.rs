@@ -1,0 +1,199 @@
+//! A connection with its set-up, on which a test sends exchanges.
+
+use nfsrdma_dissectors::address::Lid;
+use nfsrdma_dissectors::infiniband::cm::{self, CommunicationId, Guid, PathMtu, ServiceId, TransportService};
+use nfsrdma_dissectors::infiniband::{PartitionKey, Psn, Qpn, QueueKey};
+
+use crate::exchange::Exchange;
+use crate::fabric::{Fabric, Kind, Side};
+
+/// A connection on which a test sends.
+pub(crate) struct Scene {
+    pub(crate) fabric: Fabric,
+    next_xid: u32,
+}
+
+/// Private data of a side. RFC 8797 section 4.
+#[derive(Clone, Copy)]
+pub(crate) struct Private {
+    pub(crate) version: u8,
+    pub(crate) flags: u8,
+    /// Threshold in bytes: a multiple of 1,024.
+    pub(crate) send: u32,
+    pub(crate) receive: u32,
+}
+
+impl Private {
+    /// 4,096 bytes both ways, and support of remote invalidation.
+    pub(crate) const USUAL: Self = Self { version: 1, flags: 1, send: 4096, receive: 4096 };
+
+    fn encode(self) -> Vec<u8> {
+        let size = |bytes: u32| (bytes / 1024 - 1) as u8;
+        let head = [0xf6, 0xab, 0x0e, 0x18, self.version, self.flags];
+        [&head[..], &[size(self.send), size(self.receive)]].concat()
+    }
+}
+
+impl Scene {
+    /// Creates a connection whose sides have the usual private data, with one exchange on it.
+    pub(crate) fn new(kind: Kind) -> Self {
+        let mut scene = Self::with_private_data(kind, [Some(Private::USUAL); 2]);
+        let first = Exchange::getattr3(scene.xid());
+        scene.exchange(&first);
+        scene
+    }
+
+    /// Creates a connection with this private data of client and server, without an exchange.
+    pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
+        let mut fabric = Fabric::without_set_up(kind, 1024);
+        let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
+        match kind {
+            Kind::Roce => {
+                management(&mut fabric, Side::Client, 0x10, &[&request(), &client[..]].concat());
+                management(&mut fabric, Side::Server, 0x13, &[&reply(), &server[..]].concat());
+                management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, 7, 0, 0, 0, 7]);
+            }
+            Kind::Iwarp => {
+                fabric.tcp(Side::Client, 0x02, &[]);
+                fabric.tcp(Side::Server, 0x12, &[]);
+                for (side, name, private) in
+                    [(Side::Client, b"MPA ID Req Frame", client), (Side::Server, b"MPA ID Rep Frame", server)]
+                {
+                    // RFC 5044 section 7.1: no markers, no CRC, revision 1.
+                    let length = [0, 1, 0, private.len() as u8];
+                    fabric.tcp(side, 0x18, &[&name[..], &length, &private].concat());
+                }
+            }
+        }
+        Self { fabric, next_xid: 0x101 }
+    }
+
+    /// Returns a new XID.
+    pub(crate) fn xid(&mut self) -> u32 {
+        self.next_xid += 1;
+        self.next_xid - 1
+    }
+
+    /// Sends all of an exchange in the usual order.
+    pub(crate) fn exchange(&mut self, exchange: &Exchange) {
+        self.call(exchange);
+        self.fetch(exchange);
+        self.place(exchange);
+        self.reply(exchange);
+    }
+
+    pub(crate) fn call(&mut self, exchange: &Exchange) {
+        self.fabric.send(Side::Client, &exchange.call.encode());
+    }
+
+    pub(crate) fn fetch(&mut self, exchange: &Exchange) {
+        for (memory, bytes) in &exchange.fetched {
+            self.fabric.read(Side::Server, *memory, bytes);
+        }
+    }
+
+    pub(crate) fn place(&mut self, exchange: &Exchange) {
+        for (memory, bytes) in &exchange.placed {
+            self.fabric.write(*memory, bytes);
+        }
+    }
+
+    pub(crate) fn reply(&mut self, exchange: &Exchange) {
+        self.fabric.send_and_invalidate(Side::Server, &exchange.reply.encode(), exchange.invalidate);
+    }
+
+    /// Returns the frames, with two more exchanges at the end, which show that nothing was lost.
+    pub(crate) fn frames(mut self) -> Vec<Vec<u8>> {
+        for _ in 0..2 {
+            let last = Exchange::getattr3(self.xid());
+            self.exchange(&last);
+        }
+        self.fabric.frames
+    }
+}
+
+/// Sends a message of the connection manager: a datagram to queue pair 1. InfiniBand Architecture Specification volume 1,
+/// sections 13.4.3 and 12.6.
+fn management(fabric: &mut Fabric, from: Side, attribute: u8, message: &[u8]) {
+    let mut mad = vec![1, 7, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, attribute, 0, 0, 0, 0, 0, 0];
+    mad.extend(message);
+    mad.resize(256, 0);
+    // UD Send Only, with the queue key and the source queue pair of management.
+    fabric.packet_to(from, 1, 0x64, 0, &[0x80, 1, 0, 0, 0, 0, 0, 1], &mad);
+}
+
+const CLIENT_QPN: u32 = 0x11;
+const SERVER_QPN: u32 = 0x22;
+
+fn request() -> Vec<u8> {
+    let unset = std::net::Ipv6Addr::UNSPECIFIED;
+    cm::Request {
+        local_comm_id: CommunicationId(7),
+        service_id: ServiceId(0x1234),
+        local_ca_guid: Guid(2),
+        local_q_key: QueueKey(0),
+        local_qpn: Qpn(CLIENT_QPN),
+        responder_resources: 16,
+        local_eecn: 0,
+        initiator_depth: 16,
+        remote_eecn: 0,
+        remote_response_timeout: 20,
+        transport_service: TransportService::RC,
+        end_to_end_flow_control: false,
+        starting_psn: Psn(0x10_0000),
+        local_response_timeout: 20,
+        retry_count: 7,
+        pkey: PartitionKey(0xffff),
+        path_mtu: PathMtu::B1024,
+        rdc_exists: false,
+        rnr_retry_count: 7,
+        max_cm_retries: 15,
+        srq: false,
+        extended_transport: 0,
+        primary_local_lid: Lid(0xffff),
+        primary_remote_lid: Lid(0xffff),
+        primary_local_gid: unset,
+        primary_remote_gid: unset,
+        primary_flow_label: 0,
+        primary_packet_rate: 0,
+        primary_traffic_class: 0,
+        primary_hop_limit: 64,
+        primary_sl: 0,
+        primary_subnet_local: true,
+        primary_ack_timeout: 17,
+        alternate_local_lid: Lid(0),
+        alternate_remote_lid: Lid(0),
+        alternate_local_gid: unset,
+        alternate_remote_gid: unset,
+        alternate_flow_label: 0,
+        alternate_packet_rate: 0,
+        alternate_traffic_class: 0,
+        alternate_hop_limit: 0,
+        alternate_sl: 0,
+        alternate_subnet_local: false,
+        alternate_ack_timeout: 0,
+    }
+    .encode()
+    .to_vec()
+}
+
+fn reply() -> Vec<u8> {
+    cm::Reply {
+        local_comm_id: CommunicationId(7),
+        remote_comm_id: CommunicationId(7),
+        local_q_key: QueueKey(0),
+        local_qpn: Qpn(SERVER_QPN),
+        local_eecn: 0,
+        starting_psn: Psn(0x80_0000),
+        responder_resources: 16,
+        initiator_depth: 16,
+        target_ack_delay: 15,
+        failover_accepted: 0,
+        end_to_end_flow_control: false,
+        rnr_retry_count: 7,
+        srq: false,
+        local_ca_guid: Guid(1),
+    }
+    .encode()
+    .to_vec()
+}
