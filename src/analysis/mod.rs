@@ -2,6 +2,7 @@
 
 pub mod baseline;
 pub mod comparison;
+pub mod conformance;
 pub mod connection_lifetimes;
 pub mod connections;
 pub mod files;

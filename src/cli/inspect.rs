@@ -478,7 +478,7 @@ fn report_errors(errors: &[SourceError]) -> ExitStatus {
 }
 
 /// Condition besides the frames that ends reading.
-trait ReadControl {
+pub(super) trait ReadControl {
     /// Counts a frame; returns `true` if it is the last requested one.
     fn frame(&mut self, time: Timestamp) -> bool;
     /// Returns the current time on the clock of the frames, while no frame arrives.
@@ -486,7 +486,7 @@ trait ReadControl {
 }
 
 /// Files are read as fast as possible, to their end.
-struct FileReadControl;
+pub(super) struct FileReadControl;
 
 impl ReadControl for FileReadControl {
     fn frame(&mut self, _: Timestamp) -> bool {

@@ -18,6 +18,7 @@ mod frame_file_output;
 mod inspect;
 #[cfg(feature = "live")]
 mod interfaces;
+mod lint;
 #[cfg(feature = "live")]
 mod live;
 mod memory;
@@ -50,6 +51,7 @@ use compare::CompareArgs;
 use export::ExportArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
+use lint::LintArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
 
@@ -76,6 +78,7 @@ pub const EXAMPLES: &str =
                                                   display filter in Wireshark syntax
   nfsrdma-inspect compare before.pcap after.pcap  differences between two captures
   nfsrdma-inspect check trace.pcap                differences from trace.pcap.baseline
+  nfsrdma-inspect lint capture.pcap               broken rules of the RFCs, with the side that broke them
   nfsrdma-inspect tui capture.pcap                interactive terminal interface
   nfsrdma-inspect fields nfs.                     list the NFS fields
   nfsrdma-inspect probe --server rdma://nas/export
@@ -124,7 +127,7 @@ Narrow terminals show fewer columns.
 
 /// Exit codes for the help and the manual.
 pub const EXIT_CODES: &str = "  0  success, whatever NFS statuses the capture contains
-  1  compare, check: differences found
+  1  compare, check: differences found; lint: something denied was found
   2  usage error or read error; results up to the error are printed
   4  server or transport unreachable
   6  protocol error by this program
@@ -185,6 +188,7 @@ enum Command {
     Check(CheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
+    Lint(LintArgs),
     Probe(ProbeArgs),
     Replay(Box<ReplayArgs>),
     #[cfg(feature = "parquet")]
@@ -263,6 +267,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
+        Some(Command::Lint(args)) => lint::run(&args),
         Some(Command::Probe(args)) => probe::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         #[cfg(feature = "parquet")]

@@ -131,35 +131,35 @@ fn timestamp(started: SystemTime) -> String {
     timestamp.get(..19).unwrap_or_default().replace(' ', "T")
 }
 
-/// Result of the steps of one operation of a replay.
+/// Result of the steps of one operation of a replay, or of a conformance rule.
 pub(super) struct JunitTestCase<'a> {
-    /// Name of the operation.
+    /// Name of the operation or rule.
     pub(super) name: &'a str,
     /// Summary of the failure in one line, and the following lines.
     pub(super) failure: Option<(String, Vec<String>)>,
-    /// `true` if none of the steps was compared with the recording.
+    /// `true` if none of the steps was compared with the recording, or if the rule was never judged.
     pub(super) is_skipped: bool,
     /// Total time of the server for all steps in nanoseconds.
     pub(super) live_ns: u128,
 }
 
-/// Replay of a trace.
+/// Replay of a trace, or a group of conformance rules.
 pub(super) struct JunitTestSuite<'a> {
-    /// Path of the trace.
-    pub(super) trace: &'a str,
-    /// Directory of the replay on the server.
-    pub(super) directory: &'a str,
+    /// Path of the trace, or group of rules.
+    pub(super) name: &'a str,
+    /// Properties: names and values.
+    pub(super) properties: Vec<(&'static str, &'a str)>,
     /// Duration of the replay.
     pub(super) elapsed: Duration,
     /// Results by operation.
     pub(super) cases: Vec<JunitTestCase<'a>>,
 }
 
-/// Writes the report on replays of traces.
+/// Writes a report of these suites.
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub(super) fn write_replays(
+pub(super) fn write_suites(
     to: &mut impl Write,
     suites: &[JunitTestSuite<'_>],
     started: SystemTime,
@@ -167,34 +167,34 @@ pub(super) fn write_replays(
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, suite) in suites.iter().enumerate() {
-        write_replay_suite(to, id, suite, started)?;
+        write_suite(to, id, suite, started)?;
     }
     writeln!(to, "</testsuites>")
 }
 
-fn write_replay_suite(
+fn write_suite(
     to: &mut impl Write,
     id: usize,
     suite: &JunitTestSuite<'_>,
     started: SystemTime,
 ) -> io::Result<()> {
-    let JunitTestSuite { trace, directory, elapsed, cases } = suite;
-    let (class, timestamp) = (class(trace), timestamp(started));
+    let JunitTestSuite { name, properties, elapsed, cases } = suite;
+    let (class, timestamp) = (class(name), timestamp(started));
     let failures = cases.iter().filter(|case| case.failure.is_some()).count();
     let skipped = cases.iter().filter(|case| case.is_skipped).count();
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        XmlText(trace),
+        XmlText(name),
         XmlText(class),
         cases.len(),
         JunitSeconds(*elapsed),
     )?;
-    writeln!(
-        to,
-        r#"    <properties><property name="directory" value="{}"/></properties>"#,
-        XmlText(directory)
-    )?;
+    write!(to, "    <properties>")?;
+    for (name, value) in properties {
+        write!(to, r#"<property name="{name}" value="{}"/>"#, XmlText(value))?;
+    }
+    writeln!(to, "</properties>")?;
     for case in cases {
         let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
         let name = XmlText(case.name);

@@ -14,6 +14,7 @@ mod hex_dump;
 pub(crate) mod info_column;
 pub mod json;
 pub mod junit;
+pub mod lint;
 pub mod operations;
 pub mod pcapng_export;
 pub mod plan;

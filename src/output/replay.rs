@@ -466,13 +466,13 @@ impl ReplayReportView<'_> {
         let suites: Vec<_> = views
             .iter()
             .map(|view| junit::JunitTestSuite {
-                trace: view.trace,
-                directory: view.directory,
+                name: view.trace,
+                properties: vec![("directory", view.directory)],
                 elapsed: view.report.elapsed,
                 cases: view.cases(),
             })
             .collect();
-        junit::write_replays(to, &suites, started)
+        junit::write_suites(to, &suites, started)
     }
 
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {

@@ -1,5 +1,7 @@
 //! The checker: evaluates the evidence, applies the rules, and keeps their tallies.
 
+use std::borrow::Cow;
+
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::flow::transport_event::TransportEvent;
@@ -252,7 +254,7 @@ fn finding(
     Finding {
         rule,
         severity,
-        known: violation.known,
+        known: violation.known.map(Cow::Borrowed),
         text: violation.text,
         side: violation.side.unwrap_or(side),
         connection,

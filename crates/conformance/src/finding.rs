@@ -1,5 +1,7 @@
 //! A violation with its context.
 
+use std::borrow::Cow;
+
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionRole};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
@@ -52,7 +54,7 @@ pub struct Finding {
     /// Severity.
     pub severity: SeverityLevel,
     /// Implementation that is known for it, if `severity` is `Known`.
-    pub known: Option<&'static str>,
+    pub known: Option<Cow<'static, str>>,
     /// Values that broke the rule.
     pub text: String,
     /// Side that broke the rule.

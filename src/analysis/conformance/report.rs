@@ -1,0 +1,79 @@
+//! Findings of a capture by rule.
+
+use std::collections::BTreeMap;
+
+use nfsrdma_conformance::{ConformanceChecker, Finding, Rule, RuleTally, SeverityLevel};
+
+/// Findings of one rule with one severity.
+#[derive(Debug)]
+pub struct RuleFindings {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// Severity of the findings.
+    pub severity: SeverityLevel,
+    /// Number of violations.
+    pub count: u64,
+    /// Number of denied violations.
+    pub denied: u64,
+    /// First findings.
+    pub first: Vec<Finding>,
+}
+
+/// Findings of a capture.
+#[derive(Debug)]
+pub struct LintReport {
+    /// Maximum number of findings stored per rule and severity.
+    max_stored: usize,
+    /// By severity, the worst first, then by rule.
+    findings: BTreeMap<(std::cmp::Reverse<SeverityLevel>, &'static str), RuleFindings>,
+    /// Number of frames.
+    pub frames: u64,
+    /// Number of Transactions.
+    pub transactions: u64,
+    /// Judgements of each rule.
+    pub tallies: Vec<(&'static Rule, RuleTally)>,
+}
+
+impl LintReport {
+    /// Creates an empty report that stores the first `max_stored` findings of each rule.
+    pub fn new(max_stored: usize) -> Self {
+        Self { max_stored, findings: BTreeMap::new(), frames: 0, transactions: 0, tallies: Vec::new() }
+    }
+
+    /// Adds a finding.
+    pub fn add(&mut self, finding: Finding, is_denied: bool) {
+        let key = (std::cmp::Reverse(finding.severity), finding.rule.id);
+        let of_rule = self.findings.entry(key).or_insert_with(|| RuleFindings {
+            rule: finding.rule,
+            severity: finding.severity,
+            count: 0,
+            denied: 0,
+            first: Vec::new(),
+        });
+        of_rule.count += finding.count;
+        of_rule.denied += if is_denied { finding.count } else { 0 };
+        if of_rule.first.len() < self.max_stored {
+            of_rule.first.push(finding);
+        }
+    }
+
+    /// Records the judgements of a checker at the end of the input.
+    pub fn finish(&mut self, checker: &ConformanceChecker) {
+        self.tallies = checker.tallies().collect();
+    }
+
+    /// Iterates over the rules with findings, the most severe first.
+    pub fn rules(&self) -> impl Iterator<Item = &RuleFindings> {
+        self.findings.values()
+    }
+
+    /// Returns the number of violations of a severity.
+    pub fn count(&self, severity: SeverityLevel) -> u64 {
+        self.rules().filter(|of_rule| of_rule.severity == severity).map(|of_rule| of_rule.count).sum()
+    }
+
+    /// Returns the number of denied violations.
+    pub fn denied(&self) -> u64 {
+        self.rules().map(|of_rule| of_rule.denied).sum()
+    }
+}

@@ -1,0 +1,201 @@
+//! Selection of findings by rule, group and severity, and the file of `--config`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use nfsrdma_conformance::{Finding, RULES, Rule, SeverityLevel};
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use serde::Deserialize;
+
+/// Pattern of findings: a severity, the id of a rule, or an id with `*` for any characters.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum FindingPattern {
+    /// All findings of a severity.
+    Severity(SeverityLevel),
+    /// All findings of the rules whose ids match.
+    Rules(String),
+}
+
+/// Error of a pattern that matches no rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPattern(String);
+
+impl fmt::Display for UnknownPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no severity and matches no rule; --list shows all rules", self.0)
+    }
+}
+
+impl std::error::Error for UnknownPattern {}
+
+impl FromStr for FindingPattern {
+    type Err = UnknownPattern;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(severity) = SeverityLevel::ALL.into_iter().find(|level| level.name() == text) {
+            return Ok(Self::Severity(severity));
+        }
+        if RULES.iter().any(|rule| matches_glob(text, rule.id)) {
+            return Ok(Self::Rules(text.to_owned()));
+        }
+        Err(UnknownPattern(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for FindingPattern {
+    type Error = UnknownPattern;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl FindingPattern {
+    /// Returns `true` if the pattern selects the finding.
+    pub fn selects(&self, finding: &Finding) -> bool {
+        match self {
+            Self::Severity(severity) => finding.severity == *severity,
+            Self::Rules(pattern) => matches_glob(pattern, finding.rule.id),
+        }
+    }
+
+    /// Returns `true` if the pattern names the rule, whatever the severity of its findings.
+    pub fn names(&self, rule: &Rule) -> bool {
+        matches!(self, Self::Rules(pattern) if matches_glob(pattern, rule.id))
+    }
+}
+
+/// Returns `true` if `*` in the pattern can stand for parts of the text so that both are equal.
+fn matches_glob(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {
+            let mut starts = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+            starts.any(|at| matches_glob(tail, rest.get(at..).unwrap_or_default()))
+        }),
+    }
+}
+
+/// A deviation of an implementation that a site knows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownDeviation {
+    /// Rules.
+    pub rule: FindingPattern,
+    /// Side that deviates; any, if absent.
+    #[serde(default)]
+    pub side: Option<KnownSide>,
+    /// Address of the side that deviates; any, if absent.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
+    /// Name of the implementation.
+    pub implementation: String,
+}
+
+/// Side of a connection in the file of `--config`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum KnownSide {
+    /// The client.
+    Client,
+    /// The server.
+    Server,
+}
+
+/// The file of `--config`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LintConfig {
+    /// Findings that fail.
+    pub deny: Vec<FindingPattern>,
+    /// Findings that are not reported.
+    pub allow: Vec<FindingPattern>,
+    /// Known deviations.
+    pub known: Vec<KnownDeviation>,
+}
+
+impl LintConfig {
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// Returns an error with line and column if the text is no TOML, or a key or pattern is unknown.
+    pub fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// Applies the known deviations to a finding.
+    pub fn apply_known(&self, finding: &mut Finding) {
+        for known in &self.known {
+            let side = match finding.side {
+                ConnectionRole::Client => (KnownSide::Client, finding.connection.client),
+                ConnectionRole::Server => (KnownSide::Server, finding.connection.server),
+            };
+            let is_side = known.side.is_none_or(|wanted| wanted == side.0);
+            let is_address = known.address.is_none_or(|wanted| match side.1.address {
+                Address::Ip(address) => address == wanted,
+                _ => false,
+            });
+            if is_side && is_address && known.rule.selects(finding) {
+                finding.severity = SeverityLevel::Known;
+                finding.known = Some(known.implementation.clone().into());
+            }
+        }
+    }
+
+    /// Returns `true` if the finding is reported.
+    pub fn reports(&self, finding: &Finding) -> bool {
+        !self.allow.iter().any(|pattern| pattern.selects(finding))
+    }
+
+    /// Returns `true` if the finding fails.
+    pub fn denies(&self, finding: &Finding) -> bool {
+        self.deny.iter().any(|pattern| pattern.selects(finding))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_matches_any_characters() {
+        for (pattern, text, is_match) in [
+            ("rpcrdma/*", "rpcrdma/credit-zero", true),
+            ("*/credit-*", "rpcrdma/credit-zero", true),
+            ("rpcrdma/credit", "rpcrdma/credit-zero", false),
+            ("*", "nfs/slot-gap", true),
+            ("nfs/*gap", "nfs/slot-gap", true),
+            ("nfs/*gap", "nfs/slot-gaps", false),
+        ] {
+            assert_eq!(matches_glob(pattern, text), is_match, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_a_rule_is_an_error() {
+        assert!("error".parse::<FindingPattern>().is_ok());
+        assert!("rpcrdma/*".parse::<FindingPattern>().is_ok());
+        let error = "rpcrdma/credit".parse::<FindingPattern>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "'rpcrdma/credit' is no severity and matches no rule; --list shows all rules"
+        );
+    }
+
+    #[test]
+    fn a_file_names_its_unknown_keys() {
+        let config = LintConfig::from_toml(
+            "deny = ['error']\nallow = ['rpcrdma/credit-*']\n[[known]]\nrule = 'rpcrdma/version'\nside = 'server'\n\
+             address = '10.9.0.1'\nimplementation = 'ExampleOS'\n",
+        )
+        .unwrap();
+        assert_eq!((config.deny.len(), config.allow.len(), config.known.len()), (1, 1, 1));
+        assert!(LintConfig::from_toml("denny = ['error']").unwrap_err().to_string().contains("denny"));
+        assert!(
+            LintConfig::from_toml("deny = ['nothing']").unwrap_err().to_string().contains("matches no rule")
+        );
+    }
+}

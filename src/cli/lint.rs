@@ -1,0 +1,319 @@
+//! `lint`: conformance findings of captures or live traffic.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueHint};
+use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError};
+use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, find_rule};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+
+use super::dialect::DialectArgs;
+use super::inspect::{FileReadControl, ReadControl};
+#[cfg(feature = "live")]
+use super::live::LiveArgs;
+use super::memory::MemoryArgs;
+use super::progress::ProgressLine;
+use super::style::{self, Color};
+use super::{ExitStatus, SOURCE_WAIT, outputs, report_error, write_error};
+use crate::analysis::conformance::report::LintReport;
+use crate::analysis::conformance::selection::{FindingPattern, LintConfig};
+use crate::memory::Memory;
+use crate::output::ReportFormat;
+use crate::output::lint;
+use crate::output_file::InputFiles;
+
+/// Default number of findings shown per rule.
+const DEFAULT_SHOWN_FINDINGS: usize = 5;
+
+/// Examples for the help.
+const EXAMPLES: &str = "  nfsrdma-inspect lint capture.pcap                  findings by rule
+  nfsrdma-inspect lint --deny error capture.pcap     exit code 1 if a requirement is broken
+  nfsrdma-inspect lint --deny 'rpcrdma/*' --allow rpcrdma/port --junit report.xml *.pcap
+                                                     for CI
+  nfsrdma-inspect lint --explain rpcrdma/credit-zero what the rule requires, and why
+  nfsrdma-inspect lint -T json capture.pcap | jq 'select(.severity == \"error\")'
+  nfsrdma-inspect lint -i eth0                       findings as they occur
+";
+
+/// Check captures or live traffic against the RFCs
+///
+/// Each finding names the rule, its section, the side that broke it, the frames and the values. Severities are error (a
+/// requirement is broken), warning (a recommendation is not followed, or a problem is likely), known (the deviation of a known
+/// implementation) and info. A rule is not judged without the evidence that it needs, such as the set-up of the connection;
+/// the summary counts that. See docs/conformance.md.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  nothing denied was found\n  1  \
+    something denied was found\n  2  usage error or read error\n"))]
+pub(super) struct LintArgs {
+    /// Capture files; '-' is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    /// Fail if these are found: severities, rules, or patterns such as 'rpcrdma/*'
+    #[arg(long, value_name = "FINDING", value_delimiter = ',')]
+    deny: Vec<FindingPattern>,
+
+    /// Do not report these: severities, rules, or patterns
+    #[arg(long, value_name = "FINDING", value_delimiter = ',')]
+    allow: Vec<FindingPattern>,
+
+    /// TOML file with deny, allow and known implementations (docs/conformance.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
+
+    /// List the rules
+    #[arg(long, conflicts_with_all = ["files", "explain"])]
+    list: bool,
+
+    /// Explain a rule
+    #[arg(long, value_name = "RULE", conflicts_with = "files")]
+    explain: Option<String>,
+
+    /// Write a JUnit XML report: one suite per group, one case per rule
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+
+    /// Check the ICRC of each packet
+    #[arg(long)]
+    check_icrc: bool,
+
+    /// Show at most COUNT findings per rule [default: 5, with -T json all]; all are counted
+    #[arg(short = 'c', long, value_name = "COUNT")]
+    count: Option<usize>,
+
+    /// Print nothing; only set the exit code
+    #[arg(short = 'q', long)]
+    quiet: bool,
+
+    /// Output format
+    #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
+    format: ReportFormat,
+
+    /// When to use color
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+
+    #[command(flatten)]
+    memory: MemoryArgs,
+
+    #[command(flatten)]
+    dialect: DialectArgs,
+
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    live: LiveArgs,
+}
+
+impl LintArgs {
+    /// Returns `true` if an interface is selected.
+    fn is_live(&self) -> bool {
+        #[cfg(feature = "live")]
+        return self.live.interface.is_some();
+        #[cfg(not(feature = "live"))]
+        false
+    }
+
+    fn config(&self) -> Result<LintConfig> {
+        let mut config = match &self.config {
+            None => LintConfig::default(),
+            Some(path) => {
+                let text =
+                    fs::read_to_string(path).with_context(|| format!("--config {}", path.display()))?;
+                LintConfig::from_toml(&text).with_context(|| format!("--config {}", path.display()))?
+            }
+        };
+        config.deny.extend(self.deny.iter().cloned());
+        config.allow.extend(self.allow.iter().cloned());
+        Ok(config)
+    }
+
+    fn limits(&self, memory: &Memory) -> FlowLimits {
+        FlowLimits {
+            dialect: self.dialect.selected(),
+            check_icrc: self.check_icrc,
+            record_transport_events: true,
+            emit_on_acknowledgment: self.is_live(),
+            ..memory.limits()
+        }
+    }
+}
+
+/// Shows the findings.
+pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
+    if args.list || args.explain.is_some() {
+        return show_rules(args);
+    }
+    if args.files.is_empty() && !args.is_live() {
+        bail!("no capture file given; name one, or '-' for standard input; --list shows the rules");
+    }
+    let config = args.config()?;
+    let memory = args.memory.plan(&args.files, 1)?;
+    let inputs = InputFiles::new(args.files.iter().cloned().chain(args.config.clone()));
+    let junit = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
+    let started = SystemTime::now();
+    let (report, errors) = {
+        #[cfg(feature = "live")]
+        if let Some(interface) = &args.live.interface {
+            if !args.files.is_empty() {
+                bail!("-i cannot be combined with capture files; omit one of them");
+            }
+            let opened = args.live.open(interface)?;
+            args.live.drop_privileges(false, || Ok(()))?;
+            let (mut source, mut session) = args.live.start(opened, args.quiet)?;
+            read(args, &config, &memory, &mut source, &mut session)?
+        } else {
+            args.live.reject_for_files()?;
+            let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
+            read(args, &config, &memory, &mut source, &mut FileReadControl)?
+        }
+        #[cfg(not(feature = "live"))]
+        {
+            let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
+            read(args, &config, &memory, &mut source, &mut FileReadControl)?
+        }
+    };
+    for error in &errors {
+        report_error(error);
+    }
+    if let Some(to) = junit {
+        outputs::write_and_commit(to, |to| lint::junit(to, &report, &style::screen(args.color), started))?;
+    }
+    Ok(match report.denied() {
+        _ if !errors.is_empty() => ExitStatus::Failed,
+        0 => ExitStatus::Done,
+        _ => ExitStatus::Differs,
+    })
+}
+
+/// Lists the rules, or explains one.
+fn show_rules(args: &LintArgs) -> Result<ExitStatus> {
+    let mut to = BufWriter::new(std::io::stdout());
+    match &args.explain {
+        None => lint::list(&mut to, &RULES).map_err(write_error)?,
+        Some(id) => match find_rule(id) {
+            Some(rule) => lint::explain(&mut to, rule).map_err(write_error)?,
+            None => bail!("--explain {id}: no such rule; --list shows all rules"),
+        },
+    }
+    to.flush().map_err(write_error)?;
+    Ok(ExitStatus::Done)
+}
+
+/// Output of findings as they are made.
+struct FindingOutput<'a, W> {
+    args: &'a LintArgs,
+    config: &'a LintConfig,
+    report: LintReport,
+    to: W,
+    shown: usize,
+}
+
+impl<W: Write> FindingOutput<'_, W> {
+    fn add(&mut self, findings: Vec<Finding>) -> Result<()> {
+        for mut finding in findings {
+            self.config.apply_known(&mut finding);
+            if !self.config.reports(&finding) {
+                continue;
+            }
+            if !self.args.quiet {
+                match self.args.format {
+                    ReportFormat::Json if self.args.count.is_none_or(|count| self.shown < count) => {
+                        self.shown += 1;
+                        lint::json_line(&mut self.to, &finding).map_err(write_error)?;
+                    }
+                    ReportFormat::Text if self.args.is_live() => {
+                        lint::text_line(&mut self.to, &finding, &style::screen(self.args.color))
+                            .map_err(write_error)?;
+                    }
+                    ReportFormat::Json | ReportFormat::Text => {}
+                }
+            }
+            let is_denied = self.config.denies(&finding);
+            self.report.add(finding, is_denied);
+        }
+        Ok(())
+    }
+}
+
+/// Reads to the end and shows the findings; returns them with the errors of the files.
+fn read(
+    args: &LintArgs,
+    config: &LintConfig,
+    memory: &Memory,
+    source: &mut CaptureSource,
+    control: &mut impl ReadControl,
+) -> Result<(LintReport, Vec<SourceError>)> {
+    let mut flow = Flow::new(args.limits(memory));
+    let mut checker = ConformanceChecker::new();
+    let mut progress = ProgressLine::new();
+    let mut output = FindingOutput {
+        args,
+        config,
+        report: LintReport::new(args.count.unwrap_or(DEFAULT_SHOWN_FINDINGS)),
+        to: BufWriter::new(progress.stdout()),
+        shown: 0,
+    };
+    let mut errors = Vec::new();
+    let mut is_over = false;
+    while !is_over {
+        let mut is_idle = false;
+        match source.next_within(SOURCE_WAIT) {
+            Ok(NextFrame::Frame(frame)) => {
+                is_over = control.frame(frame.time);
+                output.report.frames += 1;
+                flow.process_frame(&frame);
+                if !frame.link.is_known() {
+                    errors.extend(source.unknown_link());
+                }
+            }
+            Ok(NextFrame::Nothing) => {
+                flow.advance_time(control.idle());
+                is_idle = true;
+            }
+            Ok(NextFrame::End) => is_over = true,
+            Err(error) => errors.push(error),
+        }
+        checker.record_events(&flow);
+        if is_over {
+            flow.finish();
+            checker.record_events(&flow);
+        }
+        while let Some((key, transaction)) = flow.next_with_key() {
+            output.report.transactions += 1;
+            let findings = transaction.with_messages(|messages| {
+                let summary = messages.summary();
+                checker.check_transaction(Some(key), &transaction, messages, &summary)
+            });
+            output.add(findings)?;
+        }
+        output.add(checker.take_ready())?;
+        if args.is_live() {
+            output.to.flush().map_err(write_error)?;
+        }
+        if progress.is_due(is_idle) {
+            match source.counters() {
+                Some(counters) => progress.draw_live(&counters, Some(output.report.transactions)),
+                None => progress.draw(source.progress(), output.report.transactions),
+            }
+        }
+    }
+    output.add(checker.finish())?;
+    let FindingOutput { mut report, mut to, .. } = output;
+    report.finish(&checker);
+    if report.frames == 0 && !errors.is_empty() {
+        return Ok((report, errors));
+    }
+    if !args.quiet {
+        match args.format {
+            ReportFormat::Text => lint::text(&mut to, &report, &style::screen(args.color)),
+            ReportFormat::Json => lint::json_summary(&mut to, &report),
+        }
+        .map_err(write_error)?;
+    }
+    to.flush().map_err(write_error)?;
+    Ok((report, errors))
+}

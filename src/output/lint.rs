@@ -1,0 +1,319 @@
+//! Conformance findings as text, JSON Lines and JUnit XML.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use nfsrdma_conformance::{Finding, Rule, SeverityLevel};
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::transaction::{ConnectionRole, Endpoint};
+use nfsrdma_dissectors::frame::FrameNumber;
+use serde::Serialize;
+
+use super::json::SCHEMA;
+use super::junit::{JunitTestCase, JunitTestSuite, write_suites};
+use super::style::{StyledText, TerminalStyle, fit};
+use super::units::PluralCount;
+use crate::analysis::conformance::report::{LintReport, RuleFindings};
+use crate::escape;
+
+/// JSON line of a finding.
+#[derive(Serialize)]
+struct FindingLine<'f> {
+    schema: u32,
+    kind: &'static str,
+    rule: &'static str,
+    severity: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    known: Option<&'f str>,
+    section: &'static str,
+    text: &'f str,
+    side: String,
+    address: Option<String>,
+    connection: u64,
+    transaction: Option<u64>,
+    xid: Option<String>,
+    count: u64,
+    frames: Vec<u64>,
+    time: String,
+}
+
+/// JSON line of the summary.
+#[derive(Serialize)]
+struct SummaryLine {
+    schema: u32,
+    kind: &'static str,
+    frames: u64,
+    transactions: u64,
+    denied: u64,
+    rules: Vec<SummaryRule>,
+}
+
+/// Judgements of a rule in the summary.
+#[derive(Serialize)]
+struct SummaryRule {
+    rule: &'static str,
+    severity: &'static str,
+    findings: u64,
+    judged: u64,
+    not_judged: u64,
+}
+
+/// Returns the side that broke a rule.
+fn culprit(finding: &Finding) -> &Endpoint {
+    match finding.side {
+        ConnectionRole::Client => &finding.connection.client,
+        ConnectionRole::Server => &finding.connection.server,
+    }
+}
+
+fn address_text(address: Address) -> Option<String> {
+    super::json::address(address).map(|text| text.0.to_string())
+}
+
+/// Writes the JSON line of kind `finding`.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn json_line(to: &mut impl Write, finding: &Finding) -> io::Result<()> {
+    let line = FindingLine {
+        schema: SCHEMA,
+        kind: "finding",
+        rule: finding.rule.id,
+        severity: finding.severity.name(),
+        known: finding.known.as_deref(),
+        section: finding.rule.section,
+        text: &finding.text,
+        side: finding.side.to_string(),
+        address: address_text(culprit(finding).address),
+        connection: finding.connection.number,
+        transaction: finding.transaction,
+        xid: finding.xid.map(|xid| xid.to_string()),
+        count: finding.count,
+        frames: finding.frames.iter().map(|frame| frame.0).collect(),
+        time: finding.time.to_string(),
+    };
+    escape::json_to(&mut *to, &line)?;
+    to.write_all(b"\n")
+}
+
+/// Writes the JSON line of kind `lint-summary`.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn json_summary(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
+    let rules = report.tallies.iter().map(|(rule, tally)| SummaryRule {
+        rule: rule.id,
+        severity: rule.severity.name(),
+        findings: tally.findings,
+        judged: tally.judged,
+        not_judged: tally.not_judged,
+    });
+    let line = SummaryLine {
+        schema: SCHEMA,
+        kind: "lint-summary",
+        frames: report.frames,
+        transactions: report.transactions,
+        denied: report.denied(),
+        rules: rules.collect(),
+    };
+    escape::json_to(&mut *to, &line)?;
+    to.write_all(b"\n")
+}
+
+/// Formats frames: `frame 595`, `frames 12, 14, …`.
+fn frames_text(frames: &[FrameNumber], ellipsis: &str) -> String {
+    const MAX_SHOWN: usize = 4;
+    let mut text = String::from(if frames.len() == 1 { "frame " } else { "frames " });
+    for (at, frame) in frames.iter().take(MAX_SHOWN).enumerate() {
+        let _ = write!(text, "{}{frame}", if at > 0 { ", " } else { "" });
+    }
+    if frames.len() > MAX_SHOWN {
+        let _ = write!(text, ", {ellipsis}");
+    }
+    text
+}
+
+/// Formats a finding in one line, without its rule.
+fn finding_text(finding: &Finding, screen: &TerminalStyle) -> String {
+    let mut text = frames_text(&finding.frames, screen.glyphs.cut);
+    if let Some(xid) = finding.xid {
+        let _ = write!(text, "  xid {xid}");
+    }
+    let _ = write!(
+        text,
+        "  {} {}, connection {}: {}",
+        finding.side,
+        address_text(culprit(finding).address).unwrap_or_default(),
+        finding.connection.number,
+        finding.text
+    );
+    if finding.count > 1 {
+        let _ = write!(text, " ({} times)", finding.count);
+    }
+    text
+}
+
+fn write_fitted(to: &mut impl Write, line: &str, screen: &TerminalStyle) -> io::Result<()> {
+    let line = escape::escape_line(line);
+    match screen.width {
+        Some(width) => writeln!(to, "{}", fit(&line, width.max(40), &screen.glyphs)),
+        None => writeln!(to, "{line}"),
+    }
+}
+
+fn severity_style(severity: SeverityLevel, screen: &TerminalStyle) -> anstyle::Style {
+    match severity {
+        SeverityLevel::Error => screen.styles.error,
+        SeverityLevel::Warning => screen.styles.mark,
+        SeverityLevel::Known | SeverityLevel::Info => screen.styles.dim,
+    }
+}
+
+/// Writes a finding as a line of its own, for live captures.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalStyle) -> io::Result<()> {
+    let severity = finding.severity.name();
+    let line = format!("{severity:<7}  {}  {}", finding.rule.id, finding_text(finding, screen));
+    write_fitted(to, &line, screen)
+}
+
+/// Writes the findings by rule, and the totals.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn text(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) -> io::Result<()> {
+    for of_rule in report.rules() {
+        write_rule(to, of_rule, screen)?;
+    }
+    write_totals(to, report)
+}
+
+fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyle) -> io::Result<()> {
+    let RuleFindings { rule, severity, count, first, .. } = of_rule;
+    let name = severity.name();
+    writeln!(
+        to,
+        "{:<7}  {}  {}",
+        StyledText(severity_style(*severity, screen), name),
+        StyledText(screen.styles.operation, rule.id),
+        PluralCount(*count, "finding"),
+    )?;
+    write_fitted(to, &format!("         {} ({})", rule.requirement, rule.section), screen)?;
+    if let Some(known) = first.first().and_then(|finding| finding.known.as_deref()) {
+        write_fitted(to, &format!("         Known of {known}."), screen)?;
+    }
+    for finding in first {
+        write_fitted(to, &format!("           {}", finding_text(finding, screen)), screen)?;
+    }
+    let shown: u64 = first.iter().map(|finding| finding.count).sum();
+    if count > &shown {
+        writeln!(to, "           and {} more; -c shows more", count - shown)?;
+    }
+    writeln!(to)
+}
+
+fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
+    let counts = [
+        (SeverityLevel::Error, "error"),
+        (SeverityLevel::Warning, "warning"),
+        (SeverityLevel::Known, "known deviation"),
+        (SeverityLevel::Info, "remark"),
+    ];
+    let counts = counts.map(|(severity, name)| (report.count(severity), name));
+    let found: Vec<String> = { counts.iter() }
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| PluralCount(*count, name).to_string())
+        .collect();
+    let found = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
+    writeln!(
+        to,
+        "{found} in {} and {}",
+        PluralCount(report.transactions, "transaction"),
+        PluralCount(report.frames, "frame")
+    )?;
+    let judged = report.tallies.iter().filter(|(_, tally)| tally.judged > 0).count() as u64;
+    let judgements: u64 = report.tallies.iter().map(|(_, tally)| tally.judged).sum();
+    let not_judged: u64 = report.tallies.iter().map(|(_, tally)| tally.not_judged).sum();
+    let idle = report.tallies.len() as u64 - judged;
+    writeln!(
+        to,
+        "{} judged {}; {} without an occasion; {} lacked evidence (set-up not captured, loss or truncation)",
+        PluralCount(judged, "rule"),
+        PluralCount(judgements, "time"),
+        PluralCount(idle, "rule"),
+        PluralCount(not_judged, "judgement"),
+    )
+}
+
+/// Writes one line per rule: id, severity, section and needed evidence.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn list(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()> {
+    let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
+    for rule in rules {
+        let needs: Vec<&str> = rule.needs.iter().map(|needed| needed.description()).collect();
+        let needs = if needs.is_empty() { String::new() } else { format!("  needs {}", needs.join(", ")) };
+        writeln!(to, "{:<width$}  {:<7}  {}{needs}", rule.id, rule.severity.name(), rule.section)?;
+    }
+    Ok(())
+}
+
+/// Writes the explanation of a rule.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn explain(to: &mut impl Write, rule: &Rule) -> io::Result<()> {
+    writeln!(
+        to,
+        "{} ({}), {}\n\n{}\n\n{}",
+        rule.id,
+        rule.severity.name(),
+        rule.section,
+        rule.requirement,
+        rule.explanation
+    )?;
+    if !rule.needs.is_empty() {
+        writeln!(to, "\nNot judged without:")?;
+        for needed in rule.needs {
+            writeln!(to, "  {}", needed.description())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that was
+/// never judged is skipped.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn junit(
+    to: &mut impl Write,
+    report: &LintReport,
+    screen: &TerminalStyle,
+    started: SystemTime,
+) -> io::Result<()> {
+    let mut suites: Vec<JunitTestSuite<'_>> = Vec::new();
+    for (rule, tally) in &report.tallies {
+        let group = rule.id.split('/').next().unwrap_or_default();
+        let denied = || report.rules().filter(|of_rule| of_rule.rule == *rule && of_rule.denied > 0);
+        let count: u64 = denied().map(|of_rule| of_rule.denied).sum();
+        let lines = denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, screen));
+        let failure = (count > 0)
+            .then(|| (format!("{}: {}", PluralCount(count, "finding"), rule.requirement), lines.collect()));
+        let case = JunitTestCase { name: rule.id, failure, is_skipped: tally.judged == 0, live_ns: 0 };
+        match suites.last_mut().filter(|suite| suite.name == group) {
+            Some(suite) => suite.cases.push(case),
+            None => suites.push(JunitTestSuite {
+                name: group,
+                properties: Vec::new(),
+                elapsed: Duration::ZERO,
+                cases: vec![case],
+            }),
+        }
+    }
+    write_suites(to, &suites, started)
+}
