@@ -102,6 +102,12 @@ pub(super) struct InspectArgs {
     #[arg(short = 'x', long)]
     bytes: bool,
 
+    /// Apply the conformance rules: mark lines with errors and warnings, and count findings in the summary
+    ///
+    /// -T json and -V show findings without this option. 'nfsrdma-inspect lint' explains them.
+    #[arg(long)]
+    findings: bool,
+
     /// Stop after COUNT lines
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<NonZeroUsize>,
@@ -284,7 +290,15 @@ impl InspectArgs {
         }
     }
 
-    fn settings(&self, memory: &Memory) -> OutputSettings {
+    /// Returns `true` if the conformance rules are applied, because something shows their findings.
+    fn applies_rules(&self, filter: Option<&Filter>) -> bool {
+        let is_shown = self.tree || (self.format == LineFormat::Json && self.fields.is_empty());
+        self.findings
+            || filter.is_some_and(Filter::uses_findings)
+            || (is_shown && self.view == LineView::Transactions && !self.quiet)
+    }
+
+    fn settings(&self, memory: &Memory, filter: Option<&Filter>) -> OutputSettings {
         OutputSettings {
             format: self.format,
             view: self.view,
@@ -303,6 +317,7 @@ impl InspectArgs {
             }),
             max_lines: self.max_lines(),
             needs_file_names: self.write.is_some(),
+            findings: self.applies_rules(filter),
             icrc: self.check_icrc,
             filehandles: self.filehandles,
             screen: style::screen(self.color),
@@ -414,7 +429,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
                 trace.display()
             );
         }
-        return show_trace(trace, args.settings(memory), filter, args.max_lines());
+        let settings = args.settings(memory, filter.as_ref());
+        return show_trace(trace, settings, filter, args.max_lines());
     }
     let room = args
         .bounds
@@ -518,11 +534,12 @@ fn show(
     mut written: Option<FrameFileOutput>,
     pace: &mut impl ReadControl,
 ) -> Result<Vec<SourceError>> {
-    let limits = args.limits(memory);
+    let settings = args.settings(memory, filter.as_ref());
+    let limits = FlowLimits { record_transport_events: settings.findings, ..args.limits(memory) };
     let mut flow = Flow::new(limits.clone());
     let mut progress = ProgressLine::new();
     let page = BufWriter::with_capacity(64 << 10, progress.stdout());
-    let mut output = Output::new(args.settings(memory), page).with_filter(filter).with_fields(fields);
+    let mut output = Output::new(settings, page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.max_lines();

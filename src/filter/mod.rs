@@ -34,8 +34,9 @@ pub(crate) use error::proposal;
 pub use literal::quoted;
 pub use runner::{FilterRunner, FrameTally};
 
-use catalog::Catalog;
+use catalog::{Catalog, FieldOrigin};
 use compile::{FilterCompiler, FilterField};
+use generated_fields::GeneratedField;
 use program::FilterNode;
 
 /// A compiled display filter.
@@ -55,6 +56,19 @@ impl Filter {
         let mut compiler = FilterCompiler::new(text, Catalog::shared());
         let program = compiler.test(&test)?;
         Ok(Self { program, fields: compiler.fields })
+    }
+
+    /// Returns `true` if the filter uses conformance findings.
+    pub fn uses_findings(&self) -> bool {
+        let is_finding = |field: &FilterField| {
+            matches!(
+                field.origin,
+                FieldOrigin::Generated(
+                    GeneratedField::Finding | GeneratedField::FindingSeverity | GeneratedField::FindingSide
+                )
+            )
+        };
+        self.fields.iter().any(is_finding)
     }
 }
 

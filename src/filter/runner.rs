@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::TransactionMessages;
@@ -91,6 +92,8 @@ pub struct FilterRunner {
     selected: Option<Timestamp>,
     /// File names, if the filter uses a path.
     names: Option<FileNames>,
+    /// Findings of the next Transaction: rule, severity and side.
+    findings: Vec<[&'static str; 3]>,
 }
 
 impl FilterRunner {
@@ -120,7 +123,16 @@ impl FilterRunner {
             dropped_frames: 0,
             first: None,
             previous_time: None,
+            findings: Vec::new(),
         }
+    }
+
+    /// Sets the conformance findings of the next Transaction.
+    pub fn set_findings(&mut self, findings: &[Finding]) {
+        self.findings.clear();
+        self.findings.extend(
+            findings.iter().map(|finding| [finding.rule.id, finding.severity.name(), finding.side.name()]),
+        );
     }
 
     /// Returns the number of frames whose values were dropped at the memory limit.
@@ -308,6 +320,7 @@ impl FilterRunner {
         }
         if wants.transaction {
             transaction_fields::transaction(&mut self.extractor, transaction);
+            transaction_fields::findings(&mut self.extractor, &self.findings);
         }
         if wants.outcome {
             let facts = reading.summary();

@@ -56,6 +56,16 @@ pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
     }
 }
 
+/// Adds the conformance findings of a Transaction: rule, severity and side of each.
+pub(super) fn findings(to: &mut FieldExtractor, findings: &[[&'static str; 3]]) {
+    let fields = [GeneratedField::Finding, GeneratedField::FindingSeverity, GeneratedField::FindingSide];
+    for finding in findings {
+        for (field, value) in fields.into_iter().zip(finding) {
+            to.add_generated(field, || Some(FilterValue::Text(value.as_bytes())));
+        }
+    }
+}
+
 /// Adds the fields of a message, from its RPC-over-RDMA header to its arguments or results.
 pub(super) fn message(
     to: &mut FieldExtractor,

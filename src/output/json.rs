@@ -12,6 +12,7 @@ mod tests;
 
 use std::io::{self, Write};
 
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
@@ -53,8 +54,9 @@ impl JsonLines {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
+        findings: &[Finding],
     ) -> io::Result<()> {
-        self.line(to, transaction, reading, facts, names, None)
+        self.line(to, transaction, reading, facts, names, (findings, None))
     }
 
     /// Writes the line of a pending Call.
@@ -70,7 +72,7 @@ impl JsonLines {
         names: &FileNames,
         pending: PendingCallState,
     ) -> io::Result<()> {
-        self.line(to, transaction, reading, facts, names, Some(pending))
+        self.line(to, transaction, reading, facts, names, (&[], Some(pending)))
     }
 
     fn line(
@@ -80,13 +82,14 @@ impl JsonLines {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
-        pending: Option<PendingCallState>,
+        (findings, pending): (&[Finding], Option<PendingCallState>),
     ) -> io::Result<()> {
         let mut tape = std::mem::take(&mut self.tape).cleared();
         let (results, call_parts) = record_messages(&mut tape, reading, facts);
         self.line.clear();
         let mut line =
-            TransactionJsonLine::new(transaction, facts, names, &tape, (results, call_parts), self.has_iso);
+            TransactionJsonLine::new(transaction, facts, names, &tape, (results, call_parts), self.has_iso)
+                .with_findings(findings);
         if let Some(pending) = pending {
             line = line.into_pending(pending);
         }

@@ -42,6 +42,7 @@ use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Frame;
 
+use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::connection_lifetimes::OpenConnections;
 use crate::analysis::names::{FileNames, OperationPaths};
 use crate::analysis::sequence::{self, SlotUse};
@@ -148,6 +149,8 @@ pub struct Output<W> {
     names: FileNames,
     /// Names for frames and pending Calls, if Transactions are emitted later than their Replies are seen.
     early_names: Option<FileNames>,
+    /// Conformance rules, if they are applied.
+    conformance: Option<Box<ConformanceRun>>,
 }
 
 impl<W: Write> Output<W> {
@@ -169,6 +172,7 @@ impl<W: Write> Output<W> {
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
         // before.
         let has_both = settings.view == LineView::Frames && settings.needs_file_names;
+        let conformance = settings.findings.then(Box::default);
         let this = Self {
             lines_view,
             settings,
@@ -178,6 +182,7 @@ impl<W: Write> Output<W> {
             selection: None,
             names,
             early_names: None,
+            conformance,
         };
         if has_both { this.with_early_names() } else { this }
     }
@@ -245,6 +250,7 @@ impl<W: Write> Output<W> {
             if let Some(names) = &mut self.early_names {
                 names.infer_from_frame(flow);
             }
+            self.record_events(flow);
             return Ok(false);
         }
         let (datagram, meaning, is_selected) = match &mut self.selection {
@@ -254,6 +260,7 @@ impl<W: Write> Output<W> {
                 (datagram, meaning, true)
             }
         };
+        self.record_events(flow);
         let names = self.early_names.as_mut().unwrap_or(&mut self.names);
         names.infer_from_frame(flow);
         if !is_selected {
@@ -281,6 +288,14 @@ impl<W: Write> Output<W> {
         Ok(true)
     }
 
+    /// Judges the transport events of the last frame, if rules are applied.
+    #[inline]
+    pub fn record_events(&mut self, flow: &Flow) {
+        if let Some(conformance) = &mut self.conformance {
+            conformance.record_events(flow);
+        }
+    }
+
     /// Writes the next Transaction if it is selected, and returns `true` if it is; `key` identifies it in the events of
     /// its frames.
     ///
@@ -303,7 +318,7 @@ impl<W: Write> Output<W> {
         key: Option<TransactionKey>,
         transaction: &Transaction,
     ) -> io::Result<bool> {
-        let Self { to, lines_view, statistics, selection, lines, settings, names, .. } = self;
+        let Self { to, lines_view, statistics, selection, lines, settings, names, conformance, .. } = self;
         let is_frames = settings.view == LineView::Frames;
         transaction.with_messages(|reading| {
             // Transactions that the filter rejects provide names, too.
@@ -315,7 +330,13 @@ impl<W: Write> Output<W> {
                     names.infer(transaction, reading, facts);
                 }
             }
+            let mut findings = Vec::new();
+            if let Some(conformance) = conformance {
+                let facts = facts.get_or_insert_with(|| reading.summary());
+                findings = conformance.check(key, transaction, reading, facts);
+            }
             if let (Some(selection), Some(key)) = (selection.as_mut(), key) {
+                selection.set_findings(&findings);
                 let tally = match is_frames {
                     // Its frames were counted one by one.
                     true => selection.take_selected(key).then(FrameTally::default),
@@ -341,11 +362,15 @@ impl<W: Write> Output<W> {
                     open.transaction(transaction, reading, &facts);
                     Ok(())
                 }
-                OutputLines::List(list) => list.transaction(to, transaction, reading, &facts, names),
-                OutputLines::Trees(tree, kept) => {
-                    tree.transaction(to, transaction, reading, &facts, names, kept)
+                OutputLines::List(list) => {
+                    list.transaction(to, transaction, reading, &facts, names, &findings)
                 }
-                OutputLines::Json(json) => json.transaction(to, transaction, reading, &facts, names),
+                OutputLines::Trees(tree, kept) => {
+                    tree.transaction(to, transaction, reading, &facts, names, &findings, kept)
+                }
+                OutputLines::Json(json) => {
+                    json.transaction(to, transaction, reading, &facts, names, &findings)
+                }
             }?;
             if settings.bytes && !is_frames && !settings.quiet {
                 hex_dump::transaction(to, transaction)?;
@@ -454,14 +479,29 @@ impl<W: Write> Output<W> {
         counters: Option<Counters>,
     ) -> io::Result<()> {
         self.write_last_lines(flow)?;
+        if let Some(conformance) = &mut self.conformance {
+            conformance.record_events(flow);
+            conformance.finish();
+        }
+        let conformance = self.conformance.as_deref();
         let icrc = self.settings.icrc.then(|| flow.icrc_counts());
         let names = self.names.dropped_count();
         let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
         let has_iso = self.settings.time == TimeFormat::Iso;
         let statistics = &self.statistics;
         let glyphs = self.settings.screen.glyphs;
-        let summary =
-            CaptureSummary { statistics, flow, icrc, dropped, counters, names, shown, has_iso, glyphs };
+        let summary = CaptureSummary {
+            statistics,
+            flow,
+            icrc,
+            dropped,
+            counters,
+            names,
+            shown,
+            has_iso,
+            glyphs,
+            conformance,
+        };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

@@ -109,6 +109,8 @@ pub struct OutputSettings {
     pub needs_file_names: bool,
     /// `true` to check ICRCs.
     pub icrc: bool,
+    /// `true` to apply the conformance rules.
+    pub findings: bool,
     /// Display of filehandles.
     pub filehandles: Filehandles,
     /// Width, colours and characters of the output device.

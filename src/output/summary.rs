@@ -20,6 +20,7 @@ use super::operations::OperationStatsObject;
 use super::settings::LineView;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;
+use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::connections::ConnectionTallies;
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RecoveryTally, Statistics};
 use crate::escape;
@@ -44,6 +45,8 @@ pub struct CaptureSummary<'a> {
     pub has_iso: bool,
     /// Characters of the text.
     pub glyphs: Glyphs,
+    /// Findings of the conformance rules, if they were applied.
+    pub conformance: Option<&'a ConformanceRun>,
 }
 
 impl CaptureSummary<'_> {
@@ -103,6 +106,9 @@ impl CaptureSummary<'_> {
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
             captured_twice: self.flow.stats().duplicate_frames(),
+            findings: self.conformance.map(|conformance| {
+                NamedCountsObject(conformance.counts().map(|(_, rule, count)| (rule, count)).collect())
+            }),
             icrc: icrc.map(IcrcObject::from),
             dropped,
             capture: counters,
@@ -142,6 +148,8 @@ struct SummaryObject<'a> {
     repeated_messages: u64,
     recovery: RecoveryObject,
     captured_twice: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    findings: Option<NamedCountsObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     icrc: Option<IcrcObject>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::IpAddr;
 
+use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
@@ -144,6 +145,8 @@ pub struct TransactionList {
     line: String,
     /// State of the pending Call whose line is being written.
     pending: Option<PendingCallState>,
+    /// Worst finding of the Transaction whose line is being written, if it is an error or a warning.
+    worst_finding: Option<SeverityLevel>,
 }
 
 impl TransactionList {
@@ -158,6 +161,7 @@ impl TransactionList {
             cell: String::new(),
             line: String::new(),
             pending: None,
+            worst_finding: None,
         }
     }
 
@@ -177,7 +181,10 @@ impl TransactionList {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
+        findings: &[Finding],
     ) -> io::Result<()> {
+        let worst = findings.iter().map(|finding| finding.severity).max();
+        self.worst_finding = worst.filter(|severity| *severity >= SeverityLevel::Warning);
         self.widen_client_column(transaction.connection.client.address);
         if !self.has_header {
             self.has_header = true;
@@ -209,7 +216,7 @@ impl TransactionList {
         pending: PendingCallState,
     ) -> io::Result<()> {
         self.pending = Some(pending);
-        let written = self.transaction(out, transaction, reading, facts, names);
+        let written = self.transaction(out, transaction, reading, facts, names, &[]);
         self.pending = None;
         written
     }
@@ -378,6 +385,9 @@ impl TransactionList {
         }
         let width = self.layout.columns.last().map_or(0, |(_, width)| *width);
         let (is_ok, split) = status_and_marks(transaction, facts, width, &glyphs, &mut self.cell);
+        if let Some(severity) = self.worst_finding {
+            let _ = write!(self.cell, " !{}", severity.name());
+        }
         SplitStyle { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }
     }
 }

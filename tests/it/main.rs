@@ -35,6 +35,7 @@ mod generated;
 mod golden;
 mod iwarp_loss;
 mod kernel_counters;
+mod lint;
 mod linux_names;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_conformance::ConformanceChecker;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
@@ -84,6 +85,7 @@ struct Outcome {
 fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Outcome {
     let mut flow = Flow::new(limits);
     let mut transactions = Vec::new();
+    let mut checker = ConformanceChecker::new();
     for (number, kept) in (1..).zip(frames) {
         let mut watcher = Watcher::default();
         let (_, meaning) = flow.process_frame_observed(&kept.frame(number), &mut watcher);
@@ -91,6 +93,7 @@ fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Ou
             // It may have been emitted already if a limit is reached.
             assert!(flow.transaction(key).is_none_or(|transaction| transaction.index == 0));
         }
+        checker.record_events(&flow);
         transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
     }
     flow.finish();
@@ -99,7 +102,11 @@ fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Ou
         assert_eq!(transaction.index, index);
         assert!(transaction.call.is_some() || transaction.reply.is_some());
         read(transaction);
+        transaction.with_messages(|messages| {
+            checker.check_transaction(None, transaction, messages, &messages.summary());
+        });
     }
+    checker.finish();
     Outcome { transactions, given_up: flow.evicted_counts().map(|(_, count)| count).sum() }
 }
 
@@ -257,6 +264,7 @@ fn narrow() -> FlowLimits {
         keep_file_data: true,
         check_icrc: true,
         record_frame_events: true,
+        record_transport_events: true,
         name_open_transactions: true,
         report_closed_connections: true,
         emit_on_acknowledgment: false,

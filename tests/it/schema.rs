@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::captures;
 use crate::program;
 
-const SCHEMAS: [&str; 9] = [
+const SCHEMAS: [&str; 10] = [
     "transaction.schema.json",
     "pending.schema.json",
     "summary.schema.json",
@@ -19,6 +19,7 @@ const SCHEMAS: [&str; 9] = [
     "probe.schema.json",
     "plan.schema.json",
     "replay.schema.json",
+    "lint.schema.json",
 ];
 
 fn schema(file: &str) -> Value {

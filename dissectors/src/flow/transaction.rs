@@ -122,6 +122,14 @@ impl ConnectionRole {
         if side == client { Self::Client } else { Self::Server }
     }
 
+    /// Returns the name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
     /// Returns the opposite role.
     pub fn peer(self) -> Self {
         match self {
@@ -133,10 +141,7 @@ impl ConnectionRole {
 
 impl fmt::Display for ConnectionRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        })
+        f.pad(self.name())
     }
 }
 

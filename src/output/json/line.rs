@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
@@ -154,7 +155,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     phases_ns: Option<PhasesObject>,
     complete: bool,
     missing: MissingCodeArray,
-    findings: [(); 0],
+    findings: Vec<FindingObject<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     age_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -167,7 +168,35 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     slot: Option<u32>,
 }
 
+/// Conformance finding.
+#[derive(Serialize)]
+struct FindingObject<'t> {
+    rule: &'static str,
+    severity: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    known: Option<&'t str>,
+    text: &'t str,
+    side: &'static str,
+    frame: Option<u64>,
+}
+
 impl<'t, 'a> TransactionJsonLine<'t, 'a> {
+    /// Adds the findings of the Transaction.
+    pub(super) fn with_findings(mut self, findings: &'t [Finding]) -> Self {
+        self.findings = findings
+            .iter()
+            .map(|finding| FindingObject {
+                rule: finding.rule.id,
+                severity: finding.severity.name(),
+                known: finding.known.as_deref(),
+                text: &finding.text,
+                side: finding.side.name(),
+                frame: finding.frames.first().map(|frame| frame.0),
+            })
+            .collect();
+        self
+    }
+
     /// Creates a line. The tape has the Call up to item `results` and part `call_parts`, and then the Reply. `has_iso`
     /// adds the times of messages in ISO 8601.
     pub(super) fn new(
@@ -231,7 +260,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             phases_ns: transaction.phases().map(PhasesObject::from),
             complete: missing.is_empty(),
             missing: MissingCodeArray(missing),
-            findings: [],
+            findings: Vec::new(),
             age_ns: None,
             phase: None,
             moved_bytes: None,

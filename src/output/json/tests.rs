@@ -16,7 +16,7 @@ fn line(transaction: &Transaction) -> String {
     transaction
         .with_messages(|reading| {
             let off = FileNames::new(Filehandles::Off, 0);
-            JsonLines::default().transaction(&mut lines, transaction, reading, &reading.summary(), &off)
+            JsonLines::default().transaction(&mut lines, transaction, reading, &reading.summary(), &off, &[])
         })
         .unwrap();
     String::from_utf8(lines).unwrap()

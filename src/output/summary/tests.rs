@@ -24,6 +24,7 @@ fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> S
             shown: None,
             has_iso: false,
             glyphs: Glyphs::UNICODE,
+            conformance: None,
         },
         &mut text,
     );
@@ -141,6 +142,7 @@ fn of_nothing_there_is_a_summary_too() {
         shown: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
+        conformance: None,
     };
     let mut text = Vec::new();
     summary.text(&mut text, 80).unwrap();
@@ -192,6 +194,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         shown: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
+        conformance: None,
     }
     .text(&mut text, 200)
     .unwrap();
@@ -243,6 +246,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
         shown: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
+        conformance: None,
     }
     .text(&mut text, 200)
     .unwrap();

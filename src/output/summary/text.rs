@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use nfsrdma_capture_file::Counters;
+use nfsrdma_conformance::SeverityLevel;
 use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
@@ -11,6 +12,7 @@ use super::super::settings::LineView;
 use super::super::style::Glyphs;
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
+use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, RecoveryTally, Statistics};
 
 /// Maximum number of connections shown; of many, only the largest matter.
@@ -83,12 +85,33 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         }
         text.push('.');
     }
+    if let Some(conformance) = summary.conformance {
+        push_findings(conformance, summary.glyphs, &mut text);
+    }
     if let Some(counters) = &summary.counters {
         push_capture_counters(counters, &mut text);
     } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
         let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
     }
     text
+}
+
+/// Appends the number of conformance findings by severity, with their rules.
+fn push_findings(conformance: &ConformanceRun, glyphs: Glyphs, text: &mut String) {
+    let mut parts = Vec::new();
+    for severity in SeverityLevel::ALL {
+        let count = conformance.count_of(severity);
+        if count == 0 {
+            continue;
+        }
+        let rules: Vec<String> = { conformance.counts() }
+            .filter(|(of, ..)| *of == severity)
+            .map(|(_, rule, count)| format!("{rule} {}{count}", glyphs.times))
+            .collect();
+        parts.push(format!("{} {} ({})", HumanCount(count), severity.name(), rules.join(", ")));
+    }
+    let found = if parts.is_empty() { "none".to_owned() } else { parts.join("; ") };
+    let _ = write!(text, " Conformance findings: {found}.");
 }
 
 /// Appends the number of retransmissions by sender, and the time spent in recovery.

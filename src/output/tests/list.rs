@@ -24,7 +24,7 @@ fn list_with(name: &str, screen: TerminalStyle, time: TimeFormat, filehandles: F
             .with_messages(|reading| {
                 let facts = reading.summary();
                 names.infer(&transaction, reading, &facts);
-                list.transaction(&mut out, &transaction, reading, &facts, &names)
+                list.transaction(&mut out, &transaction, reading, &facts, &names, &[])
             })
             .unwrap();
     }
@@ -115,7 +115,7 @@ fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
         let names = FileNames::default();
         transaction
             .with_messages(|reading| {
-                list.transaction(&mut out, &transaction, reading, &reading.summary(), &names)
+                list.transaction(&mut out, &transaction, reading, &reading.summary(), &names, &[])
             })
             .unwrap();
     }

@@ -15,7 +15,7 @@ fn tree_of(transaction: &Transaction, screen: TerminalStyle, frames: &impl Frame
         .with_messages(|reading| {
             let facts = reading.summary();
             names.infer(transaction, reading, &facts);
-            view.transaction(&mut out, transaction, reading, &facts, &names, frames)
+            view.transaction(&mut out, transaction, reading, &facts, &names, &[], frames)
         })
         .unwrap();
     String::from_utf8(out).unwrap()

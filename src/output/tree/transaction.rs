@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
@@ -66,9 +67,10 @@ impl TreeView {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
+        findings: &[Finding],
         frames: &impl FrameStore,
     ) -> io::Result<()> {
-        self.transaction_lines(transaction, reading, facts, names, frames);
+        self.transaction_lines(transaction, reading, facts, names, findings, frames);
         self.write(out)
     }
 
@@ -79,11 +81,15 @@ impl TreeView {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
+        findings: &[Finding],
         frames: &impl FrameStore,
     ) -> &[TreeLine] {
         self.lines.clear();
         let known = FilehandleContext { names, transaction, facts };
         self.summary_lines(transaction, reading, known);
+        for finding in findings {
+            self.finding_line(finding);
+        }
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             match transaction.message(which) {
                 Some(message) => self.message(reading, known, which, message, frames),
@@ -100,6 +106,24 @@ impl TreeView {
             }
         }
         &self.lines
+    }
+
+    /// Adds the line of a finding.
+    fn finding_line(&mut self, finding: &Finding) {
+        let styles = self.screen.styles;
+        let (style, known) = match finding.severity {
+            SeverityLevel::Error => (styles.error, None),
+            SeverityLevel::Warning => (styles.mark, None),
+            SeverityLevel::Known => (styles.dim, finding.known.as_deref()),
+            SeverityLevel::Info => (styles.dim, None),
+        };
+        let (severity, rule) = (finding.severity.name(), finding.rule);
+        let known = known.map(|known| format!(" of {known}")).unwrap_or_default();
+        let text = format_args!(
+            "{severity}{known}: {}, by the {}: {} ({})",
+            rule.id, finding.side, finding.text, rule.section
+        );
+        self.lines.push(heading(1, style, text));
     }
 
     /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeOrigin::Chunk`]

@@ -162,7 +162,7 @@ impl ReloadWorker {
             transaction.with_messages(|reading| {
                 let facts = reading.summary();
                 names.resolve(transaction, reading, &facts);
-                view.transaction_lines(transaction, reading, &facts, names, &held).to_vec()
+                view.transaction_lines(transaction, reading, &facts, names, &[], &held).to_vec()
             })
         });
         let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();

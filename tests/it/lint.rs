@@ -1,0 +1,195 @@
+//! `lint`: output, selection, exit codes and reports, with a real capture in which one header word was changed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::captures::{self, Temporary};
+use crate::mutations::{Kept, frames};
+use crate::schema;
+use crate::skipped::skip_without;
+use crate::tunnels::pcap;
+
+/// Offset of the RPC-over-RDMA header of a RoCE Send over IPv4.
+const HEADER: usize = 54;
+
+/// Returns `rxe-v42` up to frame 600, in which the Reply in frame 8 grants no credits.
+fn without_credits() -> Vec<Kept> {
+    let mut frames = frames("rxe-v42");
+    frames.truncate(600);
+    frames[7].bytes[HEADER + 8..HEADER + 12].fill(0);
+    frames
+}
+
+fn broken(name: &str) -> Temporary {
+    Temporary::new(&format!("lint-{name}.pcap"), &pcap(&without_credits()))
+}
+
+fn lint(arguments: &[&str], capture: Option<&Path>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    command.arg("lint").args(arguments).args(capture).output().unwrap()
+}
+
+/// Returns standard output of a command with this exit code.
+#[track_caller]
+fn text(output: &Output, code: i32) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{text}{error}");
+    text
+}
+
+#[test]
+fn a_finding_names_its_rule_section_side_frame_and_values() {
+    let capture = broken("text");
+    let said = text(&lint(&[], Some(capture.path())), 0);
+    for part in [
+        "error    rpcrdma/credit-zero  1 finding\n",
+        "A Responder grants at least one credit in each Reply. (RFC 8166 section 3.3.1)",
+        "frame 8  xid 0x838df27d  server 10.9.0.1, connection 1: credit 0",
+        "1 error",
+        " in 50 transactions and 600 frames",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn the_exit_code_depends_on_deny_and_allow() {
+    let capture = broken("codes");
+    for (arguments, code) in [
+        (&["-q"][..], 0),
+        (&["-q", "--deny", "error"], 1),
+        (&["-q", "--deny", "rpcrdma/credit-zero"], 1),
+        (&["-q", "--deny", "rpcrdma/*"], 1),
+        (&["-q", "--deny", "transport/*"], 0),
+        (&["-q", "--deny", "error", "--allow", "rpcrdma/credit-*"], 0),
+    ] {
+        assert_eq!(text(&lint(arguments, Some(capture.path())), code), "", "{arguments:?}");
+    }
+    assert_eq!(text(&lint(&["-q", "--deny", "error"], Some(&captures::path("rxe-v42"))), 0), "");
+}
+
+#[test]
+fn an_unknown_pattern_is_an_error() {
+    let output = lint(&["--deny", "rpcrdma/credits-zero"], Some(&captures::path("rxe-v42")));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("is no severity and matches no rule; --list shows all rules"), "{error}");
+}
+
+#[test]
+fn a_configuration_denies_allows_and_knows() {
+    let capture = broken("config");
+    let configured = |name: &str, content: &str, code: i32| {
+        let config = Temporary::new(&format!("lint-{name}.toml"), content.as_bytes());
+        let path = config.path().to_str().unwrap();
+        text(&lint(&["--config", path], Some(capture.path())), code)
+    };
+    assert!(configured("deny", "deny = ['error']\n", 1).contains("credit-zero"));
+    assert!(!configured("allow", "allow = ['rpcrdma/credit-zero']\n", 0).contains("credit-zero"));
+    let known = "deny = ['error']\n[[known]]\nrule = 'rpcrdma/credit-zero'\nside = 'server'\naddress = '10.9.0.1'\n\
+                 implementation = 'ExampleOS 3'\n";
+    let said = configured("known", known, 0);
+    assert!(
+        said.contains("known    rpcrdma/credit-zero") && said.contains("Known of ExampleOS 3."),
+        "{said}"
+    );
+    let said = configured("elsewhere", &known.replace("10.9.0.1", "10.9.0.7"), 1);
+    assert!(said.contains("error    rpcrdma/credit-zero"), "{said}");
+}
+
+#[test]
+fn each_json_line_keeps_the_schema() {
+    let validator = schema::validator("lint.schema.json");
+    let capture = broken("json");
+    for path in [capture.path().to_owned(), captures::path("rxe-v42-loss"), captures::path("siw-v3")] {
+        let said = text(&lint(&["-T", "json"], Some(&path)), 0);
+        let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for line in &lines {
+            schema::assert_keeps(&validator, line, &path.display().to_string());
+        }
+        let (summary, findings) = lines.split_last().unwrap();
+        assert_eq!(summary["kind"], "lint-summary");
+        for rule in summary["rules"].as_array().unwrap() {
+            let of_rule = findings.iter().filter(|line| line["rule"] == rule["rule"]);
+            let count: u64 = of_rule.map(|line| line["count"].as_u64().unwrap()).sum();
+            assert_eq!(rule["findings"], count, "{rule}");
+        }
+    }
+}
+
+#[test]
+fn a_junit_report_has_a_case_per_rule() {
+    let capture = broken("junit");
+    let report = std::env::temp_dir().join(format!("nfsrdma-lint-{}.xml", std::process::id()));
+    let path = report.to_str().unwrap();
+    text(&lint(&["-q", "--deny", "error", "--junit", path], Some(capture.path())), 1);
+    let written = std::fs::read_to_string(&report).unwrap();
+    let rules = text(&lint(&["--list"], None), 0).lines().count();
+    assert_eq!(written.matches("<testcase ").count(), rules);
+    assert_eq!(written.matches("<failure ").count(), 1, "{written}");
+    for schema in ["jenkins.xsd", "ant.xsd"] {
+        let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/junit").join(schema);
+        let Ok(checked) =
+            Command::new("xmllint").args(["--noout", "--schema"]).arg(schema).arg(&report).output()
+        else {
+            skip_without("xmllint");
+            break;
+        };
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    }
+    std::fs::remove_file(&report).unwrap();
+}
+
+#[test]
+fn each_rule_is_explained() {
+    let list = text(&lint(&["--list"], None), 0);
+    for line in list.lines() {
+        let id = line.split_whitespace().next().unwrap();
+        let explained = text(&lint(&["--explain", id], None), 0);
+        assert!(explained.starts_with(id), "{explained}");
+        assert!(explained.lines().count() >= 5, "{explained}");
+        assert!(line.contains("section") || line.contains("RFC") || line.contains("draft"), "{line}");
+    }
+    let output = lint(&["--explain", "nothing"], None);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn the_views_show_findings() {
+    let capture = broken("views");
+    let view = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        text(&command.args(arguments).arg(capture.path()).output().unwrap(), 0)
+    };
+    let list = view(&["--findings"]);
+    let marked: Vec<&str> = list.lines().filter(|line| line.contains("!error")).collect();
+    assert_eq!(marked.len(), 1, "{list}");
+    assert!(marked[0].contains("0x838df27d") && list.contains("rpcrdma/credit-zero ×1"), "{list}");
+    assert!(!view(&[]).contains("!error"));
+    let tree = view(&["-V", "-c", "1"]);
+    assert!(
+        tree.contains("error: rpcrdma/credit-zero, by the server: credit 0 (RFC 8166 section 3.3.1)"),
+        "{tree}"
+    );
+    let lines = view(&["-T", "json", "--summary", "none", "-Y", "nfsrdma.finding.severity == error"]);
+    let line: Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!(line["xid"], "0x838df27d");
+    assert_eq!(line["findings"][0]["rule"], "rpcrdma/credit-zero");
+    assert_eq!(line["findings"][0]["side"], "server");
+    let fields = view(&[
+        "-T",
+        "fields",
+        "-e",
+        "rpc.xid",
+        "-e",
+        "nfsrdma.finding",
+        "-e",
+        "nfsrdma.finding.side",
+        "-Y",
+        "nfsrdma.finding == \"rpcrdma/credit-zero\"",
+    ]);
+    assert!(fields.contains("rpcrdma/credit-zero\tserver"), "{fields}");
+}
