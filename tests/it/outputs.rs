@@ -265,9 +265,9 @@ impl Drop for Cell<'_> {
 }
 
 fn program() -> Command {
-    // Under nohup, SIGHUP is ignored, and the program inherits that.
+    // Under nohup, SIGHUP is ignored, and in the background of a shell SIGINT: the program inherits that.
     let mut command = Command::new("env");
-    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
+    command.args(["--default-signal=HUP,INT", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
