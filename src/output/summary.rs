@@ -14,6 +14,8 @@ use nfsrdma_dissectors::frame::Timestamp;
 use serde::Serialize;
 use serde::ser::Serializer;
 
+pub(super) use text::wrap_words;
+
 use super::connections::ConnectionObject;
 use super::json::{JsonText, SCHEMA};
 use super::operations::OperationStatsObject;

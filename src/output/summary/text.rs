@@ -409,7 +409,7 @@ impl SummaryTable {
 }
 
 /// Wraps text into lines of at most `width` columns; longer words are not broken.
-fn wrap_words(text: &str, width: usize) -> Vec<String> {
+pub(in crate::output) fn wrap_words(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
