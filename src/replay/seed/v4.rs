@@ -16,8 +16,8 @@ use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, MAX_LISTED_NAMES, NewObjectKind, ObjectVersion, SessionLimits,
+    DirectoryListing, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion, SessionLimits,
 };
 use crate::replay::containment::ContainedRpcClient;
 use crate::replay::reply_size::ReplySize;
@@ -566,11 +566,11 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
-        let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
-        while told < MAX_LISTED_NAMES {
+        let mut listing = DirectoryListing::default();
+        loop {
             let readdir = Args::READDIR(Readdir4Args {
-                cookie,
-                cookieverf,
+                cookie: listing.cookie,
+                cookieverf: listing.cookie_verifier,
                 dircount: 2048,
                 maxcount: 4096,
                 attr_request: Bitmap4::from(&[][..]),
@@ -578,20 +578,14 @@ impl FileServerClient for Nfs4Client<'_> {
             let is_over = self.run("READDIR", &[putfh(directory), readdir], &[], |results| {
                 let Results::READDIR(outcome) = results else { return None };
                 let ok = outcome.ok()?;
-                let before = cookie;
-                cookieverf = ok.cookieverf;
-                for entry in ok.reply.entries.iter() {
-                    cookie = entry.cookie;
-                    told += 1;
-                    each(entry.name.0);
-                }
-                Some(ok.reply.eof || cookie == before)
+                listing.cookie_verifier = ok.cookieverf;
+                let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
+                Some(listing.add_reply(entries, ok.reply.eof, each))
             })?;
             if is_over {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn close(&mut self) {
