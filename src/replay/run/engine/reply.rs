@@ -447,7 +447,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             forgotten += u64::from(!values.bind(slot, value));
         });
-        self.report.dropped_values += forgotten;
+        self.report.dropped_values += forgotten + ear.dropped_marks;
         missing.filter(|_| outcome.is_success())
     }
 
