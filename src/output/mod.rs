@@ -459,8 +459,19 @@ impl<W: Write> Output<W> {
         let has_iso = self.settings.time == TimeFormat::Iso;
         let statistics = &self.statistics;
         let glyphs = self.settings.screen.glyphs;
-        let summary =
-            CaptureSummary { statistics, flow, icrc, dropped, counters, names, shown, has_iso, glyphs };
+        let is_filtered = self.selection.as_ref().is_some_and(|selection| !selection.accepts_all());
+        let summary = CaptureSummary {
+            statistics,
+            flow,
+            icrc,
+            dropped,
+            counters,
+            names,
+            shown,
+            filtered: is_filtered.then_some(self.settings.view),
+            has_iso,
+            glyphs,
+        };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

@@ -22,6 +22,7 @@ fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> S
             counters: None,
             names: 0,
             shown: None,
+            filtered: None,
             has_iso: false,
             glyphs: Glyphs::UNICODE,
         },
@@ -139,6 +140,7 @@ fn of_nothing_there_is_a_summary_too() {
         counters: None,
         names: 0,
         shown: None,
+        filtered: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
     };
@@ -190,6 +192,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         counters: None,
         names: 0,
         shown: None,
+        filtered: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
     }
@@ -241,6 +244,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
         counters: None,
         names: 0,
         shown: None,
+        filtered: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
     }

@@ -53,6 +53,37 @@ fn write_counts(
 /// Returns the totals in sentences.
 fn totals(summary: &CaptureSummary<'_>) -> String {
     let statistics = summary.statistics;
+    let is_empty = statistics.frames() == 0 && statistics.transactions() == 0;
+    let mut text = match summary.filtered.filter(|_| is_empty) {
+        Some(view) => {
+            let unit = if view == LineView::Frames { "frame" } else { "Transaction" };
+            format!("No {unit} matches the display filter.")
+        }
+        None => totals_of_frames(summary),
+    };
+    push_recovery(statistics.recovery(), &mut text);
+    let twice = summary.flow.stats().duplicate_frames();
+    if twice > 0 {
+        let _ = write!(text, " {} captured twice.", PluralCount(twice, "frame"));
+    }
+    if let Some(icrc) = summary.icrc {
+        let _ = write!(text, " ICRC: {} right, {} wrong", HumanCount(icrc.good), HumanCount(icrc.bad));
+        if icrc.unknown > 0 {
+            let _ = write!(text, ", {} not checked", HumanCount(icrc.unknown));
+        }
+        text.push('.');
+    }
+    if let Some(counters) = &summary.counters {
+        push_capture_counters(counters, &mut text);
+    } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
+        let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
+    }
+    text
+}
+
+/// Returns the totals of frames and Transactions.
+fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
+    let statistics = summary.statistics;
     let mut text = PluralCount(statistics.frames(), "frame").to_string();
     let _ = write!(text, ", {}", HumanSize(statistics.bytes()));
     if let Some(duration) =
@@ -70,23 +101,6 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         let _ = write!(text, ". {finding}: {}.", describe_frames(summary));
     } else {
         push_transactions(statistics, &mut text);
-    }
-    push_recovery(statistics.recovery(), &mut text);
-    let twice = summary.flow.stats().duplicate_frames();
-    if twice > 0 {
-        let _ = write!(text, " {} captured twice.", PluralCount(twice, "frame"));
-    }
-    if let Some(icrc) = summary.icrc {
-        let _ = write!(text, " ICRC: {} right, {} wrong", HumanCount(icrc.good), HumanCount(icrc.bad));
-        if icrc.unknown > 0 {
-            let _ = write!(text, ", {} not checked", HumanCount(icrc.unknown));
-        }
-        text.push('.');
-    }
-    if let Some(counters) = &summary.counters {
-        push_capture_counters(counters, &mut text);
-    } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
-        let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
     }
     text
 }
