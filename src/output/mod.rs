@@ -187,10 +187,12 @@ impl<W: Write> Output<W> {
     pub fn with_early_names(mut self) -> Self {
         let room_bytes = self.settings.memory.names_bytes() / 2;
         if self.names.is_enabled() {
-            let names = FileNames::new(self.settings.filehandles, room_bytes);
             let has_operations = matches!(self.lines_view, OutputLines::Json(_));
-            self.names = if has_operations { names.with_operations() } else { names };
-            self.early_names = Some(FileNames::new(self.settings.filehandles, room_bytes));
+            let names = || {
+                let names = FileNames::new(self.settings.filehandles, room_bytes);
+                if has_operations { names.with_operations() } else { names }
+            };
+            (self.names, self.early_names) = (names(), Some(names()));
         }
         self
     }
