@@ -6,10 +6,11 @@ use nfsrdma_dissectors::nfs::v3::{
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead, CompoundReplyHead,
     Copy4Args, CopyNotify4Args, Create4Args, Createtype4, DestroyClientid4Args, DestroySession4Args,
-    ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Link4Args, Lookup4Args, Netaddr4,
-    Netloc4, NfsClientId4, NfsFtype4, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4,
-    Opentype4, Read4Args, Remove4Args, Rename4Args, Results, Secinfo4Args, Sequence4Args, Setclientid4Args,
-    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, Write4Args, mask_and_values,
+    Deviceid4, ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Getdevicelist4Args,
+    Getdevicelist4Resok, Layouttype4, Link4Args, Lookup4Args, Netaddr4, Netloc4, NfsClientId4, NfsFtype4,
+    Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Remove4Args,
+    Rename4Args, Results, Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess, ShareDeny, StableHow4,
+    StateProtect4A, Stateid4, Write4Args, mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
@@ -430,6 +431,32 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
     assert_eq!(standing(b"child"), Some(ContainmentZone::BelowTreeRoot));
     assert_eq!(standing(b"above"), Some(ContainmentZone::InTree));
     assert_eq!((standing(b"foreign"), standing(b"outside")), (None, None));
+}
+
+#[test]
+fn devices_above_the_limit_of_a_reply_are_counted_as_dropped() {
+    let mut containment = run();
+    let devices: Vec<Deviceid4> = (0..crate::replay::trace::step::MAX_LIST_LENGTH + 3)
+        .map(|number| [number.to_be_bytes(); 4].concat().try_into().unwrap())
+        .collect();
+    let list = Results::GETDEVICELIST(StatusUnion::Ok(Getdevicelist4Resok {
+        gdlr_cookie: 0,
+        gdlr_cookieverf: [0; 8],
+        gdlr_deviceid_list: List::from(&devices[..]),
+        gdlr_eof: true,
+    }));
+    let ask = Args::GETDEVICELIST(Getdevicelist4Args {
+        gdla_layout_type: Layouttype4::LAYOUT4_BLOCK_VOLUME,
+        gdla_maxdevices: u32::MAX,
+        gdla_cookie: 0,
+        gdla_cookieverf: [0; 8],
+    });
+    let message = message(&[put(ROOT), ask]);
+    containment.record_reply(
+        &TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0),
+        Cursor::new(&answered(&[Results::PUTFH(StatusUnion::Ok(Void)), list])),
+    );
+    assert!(containment.take_dropped_count() >= 3);
 }
 
 #[test]
