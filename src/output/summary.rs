@@ -43,6 +43,8 @@ pub struct CaptureSummary<'a> {
     pub names: u64,
     /// View whose lines precede the summary, if any: the summary does not repeat them.
     pub shown: Option<LineView>,
+    /// View whose lines a display filter selects, if there is one.
+    pub filtered: Option<LineView>,
     /// `true` if JSON has each time also in ISO 8601 under a key of its own.
     pub has_iso: bool,
     /// Characters of the text.
