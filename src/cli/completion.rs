@@ -14,6 +14,7 @@ use clap::builder::ValueHint;
 use clap::{Arg, Command};
 #[cfg(feature = "live")]
 use nfsrdma_capture_file::live::devices::{self, DeviceVisibility};
+use nfsrdma_conformance::{RULES, SeverityLevel};
 
 use super::ExitStatus;
 use crate::analysis::comparison::options::IgnoreKey;
@@ -231,6 +232,16 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
         (_, "FIELD" | "PATTERN") => fields(current),
         (_, "IFACE") => interfaces(),
         (_, "USER") => users(),
+        (_, "ID") => lint_rules(),
+        (_, "FINDING") => {
+            return complete_list(current, || {
+                let mut patterns = lint_rules();
+                let severities =
+                    SeverityLevel::ALL.map(|severity| (severity.name().to_owned(), String::new()));
+                patterns.values.extend(severities);
+                patterns
+            });
+        }
         (_, "RULE") => {
             return complete_list(current, || {
                 CompletionList::from_values(
@@ -272,6 +283,11 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
         },
     };
     answer.with_prefix(current)
+}
+
+/// Returns the conformance rules.
+fn lint_rules() -> CompletionList {
+    CompletionList::from_values(RULES.iter().map(|rule| (rule.id.to_owned(), rule.requirement.to_owned())))
 }
 
 /// Stop conditions, those of recordings only last.

@@ -73,7 +73,7 @@ pub(super) struct LintArgs {
     list: bool,
 
     /// Explain a rule
-    #[arg(long, value_name = "RULE", conflicts_with = "files")]
+    #[arg(long, value_name = "ID", conflicts_with = "files")]
     explain: Option<String>,
 
     /// Write a JUnit XML report: one suite per group, one case per rule

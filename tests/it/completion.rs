@@ -216,6 +216,7 @@ fn holds(shell: &'static Shell) {
                 "FILTER" if arg.get_id() != "capture_filter" => {
                     ("'nfs.opcode == READ && rpc.xi", vec!["rpc.xid'".to_owned()])
                 }
+                "FINDING" | "ID" => ("rpcrdma/credit-z", vec!["rpcrdma/credit-zero".to_owned()]),
                 "FIELD" => ("rpcordma.xi", vec!["rpcordma.xid".to_owned()]),
                 "KEY" if arg.get_possible_values().is_empty() => {
                     ("order,READ_P", vec!["order,READ_PLUS".to_owned()])
