@@ -208,9 +208,7 @@ impl ConformanceChecker {
     }
 
     fn record_sessions(&mut self, view: &TransactionView<'_>) {
-        let is_undecoded_compound = view.summary.procedure_name == Some("COMPOUND")
-            && (view.call().is_none() || !view.operations.has_all_arguments);
-        if is_undecoded_compound || view.call().is_none() {
+        if view.is_unknown_compound() {
             self.sessions.record_gap();
         }
         if matches!(view.arguments, Some((Procedure::Compound, _))) {

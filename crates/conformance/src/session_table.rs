@@ -1,14 +1,11 @@
 //! Sessions and their slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section 2.10.6.
 
-use std::hash::Hasher;
-
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::MessageRecord;
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, ChannelAttrs4, Results, Sequence4Args, Sequence4Resok, Sessionid4};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 
-use crate::operations::CompoundOperations;
+use crate::operations::{CompoundOperations, OperationsDigest};
 
 /// Maximum number of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_SESSIONS: usize = 4096;
@@ -42,19 +39,48 @@ impl ChannelLimits {
     }
 }
 
+/// Point in the history of a session. Between two equal points no use of a slot is missing from the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CertainPoint {
+    /// Connection number.
+    connection: u64,
+    /// Losses on the connection.
+    losses: u64,
+    /// Number of messages that may have used the session, but cannot be decoded.
+    gaps: u64,
+}
+
 /// Last use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotUse {
     /// Sequence ID.
     pub sequence_id: u32,
-    /// Index of the Transaction.
-    pub transaction: u64,
-    /// Hash of the RPC message of the Call, without the XID and credential.
-    pub request_hash: u64,
-    /// Hash of the results.
-    pub result_hash: Option<u64>,
-    /// Time of the Reply; `None` if it was not captured.
+    /// sa_cachethis.
+    pub is_cache_requested: bool,
+    /// Time of the Call.
+    pub call_time: Timestamp,
+    /// First frame of the Call.
+    pub call_frame: Option<FrameNumber>,
+    /// Time of the first frame of the Reply; `None` if it was not captured.
     pub reply_time: Option<Timestamp>,
+    /// `true` if the result of SEQUENCE is NFS4_OK. If it is unknown, the server may not have seen the Call.
+    pub is_executed: bool,
+    /// Digest of the operations after SEQUENCE, if the Call was captured to its end.
+    pub arguments: Option<OperationsDigest>,
+    /// Digest of the results after SEQUENCE, if the Reply was captured to its end.
+    pub results: Option<OperationsDigest>,
+    certain: CertainPoint,
+}
+
+/// Limit of the slots that the server wants to withdraw. RFC 8881 section 2.10.6.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetSlot {
+    /// sr_target_highest_slotid.
+    pub highest_slot: u32,
+    /// Time of the first Reply with it.
+    pub since: Timestamp,
+    /// Number of Calls on the session that were sent after this Reply.
+    pub later_calls: u32,
 }
 
 /// State of the session and slot of a COMPOUND before it.
@@ -62,13 +88,13 @@ pub struct SlotUse {
 pub struct SlotHistory {
     /// Limits of the fore channel.
     pub limits: ChannelLimits,
-    /// sa_highest_slotid plus one of earlier COMPOUNDs, at most: slots that the client said it may use.
-    pub highest_slot: Option<u32>,
-    /// sr_target_highest_slotid of the last SEQUENCE results.
-    pub target_highest_slot: Option<u32>,
+    /// Highest slot that the server ever granted, by ca_maxrequests or in the results of SEQUENCE.
+    pub highest_granted_slot: u32,
+    /// Target of the last results of SEQUENCE.
+    pub target: Option<TargetSlot>,
     /// Last use of the slot; `None` before its first.
     pub last_use: Option<SlotUse>,
-    /// `true` if a COMPOUND of the session could not be decoded, so that uses of slots are missing.
+    /// `true` if uses of the slot since then may be missing from the capture.
     pub has_gaps: bool,
 }
 
@@ -76,9 +102,21 @@ pub struct SlotHistory {
 struct Session {
     limits: ChannelLimits,
     slots: FxHashMap<u32, SlotUse>,
-    highest_slot: Option<u32>,
-    target_highest_slot: Option<u32>,
-    has_gaps: bool,
+    highest_granted_slot: u32,
+    target: Option<TargetSlot>,
+    created: CertainPoint,
+    /// Connection of the last COMPOUND.
+    connection: u64,
+    gaps: u64,
+}
+
+impl Session {
+    fn certain_point(&self, transaction: &Transaction) -> CertainPoint {
+        let connection = transaction.connection.number;
+        // Uses on another connection are not in a certain order with those on this one.
+        let gaps = self.gaps + u64::from(connection != self.connection);
+        CertainPoint { connection, losses: transaction.credit_use.losses, gaps }
+    }
 }
 
 /// All sessions whose creation was captured.
@@ -87,21 +125,28 @@ pub(crate) struct SessionTable(FxHashMap<Sessionid4, Session>);
 
 impl SessionTable {
     /// Returns the state of the slot of a COMPOUND before it.
-    pub(crate) fn slot(&self, operations: &CompoundOperations<'_>) -> Option<SlotHistory> {
+    pub(crate) fn slot(
+        &self,
+        transaction: &Transaction,
+        operations: &CompoundOperations<'_>,
+    ) -> Option<SlotHistory> {
         let sequence = sequence_arguments(operations)?;
         let session = self.0.get(&sequence.sa_sessionid)?;
+        let last_use = session.slots.get(&sequence.sa_slotid).copied();
+        let before = last_use.map_or(session.created, |last_use| last_use.certain);
         Some(SlotHistory {
             limits: session.limits,
-            highest_slot: session.highest_slot,
-            target_highest_slot: session.target_highest_slot,
-            last_use: session.slots.get(&sequence.sa_slotid).copied(),
-            has_gaps: session.has_gaps,
+            highest_granted_slot: session.highest_granted_slot,
+            target: session.target,
+            last_use,
+            // A lost message is known only when a later one is captured: here the Reply.
+            has_gaps: before != session.certain_point(transaction) || transaction.reply.is_none(),
         })
     }
 
-    /// Records that sessions were used in a message that cannot be decoded.
+    /// Records that sessions may have been used in a message that cannot be decoded.
     pub(crate) fn record_gap(&mut self) {
-        self.0.values_mut().for_each(|session| session.has_gaps = true);
+        self.0.values_mut().for_each(|session| session.gaps += 1);
     }
 
     /// Records a COMPOUND.
@@ -113,12 +158,20 @@ impl SessionTable {
                     if self.0.len() >= MAX_SESSIONS {
                         self.0.clear();
                     }
+                    let limits = ChannelLimits::from_attributes(&created.csr_fore_chan_attrs);
+                    let connection = transaction.connection.number;
                     let session = Session {
-                        limits: ChannelLimits::from_attributes(&created.csr_fore_chan_attrs),
+                        limits,
                         slots: FxHashMap::default(),
-                        highest_slot: None,
-                        target_highest_slot: None,
-                        has_gaps: false,
+                        highest_granted_slot: limits.max_requests.saturating_sub(1),
+                        target: None,
+                        created: CertainPoint {
+                            connection,
+                            losses: transaction.credit_use.losses,
+                            gaps: 0,
+                        },
+                        connection,
+                        gaps: 0,
                     };
                     self.0.insert(created.csr_sessionid, session);
                 }
@@ -130,33 +183,56 @@ impl SessionTable {
                 _ => {}
             }
         }
+        self.record_use(transaction, operations);
+    }
+
+    /// Records the use of a slot. A refused SEQUENCE does not use it.
+    fn record_use(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
         let Some(sequence) = sequence_arguments(operations) else { return };
         let Some(session) = self.0.get_mut(&sequence.sa_sessionid) else { return };
+        let Some(call) = &transaction.call else { return };
+        let certain = session.certain_point(transaction);
+        (session.connection, session.gaps) = (certain.connection, certain.gaps);
         let result = sequence_result(operations);
-        session.highest_slot = session.highest_slot.max(Some(sequence.sa_highest_slotid));
-        // A refused SEQUENCE does not use the slot.
-        if result.is_none() && transaction.reply.is_some() {
+        if let Some(target) = &mut session.target
+            && call.time > target.since
+        {
+            target.later_calls = target.later_calls.saturating_add(1);
+        }
+        let reply = transaction.reply.as_ref();
+        if result.is_none() && reply.is_some() && !operations.is_refused() {
+            // The Reply cannot be decoded. It may have changed the limits.
+            session.gaps += 1;
+        }
+        if let (Some(result), Some(reply)) = (result, reply) {
+            let highest_slot = result.sr_target_highest_slotid;
+            session.highest_granted_slot =
+                session.highest_granted_slot.max(highest_slot).max(result.sr_highest_slotid);
+            if session.target.is_none_or(|target| target.highest_slot != highest_slot) {
+                session.target = Some(TargetSlot { highest_slot, since: reply.end_time, later_calls: 0 });
+            }
+        }
+        if result.is_none() && operations.is_refused() {
             return;
         }
-        if let Some(result) = result {
-            session.target_highest_slot = Some(result.sr_target_highest_slotid);
+        let is_known = session.slots.get(&sequence.sa_slotid);
+        // Transactions come in the order in which they close.
+        let is_older = is_known.is_some_and(|known| known.call_time > call.time);
+        if is_older || (is_known.is_none() && session.slots.len() >= MAX_SLOTS) {
+            return;
         }
-        if session.slots.len() < MAX_SLOTS || session.slots.contains_key(&sequence.sa_slotid) {
-            let of = |record: Option<&MessageRecord>| {
-                record.map(|record| hash(record.inline_bytes().get(4..).unwrap_or_default()))
-            };
-            let reply = transaction.reply.as_ref();
-            session.slots.insert(
-                sequence.sa_slotid,
-                SlotUse {
-                    sequence_id: sequence.sa_sequenceid,
-                    transaction: transaction.index,
-                    request_hash: of(transaction.call.as_ref()).unwrap_or(0),
-                    result_hash: of(reply),
-                    reply_time: reply.map(|reply| reply.end_time),
-                },
-            );
-        }
+        let used = SlotUse {
+            sequence_id: sequence.sa_sequenceid,
+            is_cache_requested: sequence.sa_cachethis,
+            call_time: call.time,
+            call_frame: call.frames.first().copied(),
+            reply_time: reply.map(|reply| reply.time),
+            is_executed: result.is_some(),
+            arguments: operations.arguments_digest,
+            results: operations.results_digest,
+            certain,
+        };
+        session.slots.insert(sequence.sa_slotid, used);
     }
 }
 
@@ -174,11 +250,4 @@ pub(crate) fn sequence_result<'o>(operations: &'o CompoundOperations<'_>) -> Opt
         Results::SEQUENCE(result) => result.ok(),
         _ => None,
     }
-}
-
-/// Returns the hash of a message.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(bytes);
-    hasher.finish()
 }

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -11,7 +11,7 @@ use crate::connection_history::ConnectionHistory;
 use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
 use crate::rule::Evidence;
-use crate::session_table::{SessionTable, SlotHistory};
+use crate::session_table::{SessionTable, SlotHistory, sequence_arguments};
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub struct TransactionView<'t> {
@@ -45,7 +45,8 @@ impl<'t> TransactionView<'t> {
     ) -> Self {
         let (arguments, results) =
             (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
-        let operations = CompoundOperations::decode(arguments, results);
+        let operations =
+            CompoundOperations::decode(transaction, arguments, results, is_failed(summary.rpc_status));
         Self {
             transaction,
             call_message: messages.cursor(RpcMessageKind::Call),
@@ -54,7 +55,7 @@ impl<'t> TransactionView<'t> {
             results,
             summary,
             connection,
-            slot: sessions.slot(&operations),
+            slot: sessions.slot(transaction, &operations),
             operations,
         }
     }
@@ -93,6 +94,21 @@ impl<'t> TransactionView<'t> {
         Some(MessageView { transaction: self, kind, record, words: record.rpcrdma? })
     }
 
+    /// Returns `true` if the Call may be a COMPOUND of which not even the first operation is known.
+    pub(crate) fn is_unknown_compound(&self) -> bool {
+        let summary = self.summary;
+        let (Some(program), Some(version), Some(procedure)) =
+            (summary.program, summary.version, summary.procedure)
+        else {
+            return true;
+        };
+        let is_compound = Procedure::from_numbers(program, version, procedure) == Some(Procedure::Compound);
+        let operations = &self.operations;
+        is_compound
+            && (operations.tag.is_none()
+                || (operations.arguments.is_empty() && operations.operation_count > 0))
+    }
+
     /// Returns `true` if the Transaction provides the evidence.
     pub(crate) fn has_evidence(&self, needed: Evidence) -> bool {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
@@ -106,7 +122,17 @@ impl<'t> TransactionView<'t> {
                 .into_iter()
                 .filter_map(|kind| self.transaction.message(kind))
                 .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length),
-            Evidence::Session => self.slot.is_some(),
+            // Only SEQUENCE names a session.
+            Evidence::Session => self.slot.is_some() || sequence_arguments(&self.operations).is_none(),
         }
+    }
+}
+
+/// Returns `true` for a Reply without results.
+fn is_failed(status: Option<RpcStatus>) -> bool {
+    match status {
+        Some(RpcStatus::Rpc(status)) => !status.is_success(),
+        Some(RpcStatus::RdmaError(_)) => true,
+        None => false,
     }
 }
