@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::nfs::v4::{self, Args, CompoundCall, CompoundReply, Nfsstat4, OperationBody, Results};
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, CompoundCall, CompoundReply, Nfsstat4, OperationBody, Results,
+};
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 use rustc_hash::FxHasher;
 

@@ -165,11 +165,7 @@ impl SessionTable {
                         slots: FxHashMap::default(),
                         highest_granted_slot: limits.max_requests.saturating_sub(1),
                         target: None,
-                        created: CertainPoint {
-                            connection,
-                            losses: transaction.credit_use.losses,
-                            gaps: 0,
-                        },
+                        created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
                         connection,
                         gaps: 0,
                     };

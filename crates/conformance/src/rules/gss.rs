@@ -12,7 +12,8 @@ fn reducing_chunk(message: &MessageView<'_>) -> Option<String> {
         let position = positions.into_iter().find(|position| *position != 0)?;
         return Some(format!("Read chunk at Position {position}"));
     }
-    let mut returned = message.transaction.transaction.write_chunks.iter().filter_map(|chunk| chunk.returned_bytes());
+    let mut returned =
+        message.transaction.transaction.write_chunks.iter().filter_map(|chunk| chunk.returned_bytes());
     let bytes = returned.find(|bytes| *bytes > 0)?;
     Some(format!("{bytes} bytes in a Write chunk"))
 }
@@ -39,6 +40,8 @@ pub(crate) const RULES: &[Rule] = &[Rule {
             return None;
         }
         let chunk = reducing_chunk(message);
-        Some(Verdict::from_condition(chunk.is_none(), || format!("{} with {kind}", chunk.unwrap_or_default())))
+        Some(Verdict::from_condition(chunk.is_none(), || {
+            format!("{} with {kind}", chunk.unwrap_or_default())
+        }))
     }),
 }];

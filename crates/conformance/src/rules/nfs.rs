@@ -23,14 +23,14 @@ struct FileAccess {
 
 /// Returns the successful READs and WRITEs of NFSv3 and NFSv4.
 fn file_accesses(transaction: &TransactionView<'_>) -> Vec<FileAccess> {
-    let read = |asked_bytes, done_bytes| FileAccess {
-        is_write: false,
+    let read =
+        |asked_bytes, done_bytes| FileAccess { is_write: false, asked_bytes, done_bytes, stability: [0; 2] };
+    let write = |asked_bytes, done_bytes, stability| FileAccess {
+        is_write: true,
         asked_bytes,
         done_bytes,
-        stability: [0; 2],
+        stability,
     };
-    let write =
-        |asked_bytes, done_bytes, stability| FileAccess { is_write: true, asked_bytes, done_bytes, stability };
     if let (Some((Procedure::V3(procedure), arguments)), Some((_, results))) =
         (transaction.arguments, transaction.results)
     {
@@ -107,7 +107,9 @@ fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownCo
 struct UnknownContent;
 
 /// Returns the seqids of the copy offload stateids with the side that sent each.
-fn offload_stateids(transaction: &TransactionView<'_>) -> impl Iterator<Item = (&'static str, u32, ConnectionRole)> {
+fn offload_stateids(
+    transaction: &TransactionView<'_>,
+) -> impl Iterator<Item = (&'static str, u32, ConnectionRole)> {
     let (client, server) = (transaction.requester(), transaction.responder());
     transaction.operations.pairs().filter_map(move |pair| match pair {
         (Args::OFFLOAD_CANCEL(asked), _) => Some(("OFFLOAD_CANCEL", asked.oca_stateid.seqid, client)),
@@ -225,7 +227,9 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
-            Some(Verdict::from_condition(sent.0 == returned.0, || format!("tag {returned:?}, {sent:?} in the call")))
+            Some(Verdict::from_condition(sent.0 == returned.0, || {
+                format!("tag {returned:?}, {sent:?} in the call")
+            }))
         }),
     },
     Rule {
@@ -270,7 +274,8 @@ pub(crate) const RULES: &[Rule] = &[
             reads.peek()?;
             let excess = reads.find(|read| read.done_bytes > read.asked_bytes);
             Some(Verdict::from_condition(excess.is_none(), || {
-                let text = |read: &FileAccess| format!("{} bytes read, count {}", read.done_bytes, read.asked_bytes);
+                let text =
+                    |read: &FileAccess| format!("{} bytes read, count {}", read.done_bytes, read.asked_bytes);
                 excess.map(text).unwrap_or_default()
             }))
         }),
@@ -289,8 +294,9 @@ pub(crate) const RULES: &[Rule] = &[
             writes.peek()?;
             let excess = writes.find(|write| write.done_bytes > write.asked_bytes);
             Some(Verdict::from_condition(excess.is_none(), || {
-                let text =
-                    |write: &FileAccess| format!("{} bytes written of {}", write.done_bytes, write.asked_bytes);
+                let text = |write: &FileAccess| {
+                    format!("{} bytes written of {}", write.done_bytes, write.asked_bytes)
+                };
                 excess.map(text).unwrap_or_default()
             }))
         }),

@@ -3,8 +3,8 @@
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{
-    Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4,
-    Results, Sequence4Args,
+    Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4, Results,
+    Sequence4Args,
 };
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -146,9 +146,9 @@ fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
     Some(Verdict::from_condition(is_same || is_uncached, || {
         let id = repeated.sequence_id;
         match second {
-            Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => format!(
-                "NFS4ERR_RETRY_UNCACHED_REP for sequence ID {id}, which was sent with sa_cachethis"
-            ),
+            Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => {
+                format!("NFS4ERR_RETRY_UNCACHED_REP for sequence ID {id}, which was sent with sa_cachethis")
+            }
             _ => format!("other results than in the first reply to sequence ID {id}"),
         }
     }))
@@ -165,7 +165,8 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let operations = &transaction.operations;
     operations.status?;
     let length = |kind| transaction.transaction.rpc_length(kind);
-    let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply)) else {
+    let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
+    else {
         return Some(Verdict::Unknown);
     };
     let is_refused = |status| has_status(transaction, status);
@@ -173,7 +174,12 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
         && limits.max_operations > 0
         && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
     {
-        Some(("operations accepted", u64::from(operations.operation_count), "ca_maxoperations", limits.max_operations))
+        Some((
+            "operations accepted",
+            u64::from(operations.operation_count),
+            "ca_maxoperations",
+            limits.max_operations,
+        ))
     } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
         Some(("bytes of request accepted", request, "ca_maxrequestsize", limits.max_request_bytes))
     } else if response > u64::from(limits.max_response_bytes) {
@@ -216,8 +222,7 @@ fn changed_attribute(
         ("ca_maxrequests", asked.ca_maxrequests, granted.ca_maxrequests),
     ];
     let increased = may_decrease.into_iter().find(|(_, asked, granted)| granted > asked);
-    let changed =
-        is_fixed.into_iter().find(|(_, asked, granted)| is_back_channel && granted != asked);
+    let changed = is_fixed.into_iter().find(|(_, asked, granted)| is_back_channel && granted != asked);
     increased.or(changed).map(|(name, asked, granted)| {
         format!("{name} of the {channel} channel: {asked} offered, {granted} returned")
     })
@@ -268,7 +273,10 @@ pub(crate) const RULES: &[Rule] = &[
             } else if sent.sa_slotid != returned.sr_slotid {
                 Some(format!("sr_slotid {}, sa_slotid {}", returned.sr_slotid, sent.sa_slotid))
             } else if sent.sa_sequenceid != returned.sr_sequenceid {
-                Some(format!("sr_sequenceid {}, sa_sequenceid {}", returned.sr_sequenceid, sent.sa_sequenceid))
+                Some(format!(
+                    "sr_sequenceid {}, sa_sequenceid {}",
+                    returned.sr_sequenceid, sent.sa_sequenceid
+                ))
             } else {
                 None
             };
@@ -383,9 +391,9 @@ pub(crate) const RULES: &[Rule] = &[
             let granted = call.history.highest_granted_slot;
             Some(match slot <= granted {
                 true => Verdict::Kept,
-                false => {
-                    certain_violation(transaction, &call, || format!("slot {slot}, slots up to {granted} granted"))
-                }
+                false => certain_violation(transaction, &call, || {
+                    format!("slot {slot}, slots up to {granted} granted")
+                }),
             })
         }),
     },

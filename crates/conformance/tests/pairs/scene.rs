@@ -4,7 +4,7 @@ use nfsrdma_dissectors::address::Lid;
 use nfsrdma_dissectors::infiniband::cm::{self, CommunicationId, Guid, PathMtu, ServiceId, TransportService};
 use nfsrdma_dissectors::infiniband::{PartitionKey, Psn, Qpn, QueueKey};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Compound, Exchange, Operation};
 use crate::fabric::{Fabric, Kind, Side};
 
 /// A connection on which a test sends.
@@ -109,6 +109,18 @@ impl Scene {
             self.exchange(&last);
         }
         self.fabric.frames
+    }
+
+    /// Sends a COMPOUND and its Reply.
+    pub(crate) fn compound(&mut self, compound: &Compound) {
+        let exchange = compound.exchange(self.xid());
+        self.exchange(&exchange);
+    }
+
+    /// Sends a CREATE_SESSION, and a SEQUENCE with sequence ID 1 on slot 0.
+    pub(crate) fn session(&mut self) {
+        self.compound(&Compound::new(2, &[Operation::create_session()]));
+        self.compound(&Compound::new(2, &[Operation::sequence(0, 1)]));
     }
 }
 
