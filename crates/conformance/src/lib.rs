@@ -13,6 +13,7 @@ mod connection_history;
 mod finding;
 mod message_view;
 mod operations;
+mod orphan_replies;
 mod rule;
 pub mod rules;
 mod session_table;

@@ -72,6 +72,13 @@ pub struct SlotUse {
     certain: CertainPoint,
 }
 
+impl SlotUse {
+    /// Returns the number of the connection of the Call.
+    pub fn connection(&self) -> u64 {
+        self.certain.connection
+    }
+}
+
 /// Limit of the slots that the server wants to withdraw. RFC 8881 section 2.10.6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetSlot {

@@ -10,6 +10,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use crate::connection_history::ConnectionHistory;
 use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
+use crate::orphan_replies::OrphanReply;
 use crate::rule::Evidence;
 use crate::session_table::{SessionTable, SlotHistory, sequence_arguments};
 
@@ -29,6 +30,8 @@ pub struct TransactionView<'t> {
     pub summary: &'t RpcSummary,
     /// Facts from earlier messages of the connection.
     pub connection: &'t ConnectionHistory,
+    /// Reply to the Call on another connection.
+    pub reply_elsewhere: Option<OrphanReply>,
     /// State of the slot before the COMPOUND, if the session is known.
     pub slot: Option<SlotHistory>,
     /// Operations of a COMPOUND with their arguments and results; none for other procedures.
@@ -55,6 +58,7 @@ impl<'t> TransactionView<'t> {
             results,
             summary,
             connection,
+            reply_elsewhere: None,
             slot: sessions.slot(transaction, &operations),
             operations,
         }

@@ -21,6 +21,8 @@ pub(crate) enum Kind {
 pub(crate) struct Fabric {
     pub(crate) kind: Kind,
     mtu: usize,
+    /// Distinguishes the connections of two endpoints: added to the client's port, and to the queue pairs.
+    pub(crate) ordinal: u16,
     /// Next PSN, or next TCP sequence number, by side.
     pub(crate) next: [u32; 2],
     /// Message sequence numbers of iWARP Sends and Read Requests, by side.
@@ -67,6 +69,7 @@ impl Fabric {
         Self {
             kind,
             mtu,
+            ordinal: 0,
             next: [0x10_0000, 0x80_0000],
             messages: [[1; 2]; 2],
             frames: Vec::new(),
@@ -78,8 +81,9 @@ impl Fabric {
     pub(crate) fn tcp(&mut self, from: Side, flags: u8, payload: &[u8]) {
         let at = from as usize;
         let mut segment = Vec::new();
-        segment.extend(PORTS[at].to_be_bytes());
-        segment.extend(PORTS[1 - at].to_be_bytes());
+        let ports = [PORTS[0] + self.ordinal, PORTS[1]];
+        segment.extend(ports[at].to_be_bytes());
+        segment.extend(ports[1 - at].to_be_bytes());
         segment.extend(self.next[at].to_be_bytes());
         segment.extend(self.next[1 - at].to_be_bytes());
         segment.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
@@ -131,7 +135,7 @@ impl Fabric {
 
     /// Sends a packet of the Reliable Connection service.
     pub(crate) fn packet(&mut self, from: Side, opcode: u8, psn: u32, headers: &[u8], payload: &[u8]) {
-        let queue_pair = QPNS[1 - from as usize];
+        let queue_pair = QPNS[1 - from as usize] + 0x100 * u32::from(self.ordinal);
         self.packet_to(from, queue_pair, opcode, psn, headers, payload);
     }
 

@@ -178,7 +178,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/result-count",
         severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
-        requirement: "A COMPOUND has no more results than operations.",
+        requirement: "A COMPOUND has no more results than operations, and none with NFS4ERR_MINOR_VERS_MISMATCH.",
         explanation: "The Reply belongs to another Call, or the server adds results: the client cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable.",
         needs: &[],
@@ -187,8 +187,11 @@ pub(crate) const RULES: &[Rule] = &[
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
             let (results, asked) = (operations.result_count, operations.operation_count);
-            Some(Verdict::from_condition(results <= asked, || {
-                format!("{results} results of {asked} operations")
+            let is_mismatch = operations.status == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
+            let highest = if is_mismatch { 0 } else { asked };
+            Some(Verdict::from_condition(results <= highest, || {
+                let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
+                format!("{results} results of {asked} operations{mismatch}")
             }))
         }),
     },

@@ -49,6 +49,14 @@ fn certain_violation(
     by_client(transaction, call.frames, Verdict::from_condition(false, text))
 }
 
+/// Returns the end of the text about a violation that the server did not refuse.
+fn accepted(transaction: &TransactionView<'_>) -> &'static str {
+    match transaction.operations.status {
+        Some(Nfsstat4::NFS4_OK) => ", which the server accepted",
+        _ => "",
+    }
+}
+
 fn by_client(transaction: &TransactionView<'_>, frames: &[FrameNumber], verdict: Verdict) -> Verdict {
     verdict.by(transaction.requester()).in_frames(frames)
 }
@@ -86,10 +94,7 @@ fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict>
     let first = operations.arguments.first()?;
     let is_in_session = session_position(first) == SessionPosition::Sequence;
     let name = |operation: &Args<'_>| operation.number().to_string();
-    let accepted = match operations.status {
-        Some(Nfsstat4::NFS4_OK) => ", which the server accepted",
-        _ => "",
-    };
+    let accepted = accepted(transaction);
     let fault = operations.arguments.iter().enumerate().find_map(|(at, operation)| {
         Some(match session_position(operation) {
             SessionPosition::Sequence if at > 0 => format!("SEQUENCE is operation {}{accepted}", at + 1),
@@ -326,8 +331,34 @@ pub(crate) const RULES: &[Rule] = &[
                 Verdict::Unknown
             } else {
                 certain_violation(transaction, &call, || {
-                    format!("sequence ID {id} on slot {slot}, {before} before")
+                    let accepted = accepted(transaction);
+                    format!("sequence ID {id} on slot {slot}, {before} before{accepted}")
                 })
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/retry-here",
+        severity: Severity::Error,
+        section: "RFC 8881 section 2.10.6.2",
+        requirement: "A client repeats a request only after its connection was lost, on another connection.",
+        explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
+            while the server still executes the request.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let repeated = call.repeated_use()?;
+            let (now, before) = transaction.operations.arguments_digest.zip(repeated.arguments)?;
+            if now.is_same(before) != Some(true) {
+                return None;
+            }
+            let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
+            Some(match repeated.connection() == transaction.transaction.connection.number {
+                false => Verdict::Kept,
+                true => certain_violation(transaction, &call, || {
+                    format!("sequence ID {id} on slot {slot} again on the same connection")
+                }),
             })
         }),
     },

@@ -45,13 +45,19 @@ impl Scene {
 
     /// Creates a connection with this private data of client and server, without an exchange.
     pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
+        Self::connect(kind, private, 0)
+    }
+
+    fn connect(kind: Kind, private: [Option<Private>; 2], ordinal: u16) -> Self {
         let mut fabric = Fabric::without_set_up(kind, 1024);
+        fabric.ordinal = ordinal;
+        let id = 7 + ordinal as u8;
         let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
         match kind {
             Kind::Roce => {
-                management(&mut fabric, Side::Client, 0x10, &[&request(), &client[..]].concat());
-                management(&mut fabric, Side::Server, 0x13, &[&reply(), &server[..]].concat());
-                management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, 7, 0, 0, 0, 7]);
+                management(&mut fabric, Side::Client, 0x10, &[&request(ordinal), &client[..]].concat());
+                management(&mut fabric, Side::Server, 0x13, &[&reply(ordinal), &server[..]].concat());
+                management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, id, 0, 0, 0, id]);
             }
             Kind::Iwarp => {
                 fabric.tcp(Side::Client, 0x02, &[]);
@@ -65,7 +71,7 @@ impl Scene {
                 }
             }
         }
-        Self { fabric, next_xid: 0x101 }
+        Self { fabric, next_xid: 0x101 + 0x40 * u32::from(ordinal) }
     }
 
     /// Returns a new XID.
@@ -122,6 +128,25 @@ impl Scene {
         self.compound(&Compound::new(2, &[Operation::create_session()]));
         self.compound(&Compound::new(2, &[Operation::sequence(0, 1)]));
     }
+
+    /// Opens a second connection of the same client and server. Use it with [`Scene::on`].
+    pub(crate) fn second_connection(&mut self) -> Self {
+        let mut other = Self::connect(self.fabric.kind, [Some(Private::USUAL); 2], 1);
+        let set_up = std::mem::take(&mut other.fabric.frames);
+        self.fabric.frames.extend(set_up);
+        self.on(&mut other, |other| {
+            let first = Exchange::getattr3(other.xid());
+            other.exchange(&first);
+        });
+        other
+    }
+
+    /// Sends on another connection.
+    pub(crate) fn on(&mut self, other: &mut Self, send: impl FnOnce(&mut Self)) {
+        std::mem::swap(&mut self.fabric.frames, &mut other.fabric.frames);
+        send(other);
+        std::mem::swap(&mut self.fabric.frames, &mut other.fabric.frames);
+    }
 }
 
 /// Sends a message of the connection manager: a datagram to queue pair 1. InfiniBand Architecture Specification volume 1,
@@ -137,14 +162,14 @@ fn management(fabric: &mut Fabric, from: Side, attribute: u8, message: &[u8]) {
 const CLIENT_QPN: u32 = 0x11;
 const SERVER_QPN: u32 = 0x22;
 
-fn request() -> Vec<u8> {
+fn request(ordinal: u16) -> Vec<u8> {
     let unset = std::net::Ipv6Addr::UNSPECIFIED;
     cm::Request {
-        local_comm_id: CommunicationId(7),
+        local_comm_id: CommunicationId(7 + u32::from(ordinal)),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(CLIENT_QPN),
+        local_qpn: Qpn(CLIENT_QPN + 0x100 * u32::from(ordinal)),
         responder_resources: 16,
         local_eecn: 0,
         initiator_depth: 16,
@@ -189,12 +214,12 @@ fn request() -> Vec<u8> {
     .to_vec()
 }
 
-fn reply() -> Vec<u8> {
+fn reply(ordinal: u16) -> Vec<u8> {
     cm::Reply {
-        local_comm_id: CommunicationId(7),
-        remote_comm_id: CommunicationId(7),
+        local_comm_id: CommunicationId(7 + u32::from(ordinal)),
+        remote_comm_id: CommunicationId(7 + u32::from(ordinal)),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(SERVER_QPN),
+        local_qpn: Qpn(SERVER_QPN + 0x100 * u32::from(ordinal)),
         local_eecn: 0,
         starting_psn: Psn(0x80_0000),
         responder_resources: 16,

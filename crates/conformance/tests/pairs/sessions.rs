@@ -17,6 +17,12 @@ fn access(sequence: Operation, granted: u32) -> Compound {
     Compound::new(2, &[sequence, Operation::putrootfh(), Operation::access(granted)])
 }
 
+/// Sends a COMPOUND on another connection.
+fn retry(scene: &mut Scene, compound: &Compound) {
+    let mut other = scene.second_connection();
+    scene.on(&mut other, |other| other.compound(compound));
+}
+
 pub(crate) const PAIRS: &[Pair] = &[
     Pair {
         rule: "nfs/sequence-first",
@@ -129,7 +135,20 @@ pub(crate) const PAIRS: &[Pair] = &[
             if broken {
                 again.operations[2].arguments = vec![1];
             }
-            scene.compound(&again);
+            retry(scene, &again);
+        },
+    },
+    Pair {
+        rule: "nfs/retry-here",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let request = access(Operation::sequence(0, 2), 1);
+            scene.compound(&request);
+            match broken {
+                true => scene.compound(&request),
+                false => retry(scene, &request),
+            }
         },
     },
     Pair {
@@ -138,7 +157,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             scene.session();
             scene.compound(&access(Operation::sequence(0, 2), 1));
-            scene.compound(&access(Operation::sequence(0, 2), if broken { 3 } else { 1 }));
+            retry(scene, &access(Operation::sequence(0, 2), if broken { 3 } else { 1 }));
         },
     },
     Pair {
@@ -154,7 +173,7 @@ pub(crate) const PAIRS: &[Pair] = &[
             // NFS4ERR_RETRY_UNCACHED_REP.
             again.operations[1] = Operation::putrootfh().failed(10068);
             again.operations[2] = Operation::access(1).not_reached();
-            scene.compound(&again);
+            retry(scene, &again);
         },
     },
     Pair {
