@@ -1,11 +1,13 @@
 //! The checker: evaluates the evidence, applies the rules, and keeps their tallies.
 
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::flow::transport_event::TransportEvent;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::ConnectionFindings;
@@ -218,6 +220,11 @@ impl ConformanceChecker {
         }
         if matches!(view.arguments, Some((Procedure::Compound, _))) {
             self.sessions.record(view.transaction, &view.operations);
+        }
+        if let Some((Procedure::CbCompound, mut cursor)) = view.arguments
+            && let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullObserver)
+        {
+            self.sessions.record_callback(call.operations().map_while(Result::ok));
         }
     }
 

@@ -2,13 +2,17 @@
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::nfs::v4::{Args, ChannelAttrs4, Results, Sequence4Args, Sequence4Resok, Sessionid4};
+use nfsrdma_dissectors::nfs::v4::{
+    Args, CbArgs, ChannelAttrs4, Results, Sequence4Args, Sequence4Resok, Sessionid4, Stateid4,
+};
 use rustc_hash::FxHashMap;
 
 use crate::operations::{CompoundOperations, OperationsDigest};
 
 /// Maximum number of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_SESSIONS: usize = 4096;
+/// Maximum number of asynchronous copies of a session. Beyond it, copies are not recorded.
+const MAX_COPIES: usize = 1024;
 /// Maximum number of slots of a session with a history.
 const MAX_SLOTS: usize = 4096;
 
@@ -115,6 +119,27 @@ struct Session {
     /// Connection of the last COMPOUND.
     connection: u64,
     gaps: u64,
+    /// Asynchronous copies, by their stateids without seqid.
+    copies: Vec<AsynchronousCopy>,
+}
+
+/// A copy of which the result was not reported yet. RFC 7862 section 4.8.
+#[derive(Debug)]
+struct AsynchronousCopy {
+    stateid: [u8; 12],
+    is_reported: bool,
+    started: CertainPoint,
+}
+
+/// Asynchronous copies of a session that ends. RFC 7862 section 15.2.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedCopies {
+    /// Number of copies of the session.
+    pub started: usize,
+    /// Number of copies without a reported result.
+    pub unreported: usize,
+    /// `true` if reports may be missing from the capture.
+    pub has_gaps: bool,
 }
 
 impl Session {
@@ -151,6 +176,43 @@ impl SessionTable {
         })
     }
 
+    /// Returns the copies of the session that a COMPOUND destroys, if it has any.
+    pub(crate) fn ended_copies(
+        &self,
+        transaction: &Transaction,
+        operations: &CompoundOperations<'_>,
+    ) -> Option<EndedCopies> {
+        let session = operations.pairs().find_map(|pair| match pair {
+            (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
+                result.ok().and_then(|_| self.0.get(&destroyed.dsa_sessionid))
+            }
+            _ => None,
+        })?;
+        let now = session.certain_point(transaction);
+        let unreported = || session.copies.iter().filter(|copy| !copy.is_reported);
+        let started = session.copies.len();
+        (started > 0).then(|| EndedCopies {
+            started,
+            unreported: unreported().count(),
+            has_gaps: unreported().any(|copy| copy.started != now),
+        })
+    }
+
+    /// Records the operations of a CB_COMPOUND.
+    pub(crate) fn record_callback<'a>(&mut self, operations: impl Iterator<Item = CbArgs<'a>>) {
+        for operation in operations {
+            if let CbArgs::CB_OFFLOAD(report) = operation {
+                self.record_report(&report.coa_stateid);
+            }
+        }
+    }
+
+    /// Records that the client knows the result of a copy, or no longer wants it.
+    fn record_report(&mut self, stateid: &Stateid4) {
+        let copies = self.0.values_mut().flat_map(|session| &mut session.copies);
+        copies.filter(|copy| copy.stateid == stateid.other).for_each(|copy| copy.is_reported = true);
+    }
+
     /// Records that sessions may have been used in a message that cannot be decoded.
     pub(crate) fn record_gap(&mut self) {
         self.0.values_mut().for_each(|session| session.gaps += 1);
@@ -175,6 +237,7 @@ impl SessionTable {
                         created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
                         connection,
                         gaps: 0,
+                        copies: Vec::new(),
                     };
                     self.0.insert(created.csr_sessionid, session);
                 }
@@ -186,7 +249,39 @@ impl SessionTable {
                 _ => {}
             }
         }
+        self.record_copies(transaction, operations);
         self.record_use(transaction, operations);
+    }
+
+    fn record_copies(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+        for pair in operations.pairs() {
+            match pair {
+                (Args::COPY(_), Some(Results::COPY(copied))) => {
+                    let callback =
+                        copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
+                    let session = sequence_arguments(operations)
+                        .and_then(|sequence| self.0.get_mut(&sequence.sa_sessionid));
+                    if let (Some(stateid), Some(session)) = (callback, session)
+                        && session.copies.len() < MAX_COPIES
+                    {
+                        let started = session.certain_point(transaction);
+                        let stateid = stateid.other;
+                        session.copies.push(AsynchronousCopy { stateid, is_reported: false, started });
+                    }
+                }
+                (Args::OFFLOAD_STATUS(asked), Some(Results::OFFLOAD_STATUS(result)))
+                    if result.ok().is_some_and(|result| !result.osr_complete.is_empty()) =>
+                {
+                    self.record_report(&asked.osa_stateid);
+                }
+                (Args::OFFLOAD_CANCEL(asked), Some(Results::OFFLOAD_CANCEL(result)))
+                    if result.ok().is_some() =>
+                {
+                    self.record_report(&asked.oca_stateid);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Records the use of a slot. A refused SEQUENCE does not use it.

@@ -12,7 +12,7 @@ use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
 use crate::orphan_replies::OrphanReply;
 use crate::rule::Evidence;
-use crate::session_table::{SessionTable, SlotHistory, sequence_arguments};
+use crate::session_table::{EndedCopies, SessionTable, SlotHistory, sequence_arguments};
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub struct TransactionView<'t> {
@@ -34,6 +34,8 @@ pub struct TransactionView<'t> {
     pub reply_elsewhere: Option<OrphanReply>,
     /// State of the slot before the COMPOUND, if the session is known.
     pub slot: Option<SlotHistory>,
+    /// Asynchronous copies of the session that the COMPOUND destroys.
+    pub ended_copies: Option<EndedCopies>,
     /// Operations of a COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
 }
@@ -59,6 +61,7 @@ impl<'t> TransactionView<'t> {
             summary,
             connection,
             reply_elsewhere: None,
+            ended_copies: sessions.ended_copies(transaction, &operations),
             slot: sessions.slot(transaction, &operations),
             operations,
         }
@@ -98,7 +101,7 @@ impl<'t> TransactionView<'t> {
         Some(MessageView { transaction: self, kind, record, words: record.rpcrdma? })
     }
 
-    /// Returns `true` if the Call may be a COMPOUND of which not even the first operation is known.
+    /// Returns `true` if the Call may be a COMPOUND or CB_COMPOUND of which not even the first operation is known.
     pub(crate) fn is_unknown_compound(&self) -> bool {
         let summary = self.summary;
         let (Some(program), Some(version), Some(procedure)) =
@@ -106,7 +109,11 @@ impl<'t> TransactionView<'t> {
         else {
             return true;
         };
-        let is_compound = Procedure::from_numbers(program, version, procedure) == Some(Procedure::Compound);
+        let procedure = Procedure::from_numbers(program, version, procedure);
+        if procedure == Some(Procedure::CbCompound) {
+            return self.arguments.is_none();
+        }
+        let is_compound = procedure == Some(Procedure::Compound);
         let operations = &self.operations;
         is_compound
             && (operations.tag.is_none()

@@ -372,6 +372,27 @@ pub(crate) const RULES: &[Rule] = &[
         }),
     },
     Rule {
+        id: "nfs/offload",
+        severity: Severity::Info,
+        section: "RFC 7862 sections 15.2.3 and 16.1",
+        requirement: "The result of an asynchronous COPY is reported before its session ends.",
+        explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
+            client does not know how much was copied. Look for a back channel that is down.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let copies = transaction.ended_copies?;
+            let (started, unreported) = (copies.started, copies.unreported);
+            Some(match unreported {
+                0 => Verdict::Kept,
+                _ if copies.has_gaps => Verdict::Unknown,
+                _ => Verdict::from_condition(false, || {
+                    format!("no result of {unreported} of {started} asynchronous copies")
+                }),
+            })
+        }),
+    },
+    Rule {
         id: "nfs/acl-with-nonidempotent",
         severity: Severity::Info,
         section: "RFC 8267 section 6.2.1",

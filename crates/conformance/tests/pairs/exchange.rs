@@ -202,6 +202,11 @@ impl Operation {
         Self::new(53, &arguments, &result)
     }
 
+    /// DESTROY_SESSION. RFC 8881 section 18.37.
+    pub(crate) fn destroy_session() -> Self {
+        Self::new(44, &SESSION, &[])
+    }
+
     /// PUTROOTFH. RFC 8881 section 18.21.
     pub(crate) fn putrootfh() -> Self {
         Self::new(24, &[], &[])

@@ -151,6 +151,24 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "nfs/offload",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            // COPY of 8 bytes between two files, asynchronous. RFC 7862 section 15.2.
+            let arguments = [&STATEID[..], &STATEID, &[0, 0, 0, 0, 0, 8, 1, 0, 0]].concat();
+            let result = [&[1][..], &STATEID, &[0, 0, 0, 7, 7, 1, 0]].concat();
+            let copy = Operation::new(60, &arguments, &result);
+            let root = Operation::putrootfh();
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 2), root.clone(), copy]));
+            // OFFLOAD_STATUS: under way, or complete.
+            let complete: &[u32] = if broken { &[0, 0, 0] } else { &[0, 8, 1, 0] };
+            let status = Operation::new(67, &STATEID, complete);
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 3), root, status]));
+            scene.compound(&Compound::new(2, &[Operation::destroy_session()]));
+        },
+    },
+    Pair {
         rule: "nfs/acl-with-nonidempotent",
         kinds: BOTH,
         conversation: |scene, broken| {
