@@ -10,6 +10,7 @@
 mod aggregation;
 mod checker;
 mod connection_history;
+mod file_access;
 mod finding;
 mod message_view;
 mod operations;

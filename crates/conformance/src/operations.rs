@@ -121,7 +121,8 @@ impl<'t> CompoundOperations<'t> {
     pub(crate) fn is_refused(&self) -> bool {
         let is_failed = |status: Nfsstat4| status != Nfsstat4::NFS4_OK;
         match self.results.first() {
-            Some(first) => is_failed(first.status()),
+            // Results after a failed SEQUENCE contradict it.
+            Some(first) => is_failed(first.status()) && self.result_count == 1,
             None => self.is_failed_rpc || (self.result_count == 0 && self.status.is_some_and(is_failed)),
         }
     }

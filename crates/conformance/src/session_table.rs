@@ -97,6 +97,8 @@ pub struct TargetSlot {
 /// State of the session and slot of a COMPOUND before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotHistory {
+    /// Minor version of the COMPOUND that created the session.
+    pub minor_version: u32,
     /// Limits of the fore channel.
     pub limits: ChannelLimits,
     /// Highest slot that the server ever granted, by ca_maxrequests or in the results of SEQUENCE.
@@ -111,6 +113,7 @@ pub struct SlotHistory {
 
 #[derive(Debug)]
 struct Session {
+    minor_version: u32,
     limits: ChannelLimits,
     slots: FxHashMap<u32, SlotUse>,
     highest_granted_slot: u32,
@@ -167,6 +170,7 @@ impl SessionTable {
         let last_use = session.slots.get(&sequence.sa_slotid).copied();
         let before = last_use.map_or(session.created, |last_use| last_use.certain);
         Some(SlotHistory {
+            minor_version: session.minor_version,
             limits: session.limits,
             highest_granted_slot: session.highest_granted_slot,
             target: session.target,
@@ -230,13 +234,15 @@ impl SessionTable {
                     let limits = ChannelLimits::from_attributes(&created.csr_fore_chan_attrs);
                     let connection = transaction.connection.number;
                     let session = Session {
+                        minor_version: operations.minor_version,
                         limits,
                         slots: FxHashMap::default(),
                         highest_granted_slot: limits.max_requests.saturating_sub(1),
                         target: None,
                         created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
                         connection,
-                        gaps: 0,
+                        // A retry, or a server that was restarted: the slots are unknown.
+                        gaps: u64::from(self.0.contains_key(&created.csr_sessionid)),
                         copies: Vec::new(),
                     };
                     self.0.insert(created.csr_sessionid, session);
@@ -286,7 +292,20 @@ impl SessionTable {
 
     /// Records the use of a slot. A refused SEQUENCE does not use it.
     fn record_use(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
-        let Some(sequence) = sequence_arguments(operations) else { return };
+        let sequence = sequence_arguments(operations);
+        if let Some(returned) = sequence_result(operations)
+            && !sequence.is_some_and(|sequence| is_echo(sequence, returned))
+        {
+            // The server used another slot, or the client did not ask for this one.
+            let asked = sequence.map(|sequence| sequence.sa_sessionid).unwrap_or_default();
+            for id in [returned.sr_sessionid, asked] {
+                if let Some(session) = self.0.get_mut(&id) {
+                    session.gaps += 1;
+                }
+            }
+            return;
+        }
+        let Some(sequence) = sequence else { return };
         let Some(session) = self.0.get_mut(&sequence.sa_sessionid) else { return };
         let Some(call) = &transaction.call else { return };
         let certain = session.certain_point(transaction);
@@ -340,6 +359,12 @@ pub(crate) fn sequence_arguments<'o>(operations: &'o CompoundOperations<'_>) -> 
         Args::SEQUENCE(sequence) => Some(sequence),
         _ => None,
     }
+}
+
+/// Returns `true` if the results of SEQUENCE belong to its arguments.
+fn is_echo(sent: &Sequence4Args, returned: &Sequence4Resok) -> bool {
+    (sent.sa_sessionid, sent.sa_slotid, sent.sa_sequenceid)
+        == (returned.sr_sessionid, returned.sr_slotid, returned.sr_sequenceid)
 }
 
 /// Returns the result of a successful SEQUENCE.

@@ -1,5 +1,7 @@
 //! A Transaction as rules see it.
 
+use std::cell::OnceCell;
+
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary, TransactionMessages};
@@ -8,6 +10,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
+use crate::file_access::FileAccess;
 use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
 use crate::orphan_replies::OrphanReply;
@@ -38,6 +41,7 @@ pub struct TransactionView<'t> {
     pub ended_copies: Option<EndedCopies>,
     /// Operations of a COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
+    file_accesses: OnceCell<Vec<FileAccess>>,
 }
 
 impl<'t> TransactionView<'t> {
@@ -64,7 +68,14 @@ impl<'t> TransactionView<'t> {
             ended_copies: sessions.ended_copies(transaction, &operations),
             slot: sessions.slot(transaction, &operations),
             operations,
+            file_accesses: OnceCell::new(),
         }
+    }
+
+    /// Returns the READs and WRITEs that succeeded.
+    pub fn file_accesses(&self) -> &[FileAccess] {
+        self.file_accesses
+            .get_or_init(|| FileAccess::of_transaction(self.arguments, self.results, &self.operations))
     }
 
     /// Returns the side that sent the Call.

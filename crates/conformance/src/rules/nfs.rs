@@ -1,67 +1,13 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
-use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
-use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::rpc::Program;
 
+use crate::file_access::FileAccess;
 use crate::operations::minor_versions;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::transaction_view::TransactionView;
-
-/// A READ or WRITE that succeeded: what was asked for, and what was done.
-struct FileAccess {
-    is_write: bool,
-    /// Bytes asked for.
-    asked_bytes: u32,
-    /// Bytes read or written.
-    done_bytes: u32,
-    /// For a WRITE: stable_how4 asked for and returned.
-    stability: [u32; 2],
-}
-
-/// Returns the successful READs and WRITEs of NFSv3 and NFSv4.
-fn file_accesses(transaction: &TransactionView<'_>) -> Vec<FileAccess> {
-    let read =
-        |asked_bytes, done_bytes| FileAccess { is_write: false, asked_bytes, done_bytes, stability: [0; 2] };
-    let write = |asked_bytes, done_bytes, stability| FileAccess {
-        is_write: true,
-        asked_bytes,
-        done_bytes,
-        stability,
-    };
-    if let (Some((Procedure::V3(procedure), arguments)), Some((_, results))) =
-        (transaction.arguments, transaction.results)
-    {
-        if !matches!(procedure, v3::Procedure::READ | v3::Procedure::WRITE) {
-            return Vec::new();
-        }
-        let (mut arguments, mut results) = (arguments, results);
-        let call = v3::Args::decode(procedure, &mut arguments, &mut NullObserver);
-        let reply = v3::Results::decode(procedure, &mut results, &mut NullObserver);
-        let access = match (call, reply) {
-            (Ok(v3::Args::READ(asked)), Ok(v3::Results::READ(done))) => {
-                done.ok().map(|done| read(asked.count, done.count))
-            }
-            (Ok(v3::Args::WRITE(asked)), Ok(v3::Results::WRITE(done))) => {
-                done.ok().map(|done| write(asked.count, done.count, [asked.stable.0, done.committed.0]))
-            }
-            _ => None,
-        };
-        return access.into_iter().collect();
-    }
-    let accesses = transaction.operations.pairs().filter_map(|pair| match pair {
-        (Args::READ(asked), Some(Results::READ(done))) => {
-            done.ok().map(|done| read(asked.count, done.data.length()))
-        }
-        (Args::WRITE(asked), Some(Results::WRITE(done))) => {
-            done.ok().map(|done| write(asked.data.length(), done.count, [asked.stable.0, done.committed.0]))
-        }
-        _ => None,
-    });
-    accesses.collect()
-}
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
@@ -272,8 +218,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let accesses = file_accesses(transaction);
-            let mut reads = accesses.iter().filter(|access| !access.is_write).peekable();
+            let mut reads = transaction.file_accesses().iter().filter(|access| !access.is_write).peekable();
             reads.peek()?;
             let excess = reads.find(|read| read.done_bytes > read.asked_bytes);
             Some(Verdict::from_condition(excess.is_none(), || {
@@ -292,8 +237,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let accesses = file_accesses(transaction);
-            let mut writes = accesses.iter().filter(|access| access.is_write).peekable();
+            let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
             let excess = writes.find(|write| write.done_bytes > write.asked_bytes);
             Some(Verdict::from_condition(excess.is_none(), || {
@@ -314,8 +258,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let accesses = file_accesses(transaction);
-            let mut writes = accesses.iter().filter(|access| access.is_write).peekable();
+            let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
             let weak = writes.find(|FileAccess { stability: [asked, done], .. }| done < asked);
             Some(Verdict::from_condition(weak.is_none(), || {

@@ -299,7 +299,8 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SlotCall::of(transaction)?;
-            if call.history.last_use.is_some() {
+            if call.history.last_use.is_some() || call.sequence.sa_slotid > call.history.highest_granted_slot
+            {
                 return None;
             }
             let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
@@ -405,7 +406,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/slot-range",
         severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1, 18.36.3 and 18.46.3",
-        requirement: "A slot is one that the server granted, and not above sa_highest_slotid of the same SEQUENCE.",
+        requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted.",
         explanation: "The server answers NFS4ERR_BADSLOT. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE \
             raise the limit.",
         needs: &[],
@@ -420,12 +421,48 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let call = SlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
-            Some(match slot <= granted {
+            Some(match highest <= granted {
                 true => Verdict::Kept,
                 false => certain_violation(transaction, &call, || {
-                    format!("slot {slot}, slots up to {granted} granted")
+                    let name = if slot > granted { "slot" } else { "sa_highest_slotid" };
+                    format!(
+                        "{name} {}, slots up to {granted} granted",
+                        if slot > granted { slot } else { highest }
+                    )
                 }),
             })
+        }),
+    },
+    Rule {
+        id: "nfs/enforced-slot",
+        severity: Severity::Warning,
+        section: "RFC 8881 sections 2.10.6.1 and 18.46.3",
+        requirement: "sr_highest_slotid is not less than the sa_highest_slotid of the client.",
+        explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so only \
+            to a client that ignores sr_target_highest_slotid.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let asked = sequence_arguments(&transaction.operations)?.sa_highest_slotid;
+            let enforced = sequence_result(&transaction.operations)?.sr_highest_slotid;
+            Some(Verdict::from_condition(enforced >= asked, || {
+                format!("sr_highest_slotid {enforced}, sa_highest_slotid {asked}")
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/minor-version",
+        severity: Severity::Error,
+        section: "RFC 8881 section 2.7",
+        requirement: "A session is used in the minor version in which it was created.",
+        explanation: "The server may apply other rules to the same operations, or refuse them.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
+            let text = || format!("minor version {used}, the session is of {created}");
+            Some(by_client(transaction, call.frames, Verdict::from_condition(used == created, text)))
         }),
     },
     Rule {

@@ -17,6 +17,24 @@ fn access(sequence: Operation, granted: u32) -> Compound {
     Compound::new(2, &[sequence, Operation::putrootfh(), Operation::access(granted)])
 }
 
+/// Changes a word of a result.
+fn set_result(operation: &mut Operation, at: usize, word: u32) {
+    if let Some((_, result)) = &mut operation.result {
+        result[at] = word;
+    }
+}
+
+/// Sends CREATE_SESSION with a word of its result changed, and a SEQUENCE with sa_cachethis. The words of the fore channel
+/// begin at 6, those of the back channel at 13.
+fn session_with(scene: &mut Scene, at: usize, word: u32) {
+    let mut create = Operation::create_session();
+    set_result(&mut create, at, word);
+    scene.compound(&Compound::new(2, &[create]));
+    let mut sequence = Operation::sequence(0, 1);
+    sequence.arguments[7] = 1;
+    scene.compound(&Compound::new(2, &[sequence]));
+}
+
 /// Sends a COMPOUND on another connection.
 fn retry(scene: &mut Scene, compound: &Compound) {
     let mut other = scene.second_connection();
@@ -56,10 +74,8 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             scene.session();
             let mut sequence = Operation::sequence(0, 2);
-            if let Some((_, result)) = &mut sequence.result {
-                // sr_slotid.
-                result[5] = u32::from(broken);
-            }
+            // sr_slotid.
+            set_result(&mut sequence, 5, u32::from(broken));
             scene.compound(&access(sequence, 1));
         },
     },
@@ -126,6 +142,38 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "nfs/slot-range",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let mut sequence = Operation::sequence(0, 2);
+            let highest = if broken { 4 } else { 3 };
+            sequence.arguments[6] = highest;
+            // sr_highest_slotid.
+            set_result(&mut sequence, 6, highest);
+            scene.compound(&Compound::new(2, &[sequence]));
+        },
+    },
+    Pair {
+        rule: "nfs/enforced-slot",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut sequence = Operation::sequence(0, 1);
+            // sr_highest_slotid.
+            set_result(&mut sequence, 6, if broken { 2 } else { 3 });
+            scene.compound(&Compound::new(2, &[sequence]));
+        },
+    },
+    Pair {
+        rule: "nfs/minor-version",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let minor_version = if broken { 1 } else { 2 };
+            scene.compound(&Compound::new(minor_version, &[Operation::sequence(0, 2)]));
+        },
+    },
+    Pair {
         rule: "nfs/false-retry",
         kinds: BOTH,
         conversation: |scene, broken| {
@@ -187,17 +235,45 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.compound(&Compound::new(2, &operations));
         },
     },
+    // A SEQUENCE takes 88 bytes, its results 80.
+    Pair {
+        rule: "nfs/too-big",
+        kinds: BOTH,
+        conversation: |scene, broken| session_with(scene, 7, if broken { 84 } else { 88 }),
+    },
+    Pair {
+        rule: "nfs/too-big",
+        kinds: BOTH,
+        conversation: |scene, broken| session_with(scene, 8, if broken { 76 } else { 80 }),
+    },
+    Pair {
+        rule: "nfs/too-big",
+        kinds: BOTH,
+        conversation: |scene, broken| session_with(scene, 9, if broken { 76 } else { 80 }),
+    },
+    // ca_maxrequestsize of the fore channel.
     Pair {
         rule: "nfs/session-attrs",
         kinds: BOTH,
-        conversation: |scene, broken| {
-            let mut create = Operation::create_session();
-            if let (true, Some((_, result))) = (broken, &mut create.result) {
-                // ca_maxrequestsize of the fore channel.
-                result[7] += 4;
-            }
-            scene.compound(&Compound::new(2, &[create]));
-        },
+        conversation: |scene, broken| session_with(scene, 7, if broken { 8196 } else { 8192 }),
+    },
+    // ca_maxrequests of the back channel.
+    Pair {
+        rule: "nfs/session-attrs",
+        kinds: BOTH,
+        conversation: |scene, broken| session_with(scene, 18, if broken { 2 } else { 1 }),
+    },
+    // csr_sequence.
+    Pair {
+        rule: "nfs/session-attrs",
+        kinds: BOTH,
+        conversation: |scene, broken| session_with(scene, 4, if broken { 2 } else { 1 }),
+    },
+    // csr_flags: CONN_RDMA, which was not asked for.
+    Pair {
+        rule: "nfs/session-attrs",
+        kinds: BOTH,
+        conversation: |scene, broken| session_with(scene, 5, if broken { 6 } else { 2 }),
     },
     Pair {
         rule: "nfs/highest-slot",
@@ -206,10 +282,8 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.session();
             for id in 2..6 {
                 let mut sequence = Operation::sequence(0, id);
-                if let Some((_, result)) = &mut sequence.result {
-                    // sr_target_highest_slotid.
-                    result[7] = 0;
-                }
+                // sr_target_highest_slotid.
+                set_result(&mut sequence, 7, 0);
                 scene.compound(&Compound::new(2, &[sequence]));
             }
             let slot = u32::from(broken);
