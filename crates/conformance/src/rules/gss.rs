@@ -5,43 +5,56 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 
-/// Returns the chunk that holds a part of the message: a Read chunk of a Call, or a Write chunk with data of a Reply.
-fn reducing_chunk(message: &MessageView<'_>) -> Option<String> {
+/// Returns the chunk that holds, or is to hold, a part of a message.
+fn item_chunk(message: &MessageView<'_>) -> Option<String> {
+    let mut writes = message.transaction.transaction.write_chunks.iter();
     if message.is_call() {
-        let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
-        let position = positions.into_iter().find(|position| *position != 0)?;
-        return Some(format!("Read chunk at Position {position}"));
+        let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
+        return match positions.find(|position| *position != 0) {
+            Some(position) => Some(format!("Read chunk at Position {position}")),
+            None => writes.find(|chunk| !chunk.segments.is_empty()).map(|_| "Write chunk offered".to_owned()),
+        };
     }
-    let mut returned =
-        message.transaction.transaction.write_chunks.iter().filter_map(|chunk| chunk.returned_bytes());
-    let bytes = returned.find(|bytes| *bytes > 0)?;
+    let bytes = writes.filter_map(|chunk| chunk.returned_bytes()).find(|bytes| *bytes > 0)?;
     Some(format!("{bytes} bytes in a Write chunk"))
 }
 
-pub(crate) const RULES: &[Rule] = &[Rule {
-    id: "gss/reduced",
-    severity: Severity::Error,
-    section: "RFC 8166 sections 8.2.2 and 8.2.2.3",
-    requirement: "With RPCSEC_GSS integrity or privacy, and in control messages of RPCSEC_GSS, no data item is in a chunk of \
-        its own.",
-    explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
-        verified. Long messages use a Position Zero Read chunk and a Reply chunk.",
-    needs: &[Evidence::ChunkLists],
-    scope: RuleScope::Each,
-    check: RuleCheck::Message(|message| {
-        message.version1()?;
-        let kind = match message.transaction.summary.payload? {
-            GssPayload::Plain => return None,
-            GssPayload::Integrity => "integrity",
-            GssPayload::Privacy => "privacy",
-            GssPayload::Control(_) => "a control message",
-        };
-        if message.record.is_rdma_error() {
-            return None;
-        }
-        let chunk = reducing_chunk(message);
-        Some(Verdict::from_condition(chunk.is_none(), || {
-            format!("{} with {kind}", chunk.unwrap_or_default())
-        }))
-    }),
-}];
+/// Judges a message whose payload has this name.
+fn judge(message: &MessageView<'_>, payload: &str) -> Option<Verdict> {
+    message.version1().filter(|_| !message.record.is_rdma_error())?;
+    let chunk = item_chunk(message);
+    Some(Verdict::from_condition(chunk.is_none(), || format!("{} with {payload}", chunk.unwrap_or_default())))
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "gss/reduced",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 8.2.2.3 and 4.3.2",
+        requirement: "With RPCSEC_GSS integrity or privacy, no data item is in a chunk of its own, and no Write list is \
+            offered.",
+        explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
+            verified. Long messages use a Position Zero Read chunk and a Reply chunk.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
+            GssPayload::Integrity => judge(message, "integrity"),
+            GssPayload::Privacy => judge(message, "privacy"),
+            GssPayload::Plain | GssPayload::Control(_) => None,
+        }),
+    },
+    Rule {
+        id: "gss/control-chunk",
+        severity: Severity::Error,
+        section: "RFC 8166 section 8.2.2",
+        requirement: "No part of a control message of RPCSEC_GSS is in a chunk of its own.",
+        explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
+            the mount fails.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
+            GssPayload::Control(_) => judge(message, "a control message"),
+            GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => None,
+        }),
+    },
+];

@@ -45,18 +45,19 @@ impl Scene {
 
     /// Creates a connection with this private data of client and server, without an exchange.
     pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
-        Self::connect(kind, private, 0)
+        Self::with_number(kind, private, 0)
     }
 
-    fn connect(kind: Kind, private: [Option<Private>; 2], ordinal: u16) -> Self {
+    /// Creates a further connection between the same hosts, with a number above zero.
+    pub(crate) fn with_number(kind: Kind, private: [Option<Private>; 2], number: u16) -> Self {
         let mut fabric = Fabric::without_set_up(kind, 1024);
-        fabric.ordinal = ordinal;
-        let id = 7 + ordinal as u8;
+        fabric.connection = number;
         let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
         match kind {
             Kind::Roce => {
-                management(&mut fabric, Side::Client, 0x10, &[&request(ordinal), &client[..]].concat());
-                management(&mut fabric, Side::Server, 0x13, &[&reply(ordinal), &server[..]].concat());
+                management(&mut fabric, Side::Client, 0x10, &[&request(number), &client[..]].concat());
+                management(&mut fabric, Side::Server, 0x13, &[&reply(number), &server[..]].concat());
+                let id = 7 + number as u8;
                 management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, id, 0, 0, 0, id]);
             }
             Kind::Iwarp => {
@@ -71,7 +72,7 @@ impl Scene {
                 }
             }
         }
-        Self { fabric, next_xid: 0x101 + 0x40 * u32::from(ordinal) }
+        Self { fabric, next_xid: 0x101 }
     }
 
     /// Returns a new XID.
@@ -131,7 +132,8 @@ impl Scene {
 
     /// Opens a second connection of the same client and server. Use it with [`Scene::on`].
     pub(crate) fn second_connection(&mut self) -> Self {
-        let mut other = Self::connect(self.fabric.kind, [Some(Private::USUAL); 2], 1);
+        let mut other = Self::with_number(self.fabric.kind, [Some(Private::USUAL); 2], 1);
+        other.next_xid += 0x40;
         let set_up = std::mem::take(&mut other.fabric.frames);
         self.fabric.frames.extend(set_up);
         self.on(&mut other, |other| {
@@ -162,14 +164,14 @@ fn management(fabric: &mut Fabric, from: Side, attribute: u8, message: &[u8]) {
 const CLIENT_QPN: u32 = 0x11;
 const SERVER_QPN: u32 = 0x22;
 
-fn request(ordinal: u16) -> Vec<u8> {
+fn request(number: u16) -> Vec<u8> {
     let unset = std::net::Ipv6Addr::UNSPECIFIED;
     cm::Request {
-        local_comm_id: CommunicationId(7 + u32::from(ordinal)),
+        local_comm_id: CommunicationId(7 + u32::from(number)),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(CLIENT_QPN + 0x100 * u32::from(ordinal)),
+        local_qpn: Qpn(CLIENT_QPN + (u32::from(number) << 8)),
         responder_resources: 16,
         local_eecn: 0,
         initiator_depth: 16,
@@ -214,12 +216,12 @@ fn request(ordinal: u16) -> Vec<u8> {
     .to_vec()
 }
 
-fn reply(ordinal: u16) -> Vec<u8> {
+fn reply(number: u16) -> Vec<u8> {
     cm::Reply {
-        local_comm_id: CommunicationId(7 + u32::from(ordinal)),
-        remote_comm_id: CommunicationId(7 + u32::from(ordinal)),
+        local_comm_id: CommunicationId(7 + u32::from(number)),
+        remote_comm_id: CommunicationId(7 + u32::from(number)),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(SERVER_QPN + 0x100 * u32::from(ordinal)),
+        local_qpn: Qpn(SERVER_QPN + (u32::from(number) << 8)),
         local_eecn: 0,
         starting_psn: Psn(0x80_0000),
         responder_resources: 16,
