@@ -218,6 +218,11 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
+            // rpcrdma/returned-too-much judges data that do not fit into the Write chunk.
+            let mut segments = transaction.transaction.write_chunks.iter().flat_map(|chunk| &chunk.segments);
+            if segments.any(|segment| segment.returned_length.is_some_and(|length| length > segment.length)) {
+                return None;
+            }
             let mut reads = transaction.file_accesses().iter().filter(|access| !access.is_write).peekable();
             reads.peek()?;
             let excess = reads.find(|read| read.done_bytes > read.asked_bytes);

@@ -18,6 +18,8 @@ pub(crate) const RULES: &[Rule] = &[
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp
                 || transaction.summary.procedure == Some(0)
+                // RFC 8267 section 3.1: a Requester may repeat a Call after RDMA_ERROR.
+                || transaction.reply().is_some_and(|reply| reply.is_rdma_error())
             {
                 return None;
             }
