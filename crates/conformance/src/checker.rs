@@ -2,18 +2,21 @@
 
 use std::borrow::Cow;
 
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::flow::transport_event::TransportEvent;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::ConnectionFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::{Finding, SeverityLevel};
 use crate::message_view::MessageView;
+use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Verdict, Violation};
 use crate::rules::RULES;
 use crate::session_table::SessionTable;
@@ -40,6 +43,7 @@ pub struct ConformanceChecker {
     tallies: Vec<RuleTally>,
     connections: ConnectionHistories,
     sessions: SessionTable,
+    orphans: OrphanReplies,
     /// Findings of Transactions that were not emitted yet.
     pending: FxHashMap<TransactionKey, Vec<Finding>>,
     /// Findings without a Transaction.
@@ -67,6 +71,7 @@ impl ConformanceChecker {
             tallies: vec![RuleTally::default(); RULES.len()],
             connections: ConnectionHistories::default(),
             sessions: SessionTable::default(),
+            orphans: OrphanReplies::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
@@ -140,7 +145,9 @@ impl ConformanceChecker {
             finding.connection = transaction.connection;
         }
         let history = self.connections.of(transaction.connection.number).clone();
-        let view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
+        let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
+        view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
+        self.orphans.record(transaction, &history);
         for (at, rule) in RULES.iter().enumerate() {
             match rule.check {
                 RuleCheck::Message(check) => {
@@ -210,13 +217,16 @@ impl ConformanceChecker {
     }
 
     fn record_sessions(&mut self, view: &TransactionView<'_>) {
-        let is_undecoded_compound = view.summary.procedure_name == Some("COMPOUND")
-            && (view.call().is_none() || !view.operations.has_all_arguments);
-        if is_undecoded_compound || view.call().is_none() {
+        if view.is_unknown_compound() {
             self.sessions.record_gap();
         }
         if matches!(view.arguments, Some((Procedure::Compound, _))) {
             self.sessions.record(view.transaction, &view.operations);
+        }
+        if let Some((Procedure::CbCompound, mut cursor)) = view.arguments
+            && let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullObserver)
+        {
+            self.sessions.record_callback(call.operations().map_while(Result::ok));
         }
     }
 
@@ -308,6 +318,8 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
         history.last_grants[usize::from(transaction.direction == CallDirection::Reverse)] = Some(granted);
     }
     history.is_rfc5666 |= !transaction.reply_read_chunks.is_empty() || transaction.is_done;
+    history.losses = history.losses.max(transaction.credit_use.losses);
+    history.last_call_time = history.last_call_time.max(transaction.call.as_ref().map(|call| call.time));
     let record = transaction.call.as_ref().or(transaction.reply.as_ref());
     let first = record.and_then(|record| record.frames.first().copied());
     history.first_frame = history.first_frame.or(first);

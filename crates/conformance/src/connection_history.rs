@@ -1,7 +1,7 @@
 //! Facts about a connection from its earlier messages.
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use rustc_hash::FxHashMap;
 
 /// Maximum number of connections with a history. Beyond it, all histories are forgotten, and rules that need them start
@@ -21,6 +21,10 @@ pub struct ConnectionHistory {
     pub has_backchannel: bool,
     /// First frame of the first Transaction.
     pub first_frame: Option<FrameNumber>,
+    /// Losses until the last Transaction; see `CreditUse::losses`.
+    pub losses: u64,
+    /// Time of the last Call.
+    pub last_call_time: Option<Timestamp>,
 }
 
 impl ConnectionHistory {
@@ -35,6 +39,11 @@ impl ConnectionHistory {
 pub(crate) struct ConnectionHistories(FxHashMap<u64, ConnectionHistory>);
 
 impl ConnectionHistories {
+    /// Returns the history of a connection, if it has one.
+    pub(crate) fn get(&self, number: u64) -> Option<&ConnectionHistory> {
+        self.0.get(&number)
+    }
+
     /// Returns the history of a connection.
     pub(crate) fn of(&mut self, number: u64) -> &mut ConnectionHistory {
         if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&number) {

@@ -10,9 +10,11 @@
 mod aggregation;
 mod checker;
 mod connection_history;
+mod file_access;
 mod finding;
 mod message_view;
 mod operations;
+mod orphan_replies;
 mod rule;
 pub mod rules;
 mod session_table;

@@ -1,46 +1,113 @@
 //! Operations of a COMPOUND with their results.
 
+use std::hash::Hasher;
+use std::ops::RangeInclusive;
+
 use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundReply, Nfsstat4, Results};
-use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, CompoundCall, CompoundReply, Nfsstat4, OperationBody, Results,
+};
+use nfsrdma_dissectors::xdr::{Cursor, Text};
+use rustc_hash::FxHasher;
 
 /// Operations of a COMPOUND. RFC 8881 section 16.2.
 #[derive(Debug, Default)]
 pub struct CompoundOperations<'t> {
     /// Minor version.
     pub minor_version: u32,
+    /// Tag of the Call; `None` if it cannot be decoded.
+    pub tag: Option<Text<'t>>,
+    /// Number of operations that the Call announces.
+    pub operation_count: u32,
     /// Arguments, as far as they can be decoded.
     pub arguments: Vec<Args<'t>>,
     /// `true` if all operations of the Call were decoded.
     pub has_all_arguments: bool,
+    /// Digest of the operations after the first, if the Call was captured to its end.
+    pub arguments_digest: Option<OperationsDigest>,
     /// Status of the COMPOUND.
     pub status: Option<Nfsstat4>,
+    /// Tag of the Reply.
+    pub reply_tag: Option<Text<'t>>,
+    /// Number of results that the Reply announces.
+    pub result_count: u32,
     /// Results, as far as they can be decoded: the k-th belongs to the k-th operation.
     pub results: Vec<Results<'t>>,
     /// `true` if all results of the Reply were decoded.
     pub has_all_results: bool,
+    /// Digest of the results after the first, if the Reply was captured to its end.
+    pub results_digest: Option<OperationsDigest>,
+    /// `true` if the Reply has no results: an error of RPC or of RPC-over-RDMA.
+    pub is_failed_rpc: bool,
+}
+
+/// Digest of operations without the first, which is SEQUENCE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationsDigest {
+    /// Hash of the inline bytes.
+    pub hash: u64,
+    /// `true` if a data item is in a chunk. Digests are comparable only if both or none have such items.
+    pub is_reduced: bool,
+}
+
+impl OperationsDigest {
+    /// Returns `true` if the operations are the same; `None` if the digests are not comparable.
+    pub fn is_same(self, other: Self) -> Option<bool> {
+        (self.is_reduced == other.is_reduced).then_some(self.hash == other.hash)
+    }
+
+    /// Digests what follows the first operation; `None` if not all of it was captured.
+    fn from_operations<'a, B: OperationBody<'a>>(
+        mut operations: v4::CompoundOperations<'a, B>,
+        is_reduced: bool,
+    ) -> Option<Self> {
+        operations.next()?.ok()?;
+        let rest = operations.rest();
+        if operations.cursor()?.remaining() != rest.len() {
+            return None;
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write(rest);
+        Some(Self { hash: hasher.finish(), is_reduced })
+    }
 }
 
 impl<'t> CompoundOperations<'t> {
     pub(crate) fn decode(
+        transaction: &Transaction,
         call: Option<(Procedure, Cursor<'t>)>,
         reply: Option<(Procedure, Cursor<'t>)>,
+        is_failed_rpc: bool,
     ) -> Self {
-        let mut all = Self::default();
+        let mut all = Self { is_failed_rpc, ..Self::default() };
         if let Some((Procedure::Compound, mut cursor)) = call
             && let Ok(call) = CompoundCall::decode(&mut cursor, &mut NullObserver)
         {
             all.minor_version = call.head.minorversion;
+            all.tag = Some(call.head.tag);
+            all.operation_count = call.count();
             all.arguments = call.operations().map_while(Result::ok).collect();
             all.has_all_arguments = all.arguments.len() == call.count() as usize;
+            if matches!(all.arguments.first(), Some(Args::SEQUENCE(_))) {
+                let is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
+                all.arguments_digest = OperationsDigest::from_operations(call.operations(), is_reduced);
+            }
         }
         if let Some((Procedure::Compound, mut cursor)) = reply
             && let Ok(reply) = CompoundReply::decode(&mut cursor, &mut NullObserver)
         {
             all.status = Some(reply.head.status);
+            all.reply_tag = Some(reply.head.tag);
+            all.result_count = reply.count();
             all.results = reply.operations().map_while(Result::ok).collect();
             all.has_all_results = all.results.len() == reply.count() as usize;
+            if matches!(all.results.first(), Some(Results::SEQUENCE(_))) {
+                let mut writes = transaction.write_chunks.iter();
+                let is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
+                all.results_digest = OperationsDigest::from_operations(reply.operations(), is_reduced);
+            }
         }
         all
     }
@@ -48,5 +115,96 @@ impl<'t> CompoundOperations<'t> {
     /// Iterates over the operations with their results.
     pub fn pairs(&self) -> impl Iterator<Item = (&Args<'t>, Option<&Results<'t>>)> {
         self.arguments.iter().enumerate().map(|(at, arguments)| (arguments, self.results.get(at)))
+    }
+
+    /// Returns `true` if the Reply says that no operation, or not the first, was executed.
+    pub(crate) fn is_refused(&self) -> bool {
+        let is_failed = |status: Nfsstat4| status != Nfsstat4::NFS4_OK;
+        match self.results.first() {
+            // Results after a failed SEQUENCE contradict it.
+            Some(first) => is_failed(first.status()) && self.result_count == 1,
+            None => self.is_failed_rpc || (self.result_count == 0 && self.status.is_some_and(is_failed)),
+        }
+    }
+}
+
+/// Returns the minor versions that have an operation. RFC 7530 section 16, RFC 8881 section 17, RFC 7862 sections 13 and
+/// 14.2, RFC 8276 section 8.
+pub(crate) fn minor_versions(operation: &Args<'_>) -> RangeInclusive<u32> {
+    match operation {
+        Args::ACCESS(_)
+        | Args::CLOSE(_)
+        | Args::COMMIT(_)
+        | Args::CREATE(_)
+        | Args::DELEGPURGE(_)
+        | Args::DELEGRETURN(_)
+        | Args::GETATTR(_)
+        | Args::GETFH(_)
+        | Args::LINK(_)
+        | Args::LOCK(_)
+        | Args::LOCKT(_)
+        | Args::LOCKU(_)
+        | Args::LOOKUP(_)
+        | Args::LOOKUPP(_)
+        | Args::NVERIFY(_)
+        | Args::OPEN(_)
+        | Args::OPENATTR(_)
+        | Args::OPEN_DOWNGRADE(_)
+        | Args::PUTFH(_)
+        | Args::PUTPUBFH(_)
+        | Args::PUTROOTFH(_)
+        | Args::READ(_)
+        | Args::READDIR(_)
+        | Args::READLINK(_)
+        | Args::REMOVE(_)
+        | Args::RENAME(_)
+        | Args::RESTOREFH(_)
+        | Args::SAVEFH(_)
+        | Args::SECINFO(_)
+        | Args::SETATTR(_)
+        | Args::VERIFY(_)
+        | Args::WRITE(_)
+        | Args::ILLEGAL(_) => 0..=u32::MAX,
+        Args::OPEN_CONFIRM(_)
+        | Args::RENEW(_)
+        | Args::SETCLIENTID(_)
+        | Args::SETCLIENTID_CONFIRM(_)
+        | Args::RELEASE_LOCKOWNER(_) => 0..=0,
+        Args::GETDEVICELIST(_) => 1..=1,
+        Args::BACKCHANNEL_CTL(_)
+        | Args::BIND_CONN_TO_SESSION(_)
+        | Args::EXCHANGE_ID(_)
+        | Args::CREATE_SESSION(_)
+        | Args::DESTROY_SESSION(_)
+        | Args::FREE_STATEID(_)
+        | Args::GET_DIR_DELEGATION(_)
+        | Args::GETDEVICEINFO(_)
+        | Args::LAYOUTCOMMIT(_)
+        | Args::LAYOUTGET(_)
+        | Args::LAYOUTRETURN(_)
+        | Args::SECINFO_NO_NAME(_)
+        | Args::SEQUENCE(_)
+        | Args::SET_SSV(_)
+        | Args::TEST_STATEID(_)
+        | Args::WANT_DELEGATION(_)
+        | Args::DESTROY_CLIENTID(_)
+        | Args::RECLAIM_COMPLETE(_) => 1..=u32::MAX,
+        Args::ALLOCATE(_)
+        | Args::COPY(_)
+        | Args::COPY_NOTIFY(_)
+        | Args::DEALLOCATE(_)
+        | Args::IO_ADVISE(_)
+        | Args::LAYOUTERROR(_)
+        | Args::LAYOUTSTATS(_)
+        | Args::OFFLOAD_CANCEL(_)
+        | Args::OFFLOAD_STATUS(_)
+        | Args::READ_PLUS(_)
+        | Args::SEEK(_)
+        | Args::WRITE_SAME(_)
+        | Args::CLONE(_)
+        | Args::GETXATTR(_)
+        | Args::SETXATTR(_)
+        | Args::LISTXATTRS(_)
+        | Args::REMOVEXATTR(_) => 2..=u32::MAX,
     }
 }

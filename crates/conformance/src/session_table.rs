@@ -1,17 +1,18 @@
 //! Sessions and their slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section 2.10.6.
 
-use std::hash::Hasher;
-
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::MessageRecord;
-use nfsrdma_dissectors::frame::Timestamp;
-use nfsrdma_dissectors::nfs::v4::{Args, ChannelAttrs4, Results, Sequence4Args, Sequence4Resok, Sessionid4};
-use rustc_hash::{FxHashMap, FxHasher};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::nfs::v4::{
+    Args, CbArgs, ChannelAttrs4, Results, Sequence4Args, Sequence4Resok, Sessionid4, Stateid4,
+};
+use rustc_hash::FxHashMap;
 
-use crate::operations::CompoundOperations;
+use crate::operations::{CompoundOperations, OperationsDigest};
 
 /// Maximum number of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_SESSIONS: usize = 4096;
+/// Maximum number of asynchronous copies of a session. Beyond it, copies are not recorded.
+const MAX_COPIES: usize = 1024;
 /// Maximum number of slots of a session with a history.
 const MAX_SLOTS: usize = 4096;
 
@@ -42,43 +43,115 @@ impl ChannelLimits {
     }
 }
 
+/// Point in the history of a session. Between two equal points no use of a slot is missing from the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CertainPoint {
+    /// Connection number.
+    connection: u64,
+    /// Losses on the connection.
+    losses: u64,
+    /// Number of messages that may have used the session, but cannot be decoded.
+    gaps: u64,
+}
+
 /// Last use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotUse {
     /// Sequence ID.
     pub sequence_id: u32,
-    /// Index of the Transaction.
-    pub transaction: u64,
-    /// Hash of the RPC message of the Call, without the XID and credential.
-    pub request_hash: u64,
-    /// Hash of the results.
-    pub result_hash: Option<u64>,
-    /// Time of the Reply; `None` if it was not captured.
+    /// sa_cachethis.
+    pub is_cache_requested: bool,
+    /// Time of the Call.
+    pub call_time: Timestamp,
+    /// First frame of the Call.
+    pub call_frame: Option<FrameNumber>,
+    /// Time of the first frame of the Reply; `None` if it was not captured.
     pub reply_time: Option<Timestamp>,
+    /// `true` if the result of SEQUENCE is NFS4_OK. If it is unknown, the server may not have seen the Call.
+    pub is_executed: bool,
+    /// Digest of the operations after SEQUENCE, if the Call was captured to its end.
+    pub arguments: Option<OperationsDigest>,
+    /// Digest of the results after SEQUENCE, if the Reply was captured to its end.
+    pub results: Option<OperationsDigest>,
+    certain: CertainPoint,
+}
+
+impl SlotUse {
+    /// Returns the number of the connection of the Call.
+    pub fn connection(&self) -> u64 {
+        self.certain.connection
+    }
+}
+
+/// Limit of the slots that the server wants to withdraw. RFC 8881 section 2.10.6.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetSlot {
+    /// sr_target_highest_slotid.
+    pub highest_slot: u32,
+    /// Time of the first Reply with it.
+    pub since: Timestamp,
+    /// Number of Calls on the session that were sent after this Reply.
+    pub later_calls: u32,
 }
 
 /// State of the session and slot of a COMPOUND before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotHistory {
+    /// Minor version of the COMPOUND that created the session.
+    pub minor_version: u32,
     /// Limits of the fore channel.
     pub limits: ChannelLimits,
-    /// sa_highest_slotid plus one of earlier COMPOUNDs, at most: slots that the client said it may use.
-    pub highest_slot: Option<u32>,
-    /// sr_target_highest_slotid of the last SEQUENCE results.
-    pub target_highest_slot: Option<u32>,
+    /// Highest slot that the server ever granted, by ca_maxrequests or in the results of SEQUENCE.
+    pub highest_granted_slot: u32,
+    /// Target of the last results of SEQUENCE.
+    pub target: Option<TargetSlot>,
     /// Last use of the slot; `None` before its first.
     pub last_use: Option<SlotUse>,
-    /// `true` if a COMPOUND of the session could not be decoded, so that uses of slots are missing.
+    /// `true` if uses of the slot since then may be missing from the capture.
     pub has_gaps: bool,
 }
 
 #[derive(Debug)]
 struct Session {
+    minor_version: u32,
     limits: ChannelLimits,
     slots: FxHashMap<u32, SlotUse>,
-    highest_slot: Option<u32>,
-    target_highest_slot: Option<u32>,
-    has_gaps: bool,
+    highest_granted_slot: u32,
+    target: Option<TargetSlot>,
+    created: CertainPoint,
+    /// Connection of the last COMPOUND.
+    connection: u64,
+    gaps: u64,
+    /// Asynchronous copies, by their stateids without seqid.
+    copies: Vec<AsynchronousCopy>,
+}
+
+/// A copy of which the result was not reported yet. RFC 7862 section 4.8.
+#[derive(Debug)]
+struct AsynchronousCopy {
+    stateid: [u8; 12],
+    is_reported: bool,
+    started: CertainPoint,
+}
+
+/// Asynchronous copies of a session that ends. RFC 7862 section 15.2.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedCopies {
+    /// Number of copies of the session.
+    pub started: usize,
+    /// Number of copies without a reported result.
+    pub unreported: usize,
+    /// `true` if reports may be missing from the capture.
+    pub has_gaps: bool,
+}
+
+impl Session {
+    fn certain_point(&self, transaction: &Transaction) -> CertainPoint {
+        let connection = transaction.connection.number;
+        // Uses on another connection are not in a certain order with those on this one.
+        let gaps = self.gaps + u64::from(connection != self.connection);
+        CertainPoint { connection, losses: transaction.credit_use.losses, gaps }
+    }
 }
 
 /// All sessions whose creation was captured.
@@ -87,21 +160,66 @@ pub(crate) struct SessionTable(FxHashMap<Sessionid4, Session>);
 
 impl SessionTable {
     /// Returns the state of the slot of a COMPOUND before it.
-    pub(crate) fn slot(&self, operations: &CompoundOperations<'_>) -> Option<SlotHistory> {
+    pub(crate) fn slot(
+        &self,
+        transaction: &Transaction,
+        operations: &CompoundOperations<'_>,
+    ) -> Option<SlotHistory> {
         let sequence = sequence_arguments(operations)?;
         let session = self.0.get(&sequence.sa_sessionid)?;
+        let last_use = session.slots.get(&sequence.sa_slotid).copied();
+        let before = last_use.map_or(session.created, |last_use| last_use.certain);
         Some(SlotHistory {
+            minor_version: session.minor_version,
             limits: session.limits,
-            highest_slot: session.highest_slot,
-            target_highest_slot: session.target_highest_slot,
-            last_use: session.slots.get(&sequence.sa_slotid).copied(),
-            has_gaps: session.has_gaps,
+            highest_granted_slot: session.highest_granted_slot,
+            target: session.target,
+            last_use,
+            // A lost message is known only when a later one is captured: here the Reply.
+            has_gaps: before != session.certain_point(transaction) || transaction.reply.is_none(),
         })
     }
 
-    /// Records that sessions were used in a message that cannot be decoded.
+    /// Returns the copies of the session that a COMPOUND destroys, if it has any.
+    pub(crate) fn ended_copies(
+        &self,
+        transaction: &Transaction,
+        operations: &CompoundOperations<'_>,
+    ) -> Option<EndedCopies> {
+        let session = operations.pairs().find_map(|pair| match pair {
+            (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
+                result.ok().and_then(|_| self.0.get(&destroyed.dsa_sessionid))
+            }
+            _ => None,
+        })?;
+        let now = session.certain_point(transaction);
+        let unreported = || session.copies.iter().filter(|copy| !copy.is_reported);
+        let started = session.copies.len();
+        (started > 0).then(|| EndedCopies {
+            started,
+            unreported: unreported().count(),
+            has_gaps: unreported().any(|copy| copy.started != now),
+        })
+    }
+
+    /// Records the operations of a CB_COMPOUND.
+    pub(crate) fn record_callback<'a>(&mut self, operations: impl Iterator<Item = CbArgs<'a>>) {
+        for operation in operations {
+            if let CbArgs::CB_OFFLOAD(report) = operation {
+                self.record_report(&report.coa_stateid);
+            }
+        }
+    }
+
+    /// Records that the client knows the result of a copy, or no longer wants it.
+    fn record_report(&mut self, stateid: &Stateid4) {
+        let copies = self.0.values_mut().flat_map(|session| &mut session.copies);
+        copies.filter(|copy| copy.stateid == stateid.other).for_each(|copy| copy.is_reported = true);
+    }
+
+    /// Records that sessions may have been used in a message that cannot be decoded.
     pub(crate) fn record_gap(&mut self) {
-        self.0.values_mut().for_each(|session| session.has_gaps = true);
+        self.0.values_mut().for_each(|session| session.gaps += 1);
     }
 
     /// Records a COMPOUND.
@@ -113,12 +231,19 @@ impl SessionTable {
                     if self.0.len() >= MAX_SESSIONS {
                         self.0.clear();
                     }
+                    let limits = ChannelLimits::from_attributes(&created.csr_fore_chan_attrs);
+                    let connection = transaction.connection.number;
                     let session = Session {
-                        limits: ChannelLimits::from_attributes(&created.csr_fore_chan_attrs),
+                        minor_version: operations.minor_version,
+                        limits,
                         slots: FxHashMap::default(),
-                        highest_slot: None,
-                        target_highest_slot: None,
-                        has_gaps: false,
+                        highest_granted_slot: limits.max_requests.saturating_sub(1),
+                        target: None,
+                        created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
+                        connection,
+                        // A retry, or a server that was restarted: the slots are unknown.
+                        gaps: u64::from(self.0.contains_key(&created.csr_sessionid)),
+                        copies: Vec::new(),
                     };
                     self.0.insert(created.csr_sessionid, session);
                 }
@@ -130,33 +255,101 @@ impl SessionTable {
                 _ => {}
             }
         }
-        let Some(sequence) = sequence_arguments(operations) else { return };
-        let Some(session) = self.0.get_mut(&sequence.sa_sessionid) else { return };
-        let result = sequence_result(operations);
-        session.highest_slot = session.highest_slot.max(Some(sequence.sa_highest_slotid));
-        // A refused SEQUENCE does not use the slot.
-        if result.is_none() && transaction.reply.is_some() {
+        self.record_copies(transaction, operations);
+        self.record_use(transaction, operations);
+    }
+
+    fn record_copies(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+        for pair in operations.pairs() {
+            match pair {
+                (Args::COPY(_), Some(Results::COPY(copied))) => {
+                    let callback =
+                        copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
+                    let session = sequence_arguments(operations)
+                        .and_then(|sequence| self.0.get_mut(&sequence.sa_sessionid));
+                    if let (Some(stateid), Some(session)) = (callback, session)
+                        && session.copies.len() < MAX_COPIES
+                    {
+                        let started = session.certain_point(transaction);
+                        let stateid = stateid.other;
+                        session.copies.push(AsynchronousCopy { stateid, is_reported: false, started });
+                    }
+                }
+                (Args::OFFLOAD_STATUS(asked), Some(Results::OFFLOAD_STATUS(result)))
+                    if result.ok().is_some_and(|result| !result.osr_complete.is_empty()) =>
+                {
+                    self.record_report(&asked.osa_stateid);
+                }
+                (Args::OFFLOAD_CANCEL(asked), Some(Results::OFFLOAD_CANCEL(result)))
+                    if result.ok().is_some() =>
+                {
+                    self.record_report(&asked.oca_stateid);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Records the use of a slot. A refused SEQUENCE does not use it.
+    fn record_use(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+        let sequence = sequence_arguments(operations);
+        if let Some(returned) = sequence_result(operations)
+            && !sequence.is_some_and(|sequence| is_echo(sequence, returned))
+        {
+            // The server used another slot, or the client did not ask for this one.
+            let asked = sequence.map(|sequence| sequence.sa_sessionid).unwrap_or_default();
+            for id in [returned.sr_sessionid, asked] {
+                if let Some(session) = self.0.get_mut(&id) {
+                    session.gaps += 1;
+                }
+            }
             return;
         }
-        if let Some(result) = result {
-            session.target_highest_slot = Some(result.sr_target_highest_slotid);
+        let Some(sequence) = sequence else { return };
+        let Some(session) = self.0.get_mut(&sequence.sa_sessionid) else { return };
+        let Some(call) = &transaction.call else { return };
+        let certain = session.certain_point(transaction);
+        (session.connection, session.gaps) = (certain.connection, certain.gaps);
+        let result = sequence_result(operations);
+        if let Some(target) = &mut session.target
+            && call.time > target.since
+        {
+            target.later_calls = target.later_calls.saturating_add(1);
         }
-        if session.slots.len() < MAX_SLOTS || session.slots.contains_key(&sequence.sa_slotid) {
-            let of = |record: Option<&MessageRecord>| {
-                record.map(|record| hash(record.inline_bytes().get(4..).unwrap_or_default()))
-            };
-            let reply = transaction.reply.as_ref();
-            session.slots.insert(
-                sequence.sa_slotid,
-                SlotUse {
-                    sequence_id: sequence.sa_sequenceid,
-                    transaction: transaction.index,
-                    request_hash: of(transaction.call.as_ref()).unwrap_or(0),
-                    result_hash: of(reply),
-                    reply_time: reply.map(|reply| reply.end_time),
-                },
-            );
+        let reply = transaction.reply.as_ref();
+        if result.is_none() && reply.is_some() && !operations.is_refused() {
+            // The Reply cannot be decoded. It may have changed the limits.
+            session.gaps += 1;
         }
+        if let (Some(result), Some(reply)) = (result, reply) {
+            let highest_slot = result.sr_target_highest_slotid;
+            session.highest_granted_slot =
+                session.highest_granted_slot.max(highest_slot).max(result.sr_highest_slotid);
+            if session.target.is_none_or(|target| target.highest_slot != highest_slot) {
+                session.target = Some(TargetSlot { highest_slot, since: reply.end_time, later_calls: 0 });
+            }
+        }
+        if result.is_none() && operations.is_refused() {
+            return;
+        }
+        let is_known = session.slots.get(&sequence.sa_slotid);
+        // Transactions come in the order in which they close.
+        let is_older = is_known.is_some_and(|known| known.call_time > call.time);
+        if is_older || (is_known.is_none() && session.slots.len() >= MAX_SLOTS) {
+            return;
+        }
+        let used = SlotUse {
+            sequence_id: sequence.sa_sequenceid,
+            is_cache_requested: sequence.sa_cachethis,
+            call_time: call.time,
+            call_frame: call.frames.first().copied(),
+            reply_time: reply.map(|reply| reply.time),
+            is_executed: result.is_some(),
+            arguments: operations.arguments_digest,
+            results: operations.results_digest,
+            certain,
+        };
+        session.slots.insert(sequence.sa_slotid, used);
     }
 }
 
@@ -168,17 +361,16 @@ pub(crate) fn sequence_arguments<'o>(operations: &'o CompoundOperations<'_>) -> 
     }
 }
 
+/// Returns `true` if the results of SEQUENCE belong to its arguments.
+fn is_echo(sent: &Sequence4Args, returned: &Sequence4Resok) -> bool {
+    (sent.sa_sessionid, sent.sa_slotid, sent.sa_sequenceid)
+        == (returned.sr_sessionid, returned.sr_slotid, returned.sr_sequenceid)
+}
+
 /// Returns the result of a successful SEQUENCE.
 pub(crate) fn sequence_result<'o>(operations: &'o CompoundOperations<'_>) -> Option<&'o Sequence4Resok> {
     match operations.results.first()? {
         Results::SEQUENCE(result) => result.ok(),
         _ => None,
     }
-}
-
-/// Returns the hash of a message.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(bytes);
-    hasher.finish()
 }

@@ -1,17 +1,21 @@
 //! A Transaction as rules see it.
 
+use std::cell::OnceCell;
+
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
+use crate::file_access::FileAccess;
 use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
+use crate::orphan_replies::OrphanReply;
 use crate::rule::Evidence;
-use crate::session_table::{SessionTable, SlotHistory};
+use crate::session_table::{EndedCopies, SessionTable, SlotHistory, sequence_arguments};
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub struct TransactionView<'t> {
@@ -29,10 +33,15 @@ pub struct TransactionView<'t> {
     pub summary: &'t RpcSummary,
     /// Facts from earlier messages of the connection.
     pub connection: &'t ConnectionHistory,
+    /// Reply to the Call on another connection.
+    pub reply_elsewhere: Option<OrphanReply>,
     /// State of the slot before the COMPOUND, if the session is known.
     pub slot: Option<SlotHistory>,
+    /// Asynchronous copies of the session that the COMPOUND destroys.
+    pub ended_copies: Option<EndedCopies>,
     /// Operations of a COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
+    file_accesses: OnceCell<Vec<FileAccess>>,
 }
 
 impl<'t> TransactionView<'t> {
@@ -45,7 +54,8 @@ impl<'t> TransactionView<'t> {
     ) -> Self {
         let (arguments, results) =
             (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
-        let operations = CompoundOperations::decode(arguments, results);
+        let operations =
+            CompoundOperations::decode(transaction, arguments, results, is_failed(summary.rpc_status));
         Self {
             transaction,
             call_message: messages.cursor(RpcMessageKind::Call),
@@ -54,9 +64,18 @@ impl<'t> TransactionView<'t> {
             results,
             summary,
             connection,
-            slot: sessions.slot(&operations),
+            reply_elsewhere: None,
+            ended_copies: sessions.ended_copies(transaction, &operations),
+            slot: sessions.slot(transaction, &operations),
             operations,
+            file_accesses: OnceCell::new(),
         }
+    }
+
+    /// Returns the READs and WRITEs that succeeded.
+    pub fn file_accesses(&self) -> &[FileAccess] {
+        self.file_accesses
+            .get_or_init(|| FileAccess::of_transaction(self.arguments, self.results, &self.operations))
     }
 
     /// Returns the side that sent the Call.
@@ -93,6 +112,25 @@ impl<'t> TransactionView<'t> {
         Some(MessageView { transaction: self, kind, record, words: record.rpcrdma? })
     }
 
+    /// Returns `true` if the Call may be a COMPOUND or CB_COMPOUND of which not even the first operation is known.
+    pub(crate) fn is_unknown_compound(&self) -> bool {
+        let summary = self.summary;
+        let (Some(program), Some(version), Some(procedure)) =
+            (summary.program, summary.version, summary.procedure)
+        else {
+            return true;
+        };
+        let procedure = Procedure::from_numbers(program, version, procedure);
+        if procedure == Some(Procedure::CbCompound) {
+            return self.arguments.is_none();
+        }
+        let is_compound = procedure == Some(Procedure::Compound);
+        let operations = &self.operations;
+        is_compound
+            && (operations.tag.is_none()
+                || (operations.arguments.is_empty() && operations.operation_count > 0))
+    }
+
     /// Returns `true` if the Transaction provides the evidence.
     pub(crate) fn has_evidence(&self, needed: Evidence) -> bool {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
@@ -106,7 +144,17 @@ impl<'t> TransactionView<'t> {
                 .into_iter()
                 .filter_map(|kind| self.transaction.message(kind))
                 .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length),
-            Evidence::Session => self.slot.is_some(),
+            // Only SEQUENCE names a session.
+            Evidence::Session => self.slot.is_some() || sequence_arguments(&self.operations).is_none(),
         }
+    }
+}
+
+/// Returns `true` for a Reply without results.
+fn is_failed(status: Option<RpcStatus>) -> bool {
+    match status {
+        Some(RpcStatus::Rpc(status)) => !status.is_success(),
+        Some(RpcStatus::RdmaError(_)) => true,
+        None => false,
     }
 }

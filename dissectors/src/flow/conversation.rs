@@ -389,7 +389,7 @@ impl RpcConversation {
             if let Some(entry) = context.transaction_table.get_mut(key) {
                 entry.losses_when_idle = credits.losses_when_idle;
                 entry.transaction.credit_use =
-                    CreditUse { in_flight, granted: credits.limit(), ..CreditUse::default() };
+                    CreditUse { in_flight, granted: credits.limit(), losses, ..CreditUse::default() };
             }
             self.last_call = Some(CapturedCall { key, frame: context.packet_meta.last_frame(), time });
         }
@@ -466,6 +466,7 @@ impl RpcConversation {
             // The Call was lost, or precedes the capture.
             self.record_loss(context.packet_meta.time);
             let mut transaction = empty_transaction(xid);
+            transaction.credit_use.losses = self.losses;
             if let Some(stall) = stall {
                 transaction.record_stall(stall);
             }
@@ -502,6 +503,7 @@ impl RpcConversation {
         }
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         transaction.credit_use.is_exact = entry.losses_when_idle == self.losses;
+        transaction.credit_use.losses = self.losses;
         let now = context.packet_meta.time;
         let credits = {
             let [a, b] = &mut self.credits;

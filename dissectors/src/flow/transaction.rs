@@ -533,6 +533,9 @@ pub struct CreditUse {
     /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at which
     /// no Call was in flight and the Reply.
     pub is_exact: bool,
+    /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were lost
+    /// or are missing from the capture, and packets that were sent again.
+    pub losses: u64,
     /// `true` if a Reply was captured so soon after the Call that it may have been received before the Call was sent: a
     /// capture of several queues reorders packets.
     pub may_follow_reply: bool,

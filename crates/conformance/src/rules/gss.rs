@@ -1,5 +1,60 @@
 //! RPCSEC_GSS with RPC-over-RDMA: RFC 8166 section 8.2.2.
 
-use crate::rule::Rule;
+use nfsrdma_dissectors::rpc::gss::GssPayload;
 
-pub(crate) const RULES: &[Rule] = &[];
+use crate::message_view::MessageView;
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+
+/// Returns the chunk that holds, or is to hold, a part of a message.
+fn item_chunk(message: &MessageView<'_>) -> Option<String> {
+    let mut writes = message.transaction.transaction.write_chunks.iter();
+    if message.is_call() {
+        let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
+        return match positions.find(|position| *position != 0) {
+            Some(position) => Some(format!("Read chunk at Position {position}")),
+            None => writes.find(|chunk| !chunk.segments.is_empty()).map(|_| "Write chunk offered".to_owned()),
+        };
+    }
+    let bytes = writes.filter_map(|chunk| chunk.returned_bytes()).find(|bytes| *bytes > 0)?;
+    Some(format!("{bytes} bytes in a Write chunk"))
+}
+
+/// Judges a message whose payload has this name.
+fn judge(message: &MessageView<'_>, payload: &str) -> Option<Verdict> {
+    message.version1().filter(|_| !message.record.is_rdma_error())?;
+    let chunk = item_chunk(message);
+    Some(Verdict::from_condition(chunk.is_none(), || format!("{} with {payload}", chunk.unwrap_or_default())))
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "gss/reduced",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 8.2.2.3 and 4.3.2",
+        requirement: "With RPCSEC_GSS integrity or privacy, no data item is in a chunk of its own, and no Write list is \
+            offered.",
+        explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
+            verified. Long messages use a Position Zero Read chunk and a Reply chunk.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
+            GssPayload::Integrity => judge(message, "integrity"),
+            GssPayload::Privacy => judge(message, "privacy"),
+            GssPayload::Plain | GssPayload::Control(_) => None,
+        }),
+    },
+    Rule {
+        id: "gss/control-chunk",
+        severity: Severity::Error,
+        section: "RFC 8166 section 8.2.2",
+        requirement: "No part of a control message of RPCSEC_GSS is in a chunk of its own.",
+        explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
+            the mount fails.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
+            GssPayload::Control(_) => judge(message, "a control message"),
+            GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => None,
+        }),
+    },
+];

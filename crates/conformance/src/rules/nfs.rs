@@ -1,5 +1,396 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
-use crate::rule::Rule;
+use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
+use nfsrdma_dissectors::rpc::Program;
 
-pub(crate) const RULES: &[Rule] = &[];
+use crate::file_access::FileAccess;
+use crate::operations::minor_versions;
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::transaction_view::TransactionView;
+
+/// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
+fn is_non_idempotent(operation: &Args<'_>) -> bool {
+    if !minor_versions(operation).contains(&0) {
+        return false;
+    }
+    matches!(
+        operation,
+        Args::CLOSE(_)
+            | Args::CREATE(_)
+            | Args::DELEGRETURN(_)
+            | Args::LINK(_)
+            | Args::LOCK(_)
+            | Args::LOCKU(_)
+            | Args::OPEN(_)
+            | Args::OPEN_CONFIRM(_)
+            | Args::OPEN_DOWNGRADE(_)
+            | Args::REMOVE(_)
+            | Args::RENAME(_)
+    )
+}
+
+/// Returns the first gap or overlap between two contents: the end of one, and the offset of the next.
+fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownContent> {
+    let mut end = None;
+    for content in results.rpr_contents.iter() {
+        let (offset, length) = match content {
+            ReadPlusContent::Data(data) => (data.d_offset, data.d_data.0.len() as u64),
+            ReadPlusContent::Hole(hole) => (hole.di_offset, hole.di_length),
+            ReadPlusContent::Other(_) => return Err(UnknownContent),
+        };
+        if let Some(end) = end
+            && end != offset
+        {
+            return Ok(Some((end, offset)));
+        }
+        end = Some(offset.saturating_add(length));
+    }
+    Ok(None)
+}
+
+/// A content of READ_PLUS whose length is unknown.
+struct UnknownContent;
+
+/// Returns the seqids of the copy offload stateids with the side that sent each.
+fn offload_stateids(
+    transaction: &TransactionView<'_>,
+) -> impl Iterator<Item = (&'static str, u32, ConnectionRole)> {
+    let (client, server) = (transaction.requester(), transaction.responder());
+    transaction.operations.pairs().filter_map(move |pair| match pair {
+        (Args::OFFLOAD_CANCEL(asked), _) => Some(("OFFLOAD_CANCEL", asked.oca_stateid.seqid, client)),
+        (Args::OFFLOAD_STATUS(asked), _) => Some(("OFFLOAD_STATUS", asked.osa_stateid.seqid, client)),
+        (_, Some(Results::COPY(copied))) => {
+            let stateid = copied.ok()?.cr_response.wr_callback_id.iter().next()?;
+            Some(("COPY", stateid.seqid, server))
+        }
+        _ => None,
+    })
+}
+
+/// Returns `None` for a Transaction without a COMPOUND whose results are known.
+fn status_of_results(transaction: &TransactionView<'_>) -> Option<Nfsstat4> {
+    transaction.operations.status.filter(|_| transaction.operations.result_count > 0)
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "nfs/compound-status",
+        severity: Severity::Error,
+        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
+        requirement: "The status of a COMPOUND is that of its last result.",
+        explanation: "A client that looks at the status alone takes a failure for a success, or the other way round.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let status = status_of_results(transaction)?;
+            let operations = &transaction.operations;
+            if !operations.has_all_results {
+                return Some(Verdict::Unknown);
+            }
+            let last = operations.results.last()?.status();
+            Some(
+                Verdict::from_condition(last == status, || format!("COMPOUND {status}, last result {last}"))
+                    .at_field("nfs.nfsstat4"),
+            )
+        }),
+    },
+    Rule {
+        id: "nfs/result-after-failure",
+        severity: Severity::Error,
+        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
+        requirement: "The server stops at the first operation that fails: its result is the last.",
+        explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have changed \
+            another file.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            status_of_results(transaction)?;
+            let operations = &transaction.operations;
+            let before_last = (operations.result_count as usize).saturating_sub(1);
+            let results = operations.results.iter().take(before_last).enumerate();
+            let mut failed = results.filter(|(_, result)| result.status() != Nfsstat4::NFS4_OK);
+            Some(match failed.next() {
+                Some((at, result)) => Verdict::from_condition(false, || {
+                    let (name, count) = (result.number(), operations.result_count);
+                    format!("{name} returned {}, result {} of {count}", result.status(), at + 1)
+                }),
+                None if operations.results.len() < before_last => Verdict::Unknown,
+                None => Verdict::Kept,
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/result-count",
+        severity: Severity::Error,
+        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
+        requirement: "A COMPOUND has no more results than operations, and none with NFS4ERR_MINOR_VERS_MISMATCH.",
+        explanation: "The Reply belongs to another Call, or the server adds results: the client cannot decode them. Too few \
+            results of a successful COMPOUND break rpcrdma/undecodable.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let operations = &transaction.operations;
+            (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
+            let (results, asked) = (operations.result_count, operations.operation_count);
+            let is_mismatch = operations.status == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
+            let highest = if is_mismatch { 0 } else { asked };
+            Some(Verdict::from_condition(results <= highest, || {
+                let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
+                format!("{results} results of {asked} operations{mismatch}")
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/result-operation",
+        severity: Severity::Error,
+        section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.2 and 16.2.3",
+        requirement: "The k-th result is of the k-th operation, or ILLEGAL.",
+        explanation: "The client decodes the result of another operation. Most clients then return an I/O error.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let operations = &transaction.operations;
+            let mut pairs = operations.pairs().filter_map(|(asked, result)| Some((asked, result?)));
+            operations.results.first()?;
+            operations.arguments.first()?;
+            let other = pairs.find(|(asked, result)| {
+                asked.number() != result.number() && !matches!(result, Results::ILLEGAL(_))
+            });
+            Some(Verdict::from_condition(other.is_none(), || {
+                let text = |(asked, result): (&Args<'_>, &Results<'_>)| {
+                    format!("result of {} for {}", result.number(), asked.number())
+                };
+                other.map(text).unwrap_or_default()
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/tag",
+        severity: Severity::Warning,
+        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
+        requirement: "The tag of the results of a COMPOUND is that of its Call.",
+        explanation: "The tag has no other purpose than to help people who read captures.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let operations = &transaction.operations;
+            let (sent, returned) = (operations.tag?, operations.reply_tag?);
+            Some(Verdict::from_condition(sent.0 == returned.0, || {
+                format!("tag {returned:?}, {sent:?} in the call")
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/reserved-op",
+        severity: Severity::Error,
+        section: "RFC 8881 section 17, RFC 7862 section 14.2, RFC 8178 section 4.4.2",
+        requirement: "A server refuses operations that are not of the minor version of the COMPOUND.",
+        explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended attributes \
+            with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP.",
+        needs: &[Evidence::BothMessages],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let operations = &transaction.operations;
+            let minor_version = operations.minor_version;
+            let mut reserved = operations
+                .pairs()
+                .filter(|(operation, _)| !minor_versions(operation).contains(&minor_version))
+                .peekable();
+            reserved.peek()?;
+            let accepted = reserved.find(|(operation, result)| {
+                result.is_some_and(|result| {
+                    result.number() == operation.number() && result.status() == Nfsstat4::NFS4_OK
+                })
+            });
+            Some(Verdict::from_condition(accepted.is_none(), || {
+                let name = accepted.map(|(operation, _)| operation.number()).unwrap_or_default();
+                format!("{name} accepted in minor version {minor_version}")
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/read-count",
+        severity: Severity::Error,
+        section: "RFC 1813 section 3.3.6, RFC 7530 section 16.23, RFC 8881 section 18.22",
+        requirement: "READ returns no more bytes than its count.",
+        explanation: "The client's buffer, or its Write chunk, has room for the count alone.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            // rpcrdma/returned-too-much judges data that do not fit into the Write chunk.
+            let mut segments = transaction.transaction.write_chunks.iter().flat_map(|chunk| &chunk.segments);
+            if segments.any(|segment| segment.returned_length.is_some_and(|length| length > segment.length)) {
+                return None;
+            }
+            let mut reads = transaction.file_accesses().iter().filter(|access| !access.is_write).peekable();
+            reads.peek()?;
+            let excess = reads.find(|read| read.done_bytes > read.asked_bytes);
+            Some(Verdict::from_condition(excess.is_none(), || {
+                let text =
+                    |read: &FileAccess| format!("{} bytes read, count {}", read.done_bytes, read.asked_bytes);
+                excess.map(text).unwrap_or_default()
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/write-count",
+        severity: Severity::Error,
+        section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32",
+        requirement: "WRITE writes no more bytes than it has.",
+        explanation: "A client that advances by the returned count loses data.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
+            writes.peek()?;
+            let excess = writes.find(|write| write.done_bytes > write.asked_bytes);
+            Some(Verdict::from_condition(excess.is_none(), || {
+                let text = |write: &FileAccess| {
+                    format!("{} bytes written of {}", write.done_bytes, write.asked_bytes)
+                };
+                excess.map(text).unwrap_or_default()
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/write-committed",
+        severity: Severity::Error,
+        section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32.3",
+        requirement: "WRITE commits the data at the level that the client asked for, or at a higher one.",
+        explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
+            0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
+            writes.peek()?;
+            let weak = writes.find(|FileAccess { stability: [asked, done], .. }| done < asked);
+            Some(Verdict::from_condition(weak.is_none(), || {
+                let text = |FileAccess { stability: [asked, done], .. }: &FileAccess| {
+                    format!("committed {done}, stable {asked}")
+                };
+                weak.map(text).unwrap_or_default()
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/read-plus",
+        severity: Severity::Error,
+        section: "RFC 7862 section 15.10.3",
+        requirement: "The contents of READ_PLUS are contiguous in the file.",
+        explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let mut results = transaction.operations.results.iter().filter_map(|result| match result {
+                Results::READ_PLUS(result) => result.ok(),
+                _ => None,
+            });
+            Some(match first_gap(results.next()?) {
+                Err(UnknownContent) => Verdict::Unknown,
+                Ok(None) => Verdict::Kept,
+                Ok(Some((end, next))) => Verdict::from_condition(false, || {
+                    format!("a content ends at {end}, the next begins at {next}")
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/copy-stateid",
+        severity: Severity::Error,
+        section: "RFC 7862 section 4.8",
+        requirement: "The seqid of a copy offload stateid is not zero.",
+        explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
+            invalid.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let mut stateids = offload_stateids(transaction).peekable();
+            let (_, _, side) = *stateids.peek()?;
+            let zero = stateids.find(|(_, seqid, _)| *seqid == 0);
+            let side = zero.map_or(side, |(_, _, side)| side);
+            Some(
+                Verdict::from_condition(zero.is_none(), || {
+                    let name = zero.map(|(name, ..)| name).unwrap_or_default();
+                    format!("seqid 0 in the copy offload stateid of {name}")
+                })
+                .by(side),
+            )
+        }),
+    },
+    Rule {
+        id: "nfs/offload",
+        severity: Severity::Info,
+        section: "RFC 7862 sections 15.2.3 and 16.1",
+        requirement: "The result of an asynchronous COPY is reported before its session ends.",
+        explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
+            client does not know how much was copied. Look for a back channel that is down.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let copies = transaction.ended_copies?;
+            let (started, unreported) = (copies.started, copies.unreported);
+            Some(match unreported {
+                0 => Verdict::Kept,
+                _ if copies.has_gaps => Verdict::Unknown,
+                _ => Verdict::from_condition(false, || {
+                    format!("no result of {unreported} of {started} asynchronous copies")
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/acl-with-nonidempotent",
+        severity: Severity::Info,
+        section: "RFC 8267 section 6.2.1",
+        requirement: "In minor version 0, a GETATTR of unpredictable length is not beside an operation that must not be \
+            repeated.",
+        explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
+            although RENAME or REMOVE was done already.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|transaction| {
+            let operations = &transaction.operations;
+            if operations.minor_version != 0 || !transaction.transaction.connection.transport.is_rdma() {
+                return None;
+            }
+            let is_unpredictable = |operation: &Args<'_>| match operation {
+                Args::GETATTR(asked) => {
+                    asked.attr_request.contains(Attributes::ACL)
+                        || asked.attr_request.contains(Attributes::FS_LOCATIONS)
+                }
+                _ => false,
+            };
+            operations.arguments.iter().find(|operation| is_unpredictable(operation))?;
+            let other = operations.arguments.iter().find(|operation| is_non_idempotent(operation));
+            Some(
+                Verdict::from_condition(other.is_none(), || {
+                    let name = other.map(Args::number).unwrap_or_default();
+                    format!("GETATTR of acl or fs_locations beside {name}")
+                })
+                .by(transaction.requester()),
+            )
+        }),
+    },
+    Rule {
+        id: "nfs/aux-over-rdma",
+        severity: Severity::Info,
+        section: "RFC 8267 section 5.1",
+        requirement: "MOUNT, NLM and NSM usually go over TCP.",
+        explanation: "A server must offer them over TCP. Over RDMA, few implementations understand each other.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|transaction| {
+            let program = transaction.summary.program?;
+            if !transaction.transaction.connection.transport.is_rdma() {
+                return None;
+            }
+            let is_auxiliary = matches!(program, Program::MOUNT | Program::NLM | Program::NSM);
+            Some(
+                Verdict::from_condition(!is_auxiliary, || format!("{program} over RDMA"))
+                    .by(transaction.requester()),
+            )
+        }),
+    },
+];

@@ -1,5 +1,59 @@
 //! RPC: RFC 5531, and retransmission as NFS restricts it.
 
-use crate::rule::Rule;
+use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 
-pub(crate) const RULES: &[Rule] = &[];
+use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpc/resent-here",
+        severity: Severity::Error,
+        section: "RFC 7530 section 3.1.1, RFC 8881 section 2.9.2",
+        requirement: "A Requester does not send a Call again on a living connection.",
+        explanation: "The connection delivers the first Call or ends. The copy uses another credit and receive buffer, and may \
+        end the connection. For NFSv2 and NFSv3 this is a warning. Copies that the transport sends do not count.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = transaction.call()?;
+            if transaction.transaction.connection.transport == ConnectionTransport::Udp
+                || transaction.summary.procedure == Some(0)
+                // RFC 8267 section 3.1: a Requester may repeat a Call after RDMA_ERROR.
+                || transaction.reply().is_some_and(|reply| reply.is_rdma_error())
+            {
+                return None;
+            }
+            let is_old = transaction.summary.version.is_some_and(|version| version < 4);
+            let severity = if is_old { Severity::Warning } else { Severity::Error };
+            let again = call.retransmissions;
+            let verdict = Verdict::from_condition(again == 0, || format!("sent {} times", again + 1));
+            Some(verdict.with_severity(severity).by(transaction.requester()).in_frames(&call.frames))
+        }),
+    },
+    Rule {
+        id: "rpc/reply-elsewhere",
+        severity: Severity::Error,
+        section: "RFC 8881 section 2.9.2",
+        requirement: "A Reply is sent on the connection of its Call.",
+        explanation: "The other connection has no Call with this XID: the client drops the Reply, and waits for ever. After a \
+        lost connection, the server waits until the client repeats the Call.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = transaction.call()?;
+            if transaction.transaction.connection.transport == ConnectionTransport::Udp {
+                return None;
+            }
+            match (transaction.reply(), transaction.reply_elsewhere) {
+                (Some(_), _) => Some(Verdict::Kept),
+                (None, Some(reply)) => {
+                    let frames = [call.frames.first().copied(), Some(reply.frame)];
+                    let frames: Vec<_> = frames.into_iter().flatten().collect();
+                    let text = || format!("reply on connection {}", reply.connection);
+                    Some(Verdict::from_condition(false, text).by(transaction.responder()).in_frames(&frames))
+                }
+                (None, None) => None,
+            }
+        }),
+    },
+];

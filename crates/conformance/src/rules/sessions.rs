@@ -1,5 +1,564 @@
 //! Sessions and slots: RFC 8881 sections 2.10.6, 18.36 and 18.46.
 
-use crate::rule::Rule;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::nfs::v4::{
+    Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4, Results,
+    Sequence4Args,
+};
 
-pub(crate) const RULES: &[Rule] = &[];
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::session_table::{SlotHistory, SlotUse, sequence_arguments, sequence_result};
+use crate::transaction_view::TransactionView;
+
+/// A Call with SEQUENCE on a session and slot with a history.
+struct SlotCall<'t> {
+    sequence: &'t Sequence4Args,
+    history: SlotHistory,
+    time: Timestamp,
+    frames: &'t [FrameNumber],
+}
+
+impl<'t> SlotCall<'t> {
+    fn of(transaction: &'t TransactionView<'_>) -> Option<Self> {
+        let sequence = sequence_arguments(&transaction.operations)?;
+        let call = transaction.call()?;
+        Some(Self { sequence, history: transaction.slot?, time: call.time, frames: &call.frames })
+    }
+
+    /// Returns the last use of the slot, if it was before this Call: Transactions come in the order in which they close.
+    fn earlier_use(&self) -> Option<SlotUse> {
+        self.history.last_use.filter(|last_use| last_use.call_time <= self.time)
+    }
+
+    /// Returns the executed Call that this one repeats.
+    fn repeated_use(&self) -> Option<SlotUse> {
+        self.earlier_use().filter(|last_use| last_use.sequence_id == self.sequence.sa_sequenceid)
+    }
+}
+
+/// Returns a violation of the client, or `Unknown` if uses of the slot may be missing from the capture.
+fn certain_violation(
+    transaction: &TransactionView<'_>,
+    call: &SlotCall<'_>,
+    text: impl FnOnce() -> String,
+) -> Verdict {
+    if call.history.has_gaps {
+        return Verdict::Unknown;
+    }
+    by_client(transaction, call.frames, Verdict::from_condition(false, text))
+}
+
+/// Returns the end of the text about a violation that the server did not refuse.
+fn accepted(transaction: &TransactionView<'_>) -> &'static str {
+    match transaction.operations.status {
+        Some(Nfsstat4::NFS4_OK) => ", which the server accepted",
+        _ => "",
+    }
+}
+
+fn by_client(transaction: &TransactionView<'_>, frames: &[FrameNumber], verdict: Verdict) -> Verdict {
+    verdict.by(transaction.requester()).in_frames(frames)
+}
+
+/// Position of an operation in a COMPOUND with sessions. RFC 8881 sections 18.34 to 18.37, 18.46 and 18.50.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SessionPosition {
+    /// First.
+    Sequence,
+    /// The only operation.
+    Alone,
+    /// The only operation, or behind SEQUENCE.
+    AloneOrInSession,
+    /// Behind SEQUENCE.
+    InSession,
+}
+
+fn session_position(operation: &Args<'_>) -> SessionPosition {
+    match operation {
+        Args::SEQUENCE(_) => SessionPosition::Sequence,
+        Args::BIND_CONN_TO_SESSION(_) => SessionPosition::Alone,
+        Args::EXCHANGE_ID(_)
+        | Args::CREATE_SESSION(_)
+        | Args::DESTROY_SESSION(_)
+        | Args::DESTROY_CLIENTID(_) => SessionPosition::AloneOrInSession,
+        _ => SessionPosition::InSession,
+    }
+}
+
+fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict> {
+    let operations = &transaction.operations;
+    if operations.minor_version == 0 {
+        return None;
+    }
+    let first = operations.arguments.first()?;
+    let is_in_session = session_position(first) == SessionPosition::Sequence;
+    let name = |operation: &Args<'_>| operation.number().to_string();
+    let accepted = accepted(transaction);
+    let fault = operations.arguments.iter().enumerate().find_map(|(at, operation)| {
+        Some(match session_position(operation) {
+            SessionPosition::Sequence if at > 0 => format!("SEQUENCE is operation {}{accepted}", at + 1),
+            SessionPosition::Sequence => return None,
+            SessionPosition::Alone | SessionPosition::AloneOrInSession
+                if at == 0 && operations.operation_count > 1 =>
+            {
+                let count = operations.operation_count;
+                format!("{} is the first of {count} operations{accepted}", name(operation))
+            }
+            SessionPosition::Alone if at > 0 => {
+                format!("{} is operation {}, not the only one{accepted}", name(operation), at + 1)
+            }
+            SessionPosition::InSession if at == 0 => {
+                format!("{} is the first operation{accepted}", name(operation))
+            }
+            _ => return None,
+        })
+    });
+    let fault = fault.or_else(|| {
+        let (Args::SEQUENCE(sequence), true) = (first, is_in_session) else { return None };
+        let count = operations.operation_count as usize;
+        let destroyed = operations.arguments.iter().position(|operation| {
+            matches!(operation, Args::DESTROY_SESSION(destroyed) if destroyed.dsa_sessionid == sequence.sa_sessionid)
+        })?;
+        (destroyed + 1 < count).then(|| {
+            format!("DESTROY_SESSION of its own session is operation {} of {count}{accepted}", destroyed + 1)
+        })
+    });
+    let frames = transaction.call().map(|call| call.frames.as_slice()).unwrap_or_default();
+    let verdict = Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
+    Some(by_client(transaction, frames, verdict))
+}
+
+fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
+    let call = SlotCall::of(transaction)?;
+    let repeated = call.repeated_use()?;
+    let operations = &transaction.operations;
+    sequence_result(operations)?;
+    let arguments = operations.arguments_digest.zip(repeated.arguments);
+    let (Some((now, before)), Some((results, first))) =
+        (arguments, operations.results_digest.zip(repeated.results))
+    else {
+        return Some(Verdict::Unknown);
+    };
+    if now.is_same(before) != Some(true) {
+        return None;
+    }
+    let Some(is_same) = results.is_same(first) else { return Some(Verdict::Unknown) };
+    // RFC 8881 section 2.10.6.1.3: a reply that the client did not want in the cache need not be there.
+    let second = operations.results.get(1).map(Results::status);
+    let is_uncached =
+        !repeated.is_cache_requested && second.is_some_and(|status| status != Nfsstat4::NFS4_OK);
+    Some(Verdict::from_condition(is_same || is_uncached, || {
+        let id = repeated.sequence_id;
+        match second {
+            Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => {
+                format!("NFS4ERR_RETRY_UNCACHED_REP for sequence ID {id}, which was sent with sa_cachethis")
+            }
+            _ => format!("other results than in the first reply to sequence ID {id}"),
+        }
+    }))
+}
+
+/// An error for a COMPOUND that exceeds a limit of its channel.
+fn has_status(transaction: &TransactionView<'_>, wanted: Nfsstat4) -> bool {
+    transaction.operations.status == Some(wanted)
+}
+
+fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
+    let call = SlotCall::of(transaction)?;
+    let limits = call.history.limits;
+    let operations = &transaction.operations;
+    operations.status?;
+    let length = |kind| transaction.transaction.rpc_length(kind);
+    let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
+    else {
+        return Some(Verdict::Unknown);
+    };
+    let is_refused = |status| has_status(transaction, status);
+    let excess = if operations.operation_count > limits.max_operations
+        && limits.max_operations > 0
+        && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
+    {
+        Some((
+            "operations accepted",
+            u64::from(operations.operation_count),
+            "ca_maxoperations",
+            limits.max_operations,
+        ))
+    } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
+        Some(("bytes of request accepted", request, "ca_maxrequestsize", limits.max_request_bytes))
+    } else if response > u64::from(limits.max_response_bytes) {
+        Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))
+    } else if call.sequence.sa_cachethis
+        && response > u64::from(limits.max_cached_response_bytes)
+        && sequence_result(operations).is_some()
+        && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE)
+    {
+        let limit = limits.max_cached_response_bytes;
+        Some(("bytes of response with sa_cachethis", response, "ca_maxresponsesize_cached", limit))
+    } else {
+        None
+    };
+    // Another error, such as NFS4ERR_BADSESSION, may come first.
+    if excess.is_some() && operations.is_refused() {
+        return None;
+    }
+    let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
+    Some(Verdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
+}
+
+/// Returns the first attribute of a channel that the server may not have changed in this way.
+fn changed_attribute(
+    asked: &ChannelAttrs4<'_>,
+    granted: &ChannelAttrs4<'_>,
+    is_back_channel: bool,
+) -> Option<String> {
+    let channel = if is_back_channel { "back" } else { "fore" };
+    let ird = |attributes: &ChannelAttrs4<'_>| attributes.ca_rdma_ird.iter().next();
+    let may_decrease = [
+        ("ca_headerpadsize", asked.ca_headerpadsize, granted.ca_headerpadsize),
+        ("ca_maxrequestsize", asked.ca_maxrequestsize, granted.ca_maxrequestsize),
+        ("ca_maxresponsesize", asked.ca_maxresponsesize, granted.ca_maxresponsesize),
+        ("ca_maxresponsesize_cached", asked.ca_maxresponsesize_cached, granted.ca_maxresponsesize_cached),
+        ("ca_rdma_ird", ird(asked).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
+    ];
+    let is_fixed = [
+        ("ca_maxoperations", asked.ca_maxoperations, granted.ca_maxoperations),
+        ("ca_maxrequests", asked.ca_maxrequests, granted.ca_maxrequests),
+    ];
+    let increased = may_decrease.into_iter().find(|(_, asked, granted)| granted > asked);
+    let changed = is_fixed.into_iter().find(|(_, asked, granted)| is_back_channel && granted != asked);
+    increased.or(changed).map(|(name, asked, granted)| {
+        format!("{name} of the {channel} channel: {asked} offered, {granted} returned")
+    })
+}
+
+fn wrong_attribute(asked: &CreateSession4Args<'_>, created: &CreateSession4Resok<'_>) -> Option<String> {
+    let added = created.csr_flags.0 & !asked.csa_flags.0;
+    let forbidden = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0
+        | CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_RDMA.0;
+    if added & forbidden != 0 {
+        return Some(format!("csr_flags 0x{:x}, csa_flags 0x{:x}", created.csr_flags.0, asked.csa_flags.0));
+    }
+    if created.csr_sequence != asked.csa_sequence {
+        return Some(format!("csr_sequence {}, csa_sequence {}", created.csr_sequence, asked.csa_sequence));
+    }
+    changed_attribute(&asked.csa_fore_chan_attrs, &created.csr_fore_chan_attrs, false)
+        .or_else(|| changed_attribute(&asked.csa_back_chan_attrs, &created.csr_back_chan_attrs, true))
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "nfs/sequence-first",
+        severity: Severity::Error,
+        section: "RFC 8881 sections 18.46.3, 18.34.3, 18.35.3, 18.36.3, 18.37.3 and 18.50.3",
+        requirement: "A COMPOUND of minor version 1 or 2 begins with SEQUENCE, or is a single operation about clients or \
+            sessions.",
+        explanation: "Without SEQUENCE there is no slot, and so no protection against a second execution. The server answers \
+            NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
+            COMPOUND instead.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(check_sequence_position),
+    },
+    Rule {
+        id: "nfs/sequence-echo",
+        severity: Severity::Error,
+        section: "RFC 8881 section 18.46.3",
+        requirement: "SEQUENCE returns the session ID, slot and sequence ID of its arguments.",
+        explanation: "A client that finds other values cannot be sure that the Reply belongs to its Call. Linux then \
+            recovers the session.",
+        needs: &[Evidence::BothMessages],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let sent = sequence_arguments(&transaction.operations)?;
+            let returned = sequence_result(&transaction.operations)?;
+            let fault = if sent.sa_sessionid != returned.sr_sessionid {
+                Some("sr_sessionid differs from sa_sessionid".to_owned())
+            } else if sent.sa_slotid != returned.sr_slotid {
+                Some(format!("sr_slotid {}, sa_slotid {}", returned.sr_slotid, sent.sa_slotid))
+            } else if sent.sa_sequenceid != returned.sr_sequenceid {
+                Some(format!(
+                    "sr_sequenceid {}, sa_sequenceid {}",
+                    returned.sr_sequenceid, sent.sa_sequenceid
+                ))
+            } else {
+                None
+            };
+            Some(Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
+        }),
+    },
+    Rule {
+        id: "nfs/slot-first",
+        severity: Severity::Error,
+        section: "RFC 8881 sections 2.10.6.1 and 18.36.3",
+        requirement: "The first use of a slot has the sequence ID 1.",
+        explanation: "The server answers NFS4ERR_SEQ_MISORDERED. The client may have kept the sequence IDs of an earlier \
+            session.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            if call.history.last_use.is_some() || call.sequence.sa_slotid > call.history.highest_granted_slot
+            {
+                return None;
+            }
+            let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
+            Some(match id {
+                1 => Verdict::Kept,
+                _ => certain_violation(transaction, &call, || {
+                    format!("sequence ID {id} in the first use of slot {slot}")
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/slot-gap",
+        severity: Severity::Error,
+        section: "RFC 8881 section 2.10.6.1",
+        requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
+        explanation: "The server answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After 0xffffffff \
+            comes 0.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let last_use = call.earlier_use()?;
+            let (slot, id, before) =
+                (call.sequence.sa_slotid, call.sequence.sa_sequenceid, last_use.sequence_id);
+            Some(if id == before || id == before.wrapping_add(1) {
+                Verdict::Kept
+            } else if !last_use.is_executed {
+                Verdict::Unknown
+            } else {
+                certain_violation(transaction, &call, || {
+                    let accepted = accepted(transaction);
+                    format!("sequence ID {id} on slot {slot}, {before} before{accepted}")
+                })
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/retry-here",
+        severity: Severity::Error,
+        section: "RFC 8881 section 2.10.6.2",
+        requirement: "A client repeats a request only after its connection was lost, on another connection.",
+        explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
+            while the server still executes the request.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let repeated = call.repeated_use()?;
+            let (now, before) = transaction.operations.arguments_digest.zip(repeated.arguments)?;
+            if now.is_same(before) != Some(true) {
+                return None;
+            }
+            let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
+            Some(match repeated.connection() == transaction.transaction.connection.number {
+                false => Verdict::Kept,
+                true => certain_violation(transaction, &call, || {
+                    format!("sequence ID {id} on slot {slot} again on the same connection")
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/slot-busy",
+        severity: Severity::Error,
+        section: "RFC 8881 sections 2.10.6.1 and 2.10.6.2",
+        requirement: "A client waits for the Reply before it uses the slot again.",
+        explanation: "If the server has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, and \
+            the client does not know which sequence ID is next. An interrupted Call is a frequent cause.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let other = call.history.last_use?;
+            if other.sequence_id == call.sequence.sa_sequenceid {
+                return None;
+            }
+            let reply_time = transaction.reply().map(|reply| reply.time);
+            // Transactions come in the order in which they close: the other use may be later.
+            let (busy_until, next_call) = if other.call_time <= call.time {
+                (other.reply_time, call.time)
+            } else {
+                (reply_time, other.call_time)
+            };
+            let Some(busy_until) = busy_until else { return Some(Verdict::Unknown) };
+            if next_call >= busy_until {
+                return Some(Verdict::Kept);
+            }
+            if transaction.transaction.credit_use.may_follow_reply {
+                return Some(Verdict::Unknown);
+            }
+            let slot = call.sequence.sa_slotid;
+            let text = || {
+                let [first, second] = [other.sequence_id, call.sequence.sa_sequenceid];
+                format!("sequence IDs {first} and {second} in flight on slot {slot}")
+            };
+            let frames: Vec<FrameNumber> =
+                other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
+            Some(by_client(transaction, &frames, Verdict::from_condition(false, text)))
+        }),
+    },
+    Rule {
+        id: "nfs/slot-range",
+        severity: Severity::Error,
+        section: "RFC 8881 sections 2.10.6.1, 18.36.3 and 18.46.3",
+        requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted.",
+        explanation: "The server answers NFS4ERR_BADSLOT. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE \
+            raise the limit.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let sequence = sequence_arguments(&transaction.operations)?;
+            let frames = &transaction.call()?.frames;
+            let (slot, highest) = (sequence.sa_slotid, sequence.sa_highest_slotid);
+            if slot > highest {
+                let text = || format!("slot {slot}, sa_highest_slotid {highest}");
+                return Some(by_client(transaction, frames, Verdict::from_condition(false, text)));
+            }
+            let call = SlotCall::of(transaction)?;
+            let granted = call.history.highest_granted_slot;
+            Some(match highest <= granted {
+                true => Verdict::Kept,
+                false => certain_violation(transaction, &call, || {
+                    let name = if slot > granted { "slot" } else { "sa_highest_slotid" };
+                    format!(
+                        "{name} {}, slots up to {granted} granted",
+                        if slot > granted { slot } else { highest }
+                    )
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/enforced-slot",
+        severity: Severity::Warning,
+        section: "RFC 8881 sections 2.10.6.1 and 18.46.3",
+        requirement: "sr_highest_slotid is not less than the sa_highest_slotid of the client.",
+        explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so only \
+            to a client that ignores sr_target_highest_slotid.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let asked = sequence_arguments(&transaction.operations)?.sa_highest_slotid;
+            let enforced = sequence_result(&transaction.operations)?.sr_highest_slotid;
+            Some(Verdict::from_condition(enforced >= asked, || {
+                format!("sr_highest_slotid {enforced}, sa_highest_slotid {asked}")
+            }))
+        }),
+    },
+    Rule {
+        id: "nfs/minor-version",
+        severity: Severity::Error,
+        section: "RFC 8881 section 2.7",
+        requirement: "A session is used in the minor version in which it was created.",
+        explanation: "The server may apply other rules to the same operations, or refuse them.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
+            let text = || format!("minor version {used}, the session is of {created}");
+            Some(by_client(transaction, call.frames, Verdict::from_condition(used == created, text)))
+        }),
+    },
+    Rule {
+        id: "nfs/false-retry",
+        severity: Severity::Error,
+        section: "RFC 8881 section 2.10.6.1.3.1",
+        requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
+        explanation: "The server may take it for a retry, and answer with the results of the other Call. At best it returns \
+            NFS4ERR_SEQ_FALSE_RETRY.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let repeated = call.repeated_use()?;
+            let digests = transaction.operations.arguments_digest.zip(repeated.arguments);
+            let is_same = digests.and_then(|(now, before)| now.is_same(before));
+            Some(match is_same {
+                Some(true) => Verdict::Kept,
+                Some(false) if repeated.is_executed => {
+                    let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
+                    let text = || format!("another request with sequence ID {id} on slot {slot}");
+                    by_client(transaction, call.frames, Verdict::from_condition(false, text))
+                }
+                _ => Verdict::Unknown,
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/replay-wrong",
+        severity: Severity::Error,
+        section: "RFC 8881 sections 2.10.6.1 and 2.10.6.1.3",
+        requirement: "A retry is answered with the results of the first Reply.",
+        explanation: "Other results show that the server executed the request twice, or lost its reply cache. A request \
+            without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP.",
+        needs: &[Evidence::BothMessages, Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(check_replay),
+    },
+    Rule {
+        id: "nfs/too-big",
+        severity: Severity::Error,
+        section: "RFC 8881 sections 2.10.6.4 and 18.36.3",
+        requirement: "Requests, responses and their numbers of operations stay within the limits of the session, or the server \
+            returns the error for them.",
+        explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The errors \
+            are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS.",
+        needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(check_sizes),
+    },
+    Rule {
+        id: "nfs/session-attrs",
+        severity: Severity::Error,
+        section: "RFC 8881 section 18.36.3",
+        requirement: "CREATE_SESSION returns no flag of the connection that was not asked for, no larger size, and the number \
+            of slots and operations of the back channel unchanged.",
+        explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
+            csa_sequence.",
+        needs: &[Evidence::BothMessages],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
+                (Args::CREATE_SESSION(asked), Some(Results::CREATE_SESSION(created))) => {
+                    Some((asked, created.ok()?))
+                }
+                _ => None,
+            });
+            let (asked, created) = pairs.next()?;
+            let fault = wrong_attribute(asked, created);
+            Some(Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
+        }),
+    },
+    Rule {
+        id: "nfs/highest-slot",
+        severity: Severity::Warning,
+        section: "RFC 8881 section 2.10.6.1",
+        requirement: "A client stops using slots above sr_target_highest_slotid.",
+        explanation: "The server wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
+            were under way, and the next two, do not count.",
+        needs: &[Evidence::Session],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = SlotCall::of(transaction)?;
+            let target = call.history.target?;
+            let slot = call.sequence.sa_slotid;
+            let is_retry = call.repeated_use().is_some();
+            if is_retry || call.time <= target.since || target.later_calls < 2 {
+                return None;
+            }
+            let highest = target.highest_slot;
+            Some(match slot <= highest {
+                true => Verdict::Kept,
+                false => certain_violation(transaction, &call, || {
+                    format!("slot {slot}, sr_target_highest_slotid {highest}")
+                }),
+            })
+        }),
+    },
+];

@@ -156,3 +156,115 @@ impl Exchange {
         exchange
     }
 }
+
+/// An operation of a COMPOUND with its result, as XDR words. RFC 8881 section 16.2.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) number: u32,
+    pub(crate) arguments: Vec<u32>,
+    /// Number of the result; that of the operation in a legal Reply.
+    pub(crate) result_number: u32,
+    /// Status and result; `None` if the operation was not reached.
+    pub(crate) result: Option<(u32, Vec<u32>)>,
+}
+
+/// Session ID of all sessions.
+const SESSION: [u32; 4] = [0x5e55, 1, 2, 3];
+/// A stateid with seqid 1.
+pub(crate) const STATEID: [u32; 4] = [1, 0x57, 0x58, 0x59];
+
+impl Operation {
+    /// An operation that succeeds.
+    pub(crate) fn new(number: u32, arguments: &[u32], result: &[u32]) -> Self {
+        Self {
+            number,
+            arguments: arguments.to_vec(),
+            result_number: number,
+            result: Some((0, result.to_vec())),
+        }
+    }
+
+    /// CREATE_SESSION with 4 slots and a back channel with one. RFC 8881 section 18.36.
+    pub(crate) fn create_session() -> Self {
+        let channel = |slots| [0, 8192, 8192, 4096, 8, slots, 0];
+        // Client ID, sequence, flags: CONN_BACK_CHAN.
+        let head = [0, 0xc1, 1, 2];
+        // Callback program, and one AUTH_NONE.
+        let arguments = [&head[..], &channel(4), &channel(1), &[0x4000_0000, 1, 0]].concat();
+        let result = [&SESSION[..], &[1, 2], &channel(4), &channel(1)].concat();
+        Self::new(43, &arguments, &result)
+    }
+
+    /// SEQUENCE without sa_cachethis. RFC 8881 section 18.46.
+    pub(crate) fn sequence(slot: u32, sequence_id: u32) -> Self {
+        let arguments = [&SESSION[..], &[sequence_id, slot, 3, 0]].concat();
+        let result = [&SESSION[..], &[sequence_id, slot, 3, 3, 0]].concat();
+        Self::new(53, &arguments, &result)
+    }
+
+    /// DESTROY_SESSION. RFC 8881 section 18.37.
+    pub(crate) fn destroy_session() -> Self {
+        Self::new(44, &SESSION, &[])
+    }
+
+    /// PUTROOTFH. RFC 8881 section 18.21.
+    pub(crate) fn putrootfh() -> Self {
+        Self::new(24, &[], &[])
+    }
+
+    /// ACCESS. RFC 8881 section 18.1.
+    pub(crate) fn access(granted: u32) -> Self {
+        Self::new(3, &[0x1f], &[0x1f, granted])
+    }
+
+    /// Makes the operation fail.
+    pub(crate) fn failed(self, status: u32) -> Self {
+        Self { result: Some((status, Vec::new())), ..self }
+    }
+
+    /// Leaves the operation without a result.
+    pub(crate) fn not_reached(self) -> Self {
+        Self { result: None, ..self }
+    }
+}
+
+/// A COMPOUND under construction. RFC 8881 section 16.2.
+#[derive(Clone, Debug)]
+pub(crate) struct Compound {
+    pub(crate) minor_version: u32,
+    pub(crate) operations: Vec<Operation>,
+    /// Status, if it is not that of the last result.
+    pub(crate) status: Option<u32>,
+    /// Tag of the Reply; that of the Call is empty.
+    pub(crate) reply_tag: Vec<u8>,
+}
+
+impl Compound {
+    pub(crate) fn new(minor_version: u32, operations: &[Operation]) -> Self {
+        Self { minor_version, operations: operations.to_vec(), status: None, reply_tag: Vec::new() }
+    }
+
+    /// Returns the exchange with inline messages.
+    pub(crate) fn exchange(&self, xid: u32) -> Exchange {
+        self.exchange_after(xid, rpc_call(xid, NFS, 4, 1))
+    }
+
+    /// Returns the exchange whose Call has this RPC header.
+    pub(crate) fn exchange_after(&self, xid: u32, mut call: Writer) -> Exchange {
+        call.opaque(b"").words(&[self.minor_version, self.operations.len() as u32]);
+        for operation in &self.operations {
+            call.words(&[operation.number]).words(&operation.arguments);
+        }
+        let results = || self.operations.iter().filter_map(|operation| operation.result.as_ref());
+        let last = results().next_back().map_or(0, |(status, _)| *status);
+        let mut reply = rpc_reply(xid);
+        reply.words(&[self.status.unwrap_or(last)]).opaque(&self.reply_tag);
+        reply.words(&[results().count() as u32]);
+        for operation in &self.operations {
+            if let Some((status, result)) = &operation.result {
+                reply.words(&[operation.result_number, *status]).words(result);
+            }
+        }
+        Exchange::new(xid, call, reply)
+    }
+}

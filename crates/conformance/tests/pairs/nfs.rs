@@ -1,5 +1,192 @@
 //! Pairs of the rules in `rules/nfs.rs`.
 
-use crate::Pair;
+use crate::exchange::{Compound, Exchange, Operation, STATEID, rpc_call, rpc_reply};
+use crate::{BOTH, Pair};
 
-pub(crate) const PAIRS: &[Pair] = &[];
+/// NFS4ERR_NOENT.
+const NOENT: u32 = 2;
+/// NFS4ERR_NOTSUPP.
+const NOTSUPP: u32 = 10004;
+
+/// LOOKUP of "file". RFC 7530 section 16.13.
+fn lookup() -> Operation {
+    Operation::new(15, &[4, 0x6669_6c65], &[])
+}
+
+/// READ of 8 bytes in all. RFC 7530 section 16.23.
+fn read(count: u32) -> Operation {
+    let arguments = [&STATEID[..], &[0, 0, count]].concat();
+    Operation::new(25, &arguments, &[0, 8, 1, 2])
+}
+
+/// WRITE of 8 bytes with FILE_SYNC4. RFC 7530 section 16.36.
+fn write(count: u32, committed: u32) -> Operation {
+    let arguments = [&STATEID[..], &[0, 0, 2, 8, 1, 2]].concat();
+    Operation::new(38, &arguments, &[count, committed, 7, 7])
+}
+
+pub(crate) const PAIRS: &[Pair] = &[
+    Pair {
+        rule: "nfs/compound-status",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let operations = [Operation::putrootfh(), lookup().failed(NOENT)];
+            let mut compound = Compound::new(0, &operations);
+            compound.status = broken.then_some(5);
+            scene.compound(&compound);
+        },
+    },
+    Pair {
+        rule: "nfs/result-after-failure",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let next = Operation::access(1);
+            let next = if broken { next } else { next.not_reached() };
+            let operations = [Operation::putrootfh(), lookup().failed(NOENT), next];
+            scene.compound(&Compound::new(0, &operations));
+        },
+    },
+    Pair {
+        rule: "nfs/result-count",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let two = [Operation::putrootfh(), Operation::access(1)];
+            let xid = scene.xid();
+            let mut exchange = Compound::new(0, &two).exchange(xid);
+            if broken {
+                exchange.call = Compound::new(0, &two[..1]).exchange(xid).call;
+            }
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
+        rule: "nfs/result-operation",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut operations = [Operation::putrootfh(), lookup()];
+            if broken {
+                // PUTPUBFH, with the same result.
+                operations[0].result_number = 23;
+            }
+            scene.compound(&Compound::new(0, &operations));
+        },
+    },
+    Pair {
+        rule: "nfs/tag",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut compound = Compound::new(0, &[Operation::putrootfh()]);
+            if broken {
+                compound.reply_tag = b"other".to_vec();
+            }
+            scene.compound(&compound);
+        },
+    },
+    Pair {
+        rule: "nfs/reserved-op",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // RENEW, which minor version 1 does not have.
+            let renew = Operation::new(30, &[0, 0xc1], &[]);
+            let renew = if broken { renew } else { renew.failed(NOTSUPP) };
+            scene.compound(&Compound::new(1, &[Operation::sequence(0, 1), renew]));
+        },
+    },
+    Pair {
+        rule: "nfs/read-count",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let count = if broken { 7 } else { 8 };
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), read(count)]));
+        },
+    },
+    Pair {
+        rule: "nfs/write-count",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let count = if broken { 9 } else { 8 };
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), write(count, 2)]));
+        },
+    },
+    Pair {
+        rule: "nfs/write-committed",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let committed = if broken { 1 } else { 2 };
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), write(8, committed)]));
+        },
+    },
+    Pair {
+        rule: "nfs/write-committed",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::write3(scene.xid(), 4096);
+            // The word before the verifier.
+            let at = exchange.reply.rpc.len() - 9;
+            exchange.reply.rpc[at] = if broken { 0 } else { 2 };
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
+        rule: "nfs/read-plus",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let arguments = [&STATEID[..], &[0, 4096, 2048]].concat();
+            // No end of file, two contents: a hole from before the offset on, and 4 bytes of data.
+            let data_offset = if broken { 5000 } else { 4608 };
+            let result = [0, 2, 1, 0, 0, 0, 4608, 0, 0, data_offset, 4, 7];
+            let read_plus = Operation::new(68, &arguments, &result);
+            scene
+                .compound(&Compound::new(2, &[Operation::sequence(0, 1), Operation::putrootfh(), read_plus]));
+        },
+    },
+    Pair {
+        rule: "nfs/copy-stateid",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut stateid = STATEID;
+            stateid[0] = u32::from(!broken);
+            let status = Operation::new(67, &stateid, &[0, 0, 0]);
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 1), Operation::putrootfh(), status]));
+        },
+    },
+    Pair {
+        rule: "nfs/offload",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            // COPY of 8 bytes between two files, asynchronous. RFC 7862 section 15.2.
+            let arguments = [&STATEID[..], &STATEID, &[0, 0, 0, 0, 0, 8, 1, 0, 0]].concat();
+            let result = [&[1][..], &STATEID, &[0, 0, 0, 7, 7, 1, 0]].concat();
+            let copy = Operation::new(60, &arguments, &result);
+            let root = Operation::putrootfh();
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 2), root.clone(), copy]));
+            // OFFLOAD_STATUS: under way, or complete.
+            let complete: &[u32] = if broken { &[0, 0, 0] } else { &[0, 8, 1, 0] };
+            let status = Operation::new(67, &STATEID, complete);
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 3), root, status]));
+            scene.compound(&Compound::new(2, &[Operation::destroy_session()]));
+        },
+    },
+    Pair {
+        rule: "nfs/acl-with-nonidempotent",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // REMOVE of "file", then GETATTR of acl or type. RFC 7530 sections 16.26 and 16.7.
+            let remove = Operation::new(28, &[4, 0x6669_6c65], &[1, 0, 1, 0, 2]);
+            let (mask, values) = if broken { (1 << 12, [4, 0]) } else { (1 << 1, [4, 2]) };
+            let attributes = [&[1, mask][..], &values].concat();
+            let getattr = Operation::new(9, &[1, mask], &attributes);
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), remove, getattr]));
+        },
+    },
+    Pair {
+        rule: "nfs/aux-over-rdma",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // The NULL procedure of MOUNT version 3, or of NFS.
+            let (xid, program) = (scene.xid(), if broken { 100_005 } else { 100_003 });
+            scene.exchange(&Exchange::new(xid, rpc_call(xid, program, 3, 0), rpc_reply(xid)));
+        },
+    },
+];

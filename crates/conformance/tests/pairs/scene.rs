@@ -4,7 +4,7 @@ use nfsrdma_dissectors::address::Lid;
 use nfsrdma_dissectors::infiniband::cm::{self, CommunicationId, Guid, PathMtu, ServiceId, TransportService};
 use nfsrdma_dissectors::infiniband::{PartitionKey, Psn, Qpn, QueueKey};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Compound, Exchange, Operation};
 use crate::fabric::{Fabric, Kind, Side};
 
 /// A connection on which a test sends.
@@ -45,13 +45,20 @@ impl Scene {
 
     /// Creates a connection with this private data of client and server, without an exchange.
     pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
+        Self::with_number(kind, private, 0)
+    }
+
+    /// Creates a further connection between the same hosts, with a number above zero.
+    pub(crate) fn with_number(kind: Kind, private: [Option<Private>; 2], number: u16) -> Self {
         let mut fabric = Fabric::without_set_up(kind, 1024);
+        fabric.connection = number;
         let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
         match kind {
             Kind::Roce => {
-                management(&mut fabric, Side::Client, 0x10, &[&request(), &client[..]].concat());
-                management(&mut fabric, Side::Server, 0x13, &[&reply(), &server[..]].concat());
-                management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, 7, 0, 0, 0, 7]);
+                management(&mut fabric, Side::Client, 0x10, &[&request(number), &client[..]].concat());
+                management(&mut fabric, Side::Server, 0x13, &[&reply(number), &server[..]].concat());
+                let id = 7 + number as u8;
+                management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, id, 0, 0, 0, id]);
             }
             Kind::Iwarp => {
                 fabric.tcp(Side::Client, 0x02, &[]);
@@ -110,6 +117,38 @@ impl Scene {
         }
         self.fabric.frames
     }
+
+    /// Sends a COMPOUND and its Reply.
+    pub(crate) fn compound(&mut self, compound: &Compound) {
+        let exchange = compound.exchange(self.xid());
+        self.exchange(&exchange);
+    }
+
+    /// Sends a CREATE_SESSION, and a SEQUENCE with sequence ID 1 on slot 0.
+    pub(crate) fn session(&mut self) {
+        self.compound(&Compound::new(2, &[Operation::create_session()]));
+        self.compound(&Compound::new(2, &[Operation::sequence(0, 1)]));
+    }
+
+    /// Opens a second connection of the same client and server. Use it with [`Scene::on`].
+    pub(crate) fn second_connection(&mut self) -> Self {
+        let mut other = Self::with_number(self.fabric.kind, [Some(Private::USUAL); 2], 1);
+        other.next_xid += 0x40;
+        let set_up = std::mem::take(&mut other.fabric.frames);
+        self.fabric.frames.extend(set_up);
+        self.on(&mut other, |other| {
+            let first = Exchange::getattr3(other.xid());
+            other.exchange(&first);
+        });
+        other
+    }
+
+    /// Sends on another connection.
+    pub(crate) fn on(&mut self, other: &mut Self, send: impl FnOnce(&mut Self)) {
+        std::mem::swap(&mut self.fabric.frames, &mut other.fabric.frames);
+        send(other);
+        std::mem::swap(&mut self.fabric.frames, &mut other.fabric.frames);
+    }
 }
 
 /// Sends a message of the connection manager: a datagram to queue pair 1. InfiniBand Architecture Specification volume 1,
@@ -125,14 +164,14 @@ fn management(fabric: &mut Fabric, from: Side, attribute: u8, message: &[u8]) {
 const CLIENT_QPN: u32 = 0x11;
 const SERVER_QPN: u32 = 0x22;
 
-fn request() -> Vec<u8> {
+fn request(number: u16) -> Vec<u8> {
     let unset = std::net::Ipv6Addr::UNSPECIFIED;
     cm::Request {
-        local_comm_id: CommunicationId(7),
+        local_comm_id: CommunicationId(7 + u32::from(number)),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(CLIENT_QPN),
+        local_qpn: Qpn(CLIENT_QPN + (u32::from(number) << 8)),
         responder_resources: 16,
         local_eecn: 0,
         initiator_depth: 16,
@@ -177,12 +216,12 @@ fn request() -> Vec<u8> {
     .to_vec()
 }
 
-fn reply() -> Vec<u8> {
+fn reply(number: u16) -> Vec<u8> {
     cm::Reply {
-        local_comm_id: CommunicationId(7),
-        remote_comm_id: CommunicationId(7),
+        local_comm_id: CommunicationId(7 + u32::from(number)),
+        remote_comm_id: CommunicationId(7 + u32::from(number)),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(SERVER_QPN),
+        local_qpn: Qpn(SERVER_QPN + (u32::from(number) << 8)),
         local_eecn: 0,
         starting_psn: Psn(0x80_0000),
         responder_resources: 16,

@@ -1,0 +1,80 @@
+//! READs and WRITEs of NFSv3 and NFSv4.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{Args, Results};
+use nfsrdma_dissectors::nfs::{Procedure, v3};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use crate::operations::CompoundOperations;
+
+/// A READ or WRITE that succeeded: the request and the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileAccess {
+    /// `true` for a WRITE.
+    pub is_write: bool,
+    /// Bytes to read or write.
+    pub asked_bytes: u32,
+    /// Bytes read or written.
+    pub done_bytes: u32,
+    /// For a WRITE: stable_how4 asked for and returned.
+    pub stability: [u32; 2],
+}
+
+impl FileAccess {
+    fn read(asked_bytes: u32, done_bytes: u32) -> Self {
+        Self { is_write: false, asked_bytes, done_bytes, stability: [0; 2] }
+    }
+
+    fn write(asked_bytes: u32, done_bytes: u32, stability: [u32; 2]) -> Self {
+        Self { is_write: true, asked_bytes, done_bytes, stability }
+    }
+
+    /// Returns the READ or WRITE of NFSv3, if it succeeded. The cursors are at the arguments and at the results.
+    pub(crate) fn of_version3(
+        procedure: v3::Procedure,
+        mut arguments: Cursor<'_>,
+        mut results: Cursor<'_>,
+    ) -> Option<Self> {
+        if !matches!(procedure, v3::Procedure::READ | v3::Procedure::WRITE) {
+            return None;
+        }
+        let call = v3::Args::decode(procedure, &mut arguments, &mut NullObserver).ok()?;
+        let reply = v3::Results::decode(procedure, &mut results, &mut NullObserver).ok()?;
+        match (call, reply) {
+            (v3::Args::READ(asked), v3::Results::READ(done)) => {
+                done.ok().map(|done| Self::read(asked.count, done.count))
+            }
+            (v3::Args::WRITE(asked), v3::Results::WRITE(done)) => {
+                done.ok().map(|done| Self::write(asked.count, done.count, [asked.stable.0, done.committed.0]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Iterates over the successful READs and WRITEs of a COMPOUND.
+    pub(crate) fn of_compound(operations: &CompoundOperations<'_>) -> impl Iterator<Item = Self> {
+        operations.pairs().filter_map(|pair| match pair {
+            (Args::READ(asked), Some(Results::READ(done))) => {
+                done.ok().map(|done| Self::read(asked.count, done.data.length()))
+            }
+            (Args::WRITE(asked), Some(Results::WRITE(done))) => done
+                .ok()
+                .map(|done| Self::write(asked.data.length(), done.count, [asked.stable.0, done.committed.0])),
+            _ => None,
+        })
+    }
+
+    /// Returns the accesses of a Transaction.
+    pub(crate) fn of_transaction(
+        arguments: Option<(Procedure, Cursor<'_>)>,
+        results: Option<(Procedure, Cursor<'_>)>,
+        operations: &CompoundOperations<'_>,
+    ) -> Vec<Self> {
+        match (arguments, results) {
+            (Some((Procedure::V3(procedure), arguments)), Some((_, results))) => {
+                Self::of_version3(procedure, arguments, results).into_iter().collect()
+            }
+            _ => Self::of_compound(operations).collect(),
+        }
+    }
+}
