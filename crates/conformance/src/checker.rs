@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::aggregation::ConnectionFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::{Finding, SeverityLevel};
+use crate::memory_table::MemoryTable;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Verdict, Violation};
 use crate::rules::RULES;
@@ -38,6 +39,7 @@ pub struct ConformanceChecker {
     tallies: Vec<RuleTally>,
     connections: ConnectionHistories,
     sessions: SessionTable,
+    memory: MemoryTable,
     /// Findings of Transactions that were not emitted yet.
     pending: FxHashMap<TransactionKey, Vec<Finding>>,
     /// Findings without a Transaction.
@@ -65,6 +67,7 @@ impl ConformanceChecker {
             tallies: vec![RuleTally::default(); RULES.len()],
             connections: ConnectionHistories::default(),
             sessions: SessionTable::default(),
+            memory: MemoryTable::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
@@ -138,7 +141,8 @@ impl ConformanceChecker {
             finding.connection = transaction.connection;
         }
         let history = self.connections.of(transaction.connection.number).clone();
-        let view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
+        let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
+        view.overlap = self.memory.record(transaction);
         for (at, rule) in RULES.iter().enumerate() {
             match rule.check {
                 RuleCheck::Message(check) => {
@@ -305,6 +309,10 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
         history.last_grants[usize::from(transaction.direction == CallDirection::Reverse)] = Some(granted);
     }
+    if let Some(requested) = call.and_then(|words| words.calls_in_flight_credits()) {
+        history.last_requests[usize::from(transaction.direction == CallDirection::Reverse)] = Some(requested);
+    }
+    history.record_refusal(transaction);
     history.is_rfc5666 |= !transaction.reply_read_chunks.is_empty() || transaction.is_done;
     let record = transaction.call.as_ref().or(transaction.reply.as_ref());
     let first = record.and_then(|record| record.frames.first().copied());

@@ -1,5 +1,7 @@
 //! A Transaction as rules see it.
 
+use std::cell::OnceCell;
+
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
@@ -8,6 +10,8 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
+use crate::eligible_items::EligibleItems;
+use crate::memory_table::MemoryOverlap;
 use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
 use crate::rule::Evidence;
@@ -33,6 +37,10 @@ pub struct TransactionView<'t> {
     pub slot: Option<SlotHistory>,
     /// Operations of a COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
+    /// Memory that another Call in flight offered, too.
+    pub overlap: Option<MemoryOverlap>,
+    /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
+    eligible_items: [OnceCell<Option<EligibleItems>>; 2],
 }
 
 impl<'t> TransactionView<'t> {
@@ -56,7 +64,19 @@ impl<'t> TransactionView<'t> {
             connection,
             slot: sessions.slot(&operations),
             operations,
+            overlap: None,
+            eligible_items: Default::default(),
         }
+    }
+
+    /// Returns the DDP-eligible items of a message; `None` if its arguments or results cannot be located.
+    pub fn eligible_items(&self, kind: RpcMessageKind) -> Option<&EligibleItems> {
+        let [call, reply] = &self.eligible_items;
+        let (cell, body) = match kind {
+            RpcMessageKind::Call => (call, self.arguments),
+            RpcMessageKind::Reply => (reply, self.results),
+        };
+        cell.get_or_init(|| body.map(|body| EligibleItems::decode(body, kind))).as_ref()
     }
 
     /// Returns the side that sent the Call.
