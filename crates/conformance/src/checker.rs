@@ -85,7 +85,7 @@ impl ConformanceChecker {
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
         for (at, rule) in RULES.iter().enumerate() {
-            let RuleCheck::Event(check) = rule.check else { continue };
+            let (RuleCheck::Event(check) | RuleCheck::Absence(check, _)) = rule.check else { continue };
             let Some(verdict) = check(event) else { continue };
             let Some(violation) = self.count(at, verdict) else { continue };
             let finding = Finding {
@@ -173,6 +173,13 @@ impl ConformanceChecker {
                             time: record.map(|record| record.time).unwrap_or_default(),
                         };
                         findings.extend(self.add(rule, violation, responder, &context));
+                    }
+                }
+                RuleCheck::Absence(_, applies) => {
+                    let is_broken = findings.iter().any(|finding| finding.rule.id == rule.id);
+                    if applies(&view) && !is_broken {
+                        let is_known = rule.needs.iter().all(|needed| view.has_evidence(*needed));
+                        self.count(at, if is_known { Verdict::Kept } else { Verdict::Unknown });
                     }
                 }
                 RuleCheck::Event(_) => {}

@@ -4,7 +4,10 @@ use nfsrdma_dissectors::flow::transport_event::{
     AccessFault, MemoryAccess, TransportEvent, TransportEventKind,
 };
 
-use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
+use nfsrdma_dissectors::flow::chunk::Chunk;
+
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::transaction_view::TransactionView;
 
 /// Returns a violation if the event is an access with this fault.
 fn access_verdict(event: &TransportEvent, wanted: AccessFault, is_read: Option<bool>) -> Option<Verdict> {
@@ -19,6 +22,27 @@ fn access_verdict(event: &TransportEvent, wanted: AccessFault, is_read: Option<b
     }))
 }
 
+/// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
+const ACCESS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss];
+
+/// Returns `true` if the Responder read memory of the Call.
+pub(super) fn was_read(view: &TransactionView<'_>) -> bool {
+    view.transaction.read_chunks.iter().any(was_used)
+}
+
+/// Returns `true` if the Responder wrote to memory of the Call.
+fn was_written(view: &TransactionView<'_>) -> bool {
+    view.transaction.write_chunks.iter().chain(&view.transaction.reply_chunk).any(was_used)
+}
+
+fn was_used(chunk: &Chunk) -> bool {
+    chunk.times.is_some()
+}
+
+fn was_accessed(view: &TransactionView<'_>) -> bool {
+    was_read(view) || was_written(view)
+}
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/handle-unknown",
@@ -26,9 +50,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.3",
         requirement: "A Responder accesses only memory that a Call in flight offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use.",
-        needs: &[],
+        needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| access_verdict(event, AccessFault::NotOffered, None)),
+        check: RuleCheck::Absence(|event| access_verdict(event, AccessFault::NotOffered, None), was_accessed),
     },
     Rule {
         id: "rpcrdma/read-bounds",
@@ -37,9 +61,12 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "An RDMA Read stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or reads memory of another use. \
             Compare offset and length with the Read list of the Call.",
-        needs: &[],
+        needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| access_verdict(event, AccessFault::OutOfBounds, Some(true))),
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::OutOfBounds, Some(true)),
+            was_read,
+        ),
     },
     Rule {
         id: "rpcrdma/write-bounds",
@@ -48,9 +75,12 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "An RDMA Write stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Compare offset and length with the Write list and the Reply chunk of the Call.",
-        needs: &[],
+        needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| access_verdict(event, AccessFault::OutOfBounds, Some(false))),
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::OutOfBounds, Some(false)),
+            was_written,
+        ),
     },
     Rule {
         id: "rpcrdma/read-late",
@@ -59,9 +89,12 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder does not read memory of a Call after its Reply.",
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
             data, or the access ends the connection.",
-        needs: &[],
+        needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| access_verdict(event, AccessFault::AfterReply, Some(true))),
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::AfterReply, Some(true)),
+            was_read,
+        ),
     },
     Rule {
         id: "rpcrdma/write-late",
@@ -70,9 +103,12 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder does not write to memory of a Call after its Reply.",
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
             connection.",
-        needs: &[],
+        needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| access_verdict(event, AccessFault::AfterReply, Some(false))),
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::AfterReply, Some(false)),
+            was_written,
+        ),
     },
     Rule {
         id: "rpcrdma/wrong-op",
@@ -80,9 +116,12 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 sections 3.4.5 and 3.4.6",
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
         explanation: "The Requester registers the memory for one of the two: the other ends the connection.",
-        needs: &[],
+        needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| access_verdict(event, AccessFault::WrongOperation, None)),
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::WrongOperation, None),
+            was_accessed,
+        ),
     },
     Rule {
         id: "rpcrdma/wrong-side",
@@ -90,9 +129,12 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.1",
         requirement: "Only the Responder of a Call reads and writes memory.",
         explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results.",
-        needs: &[],
+        needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| access_verdict(event, AccessFault::ByRequester, None)),
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::ByRequester, None),
+            was_accessed,
+        ),
     },
     Rule {
         id: "rpcrdma/reads-in-flight",
@@ -101,13 +143,16 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A side has no more RDMA Reads in flight than its peer declared at the set-up.",
         explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the connection. \
             Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames.",
-        needs: &[],
+        needs: &[Evidence::SetUp, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| {
-            let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
-            Some(Verdict::from_condition(count <= u32::from(limit), || {
-                format!("{count} RDMA Reads in flight, {limit} declared by the peer")
-            }))
-        }),
+        check: RuleCheck::Absence(
+            |event| {
+                let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
+                Some(Verdict::from_condition(count <= u32::from(limit), || {
+                    format!("{count} RDMA Reads in flight, {limit} declared by the peer")
+                }))
+            },
+            was_read,
+        ),
     },
 ];

@@ -39,8 +39,11 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
         RpcMessageKind::Call => &transaction.read_chunks,
         RpcMessageKind::Reply => &transaction.write_chunks,
     };
-    let used = |chunk: &&Chunk| message.is_call() || chunk.returned_bytes().is_some_and(|bytes| bytes > 0);
-    let data: u64 = chunks.iter().filter(used).map(Chunk::offered_bytes).sum();
+    let used = |chunk: &Chunk| match message.kind {
+        RpcMessageKind::Call => chunk.offered_bytes(),
+        RpcMessageKind::Reply => chunk.returned_bytes().unwrap_or(0),
+    };
+    let data: u64 = chunks.iter().map(used).sum();
     if data == 0 {
         return None;
     }
@@ -92,7 +95,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.5.1",
         requirement: "Data that fits into a Send needs no chunk.",
         explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. The number of findings is that of \
-            messages whose Read or Write chunks would have fitted inline, at the length that the Requester offered.",
+            messages whose data in Read or Write chunks would have fitted inline. A client that knows the length of a file can \
+            request it without a Write chunk.",
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(chunk_for_small),
@@ -211,13 +215,16 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The number of RDMA Reads that the client answers at a time does not limit the server.",
         explanation: "The server had as many RDMA Reads in flight as the client declared: further ones wait. Raise \
             responder_resources of the client, or use fewer and longer segments.",
-        needs: &[],
+        needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
-        check: RuleCheck::Event(|event| {
-            let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
-            Some(Verdict::from_condition(count < u32::from(limit), || {
-                format!("{count} RDMA Reads in flight, {limit} declared by the peer")
-            }))
-        }),
+        check: RuleCheck::Absence(
+            |event| {
+                let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
+                Some(Verdict::from_condition(count < u32::from(limit), || {
+                    format!("{count} RDMA Reads in flight, {limit} declared by the peer")
+                }))
+            },
+            super::access::was_read,
+        ),
     },
 ];

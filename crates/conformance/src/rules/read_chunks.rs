@@ -7,6 +7,7 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{Dialect, MessageType, RdmaProc};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
+use super::write_chunks;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::transaction_view::TransactionView;
@@ -31,16 +32,19 @@ fn is_plain(view: &TransactionView<'_>) -> bool {
     view.summary.payload == Some(GssPayload::Plain)
 }
 
-/// Returns `true` if a Position is the end of the Position-Zero Read chunk, where no data item is: a segment of that chunk with
-/// the Position of its content.
-fn is_long_continuation(message: &MessageView<'_>, position: u32) -> bool {
-    let may_be_item = || {
-        let items = message.transaction.eligible_items(RpcMessageKind::Call);
-        items.is_none_or(|items| items.is_cut() || items.at_position(position).is_some())
+/// Returns `true` if a Position in a Long Call belongs to a segment of the Position-Zero Read chunk: no data item is there, the
+/// rest of the payload is missing, and the segment is its end or no item lacks its data.
+fn is_long_segment(message: &MessageView<'_>, position: u32) -> bool {
+    let Some(long) = long_chunk(message).filter(|_| is_proc(message, RdmaProc::RDMA_NOMSG)) else {
+        return false;
     };
-    is_proc(message, RdmaProc::RDMA_NOMSG)
-        && long_chunk(message).is_some_and(|chunk| chunk.offered_bytes() == u64::from(position))
-        && !may_be_item()
+    let view = message.transaction;
+    if !position.is_multiple_of(4) || view.summary.decode_error(view.transaction, message.kind).is_none() {
+        return false;
+    }
+    let Some(items) = view.eligible_items(message.kind) else { return true };
+    let is_end = long.offered_bytes() == u64::from(position);
+    !items.is_cut() && items.at_position(position).is_none() && (is_end || items.items.is_empty())
 }
 
 fn position_unaligned(message: &MessageView<'_>) -> Option<Verdict> {
@@ -62,7 +66,7 @@ fn position_zero(message: &MessageView<'_>) -> Option<Verdict> {
         return Some(verdict.with_severity(Severity::Warning).at_field("rpcordma.position"));
     }
     let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
-        .find(|position| is_long_continuation(message, *position));
+        .find(|position| is_long_segment(message, *position));
     Some(match elsewhere {
         None => Verdict::Kept,
         Some(position) => Verdict::from_condition(false, || {
@@ -81,6 +85,7 @@ fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
     let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
     match items.error {
         Some(XdrError::NotEligible { .. }) => return None,
+        _ if !message.is_whole() => return Some(Verdict::Unknown),
         Some(error) if error.is_cut() => return Some(Verdict::Unknown),
         // The data of an item is missing, or the error has another reason.
         Some(_) if items.items.is_empty() => return Some(Verdict::Unknown),
@@ -89,9 +94,7 @@ fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
     let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
     // rpcrdma/position-unaligned judges other Positions.
     let stray = positions.find(|position| {
-        position % 4 == 0
-            && items.at_position(*position).is_none()
-            && !is_long_continuation(message, *position)
+        position % 4 == 0 && items.at_position(*position).is_none() && !is_long_segment(message, *position)
     });
     Some(
         Verdict::from_condition(stray.is_none(), || {
@@ -141,6 +144,9 @@ fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
         }
     };
     let length = message.record.inline_length().filter(|_| is_reduced)?;
+    if !message.is_whole() {
+        return Some(Verdict::Unknown);
+    }
     Some(Verdict::from_condition(length % 4 == 0, || {
         format!("{length} bytes of payload: {} bytes of roundup of a reduced item", length % 4)
     }))
@@ -174,7 +180,10 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
     match message.kind {
         RpcMessageKind::Call => {
             let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
-            positions.find(|position| !is_long_continuation(message, *position))?;
+            positions.find(|position| !is_long_segment(message, *position))?;
+            if !message.is_whole() {
+                return Some(Verdict::Unknown);
+            }
             let items = view.eligible_items(RpcMessageKind::Call)?;
             if let Some(XdrError::NotEligible { at }) = items.error {
                 return Some(Verdict::from_condition(false, || {
@@ -201,7 +210,7 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
     }
 }
 
-/// Returns `true` if a Read chunk, a Write chunk or a Long message with a fault makes a message undecodable.
+/// Returns `true` if a fault of a chunk makes a message undecodable.
 pub(super) fn explains_decode_error(message: &MessageView<'_>) -> bool {
     let checks = [
         position_unaligned,
@@ -213,6 +222,7 @@ pub(super) fn explains_decode_error(message: &MessageView<'_>) -> bool {
         not_eligible,
     ];
     checks.iter().any(|check| matches!(check(message), Some(Verdict::Broken(_))))
+        || (!message.is_call() && write_chunks::explains_decode_error(message))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -273,7 +283,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced Call.",
         explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. Positions \
             count in the payload with all chunks inserted, roundup included, from the XID on.",
-        needs: &[Evidence::ChunkLists, Evidence::WholeMessage],
+        needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(position_without_item),
     },
@@ -329,7 +339,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.4.4",
         requirement: "The roundup of a reduced data item is removed from the payload.",
         explanation: "All arguments or results after the item are misaligned for the receiver.",
-        needs: &[Evidence::ChunkLists, Evidence::WholeMessage],
+        needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(roundup_left),
     },
@@ -382,7 +392,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, or \
             misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
             callbacks is never eligible.",
-        needs: &[Evidence::ChunkLists, Evidence::WholeMessage],
+        needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(not_eligible),
     },

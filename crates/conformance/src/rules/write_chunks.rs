@@ -6,14 +6,13 @@ use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, MessageType, RdmaProc, WriteChunk};
-use nfsrdma_dissectors::xdr::roundup;
+use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::transaction_view::TransactionView;
 
 const BOTH_LISTS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists];
-const BOTH_WHOLE: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::WholeMessage];
 
 /// Returns the segments that the Responder may write to.
 fn written_segments<'t>(view: &TransactionView<'t>) -> impl Iterator<Item = &'t ChunkSegment> + use<'t> {
@@ -108,7 +107,8 @@ fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
         { offered.iter().zip(copies.iter()) }
             .filter(|(offered, copy)| {
                 // rpcrdma/empty-not-kept judges a chunk that was offered empty.
-                !offered.segments.is_empty() && !(copy.target.is_empty() && may_be_empty)
+                let is_unused = may_be_empty && copy.target.is_empty();
+                !offered.segments.is_empty() && !is_unused
             })
             .find_map(|(offered, copy)| copy_difference("Write chunk", offered, &copy))
     });
@@ -131,12 +131,33 @@ fn reply_items<'v>(
     Some(items.items.iter().map(|item| (item, chunks.get(item.operation))))
 }
 
+/// Judges the items of a Reply to a Call with Write chunks, if all of it was captured.
+fn judge_items(
+    view: &TransactionView<'_>,
+    check: fn(&TransactionView<'_>) -> Option<Verdict>,
+) -> Option<Verdict> {
+    let reply = rpc_reply(view).filter(|_| !view.transaction.write_chunks.is_empty())?;
+    if reply.is_whole() { check(view) } else { Some(Verdict::Unknown) }
+}
+
+/// Returns `true` for an item of a message that ends before its content: it is neither inline nor in a chunk.
+fn is_absent(view: &TransactionView<'_>, item: &EligibleItem) -> bool {
+    let items = view.eligible_items(RpcMessageKind::Reply);
+    item.placement == ItemPlacement::Inline
+        && items.is_some_and(|items| {
+            matches!(items.error, Some(XdrError::Short { .. })) && items.items.last() == Some(item)
+        })
+}
+
 fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
     let chunks = &view.transaction.write_chunks;
     let mut in_chunks = reply_items(view)?
-        .filter_map(|(item, _)| match item.placement {
-            ItemPlacement::WriteChunk(at) => Some((item.length, chunks.get(at)?.returned_bytes()?)),
-            _ => None,
+        .filter_map(|(item, chunk)| {
+            let chunk = match item.placement {
+                ItemPlacement::WriteChunk(at) => chunks.get(at)?,
+                _ => chunk.filter(|_| is_absent(view, item))?,
+            };
+            Some((item.length, chunk.returned_bytes()?))
         })
         .peekable();
     in_chunks.peek()?;
@@ -154,7 +175,8 @@ fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
         .filter(|(item, chunk)| item.length > 0 && chunk.is_some_and(|chunk| chunk.offered_bytes() > 0))
         .peekable();
     items.peek()?;
-    let inline = items.find(|(item, _)| item.placement == ItemPlacement::Inline);
+    // rpcrdma/result-length judges an item that is not inline either.
+    let inline = items.find(|(item, _)| item.placement == ItemPlacement::Inline && !is_absent(view, item));
     Some(match inline {
         None => Verdict::Kept,
         Some((item, chunk)) => Verdict::from_condition(false, || {
@@ -162,6 +184,66 @@ fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
             format!("{} bytes inline, a Write chunk of {offered} bytes was offered for them", item.length)
         }),
     })
+}
+
+/// Compares the returned length of each segment with the bytes that were written.
+fn returned_not_written(view: &TransactionView<'_>) -> Option<Verdict> {
+    call(view).filter(|call| call.record.copies == 1)?;
+    let reply = rpc_reply(view)?;
+    // A chunk that is returned unused may have been written, but the payload of a Long Reply is in the Reply chunk.
+    let long_reply = view.transaction.reply_chunk.as_ref().filter(|_| reply.record.is_nomsg());
+    let is_used = |chunk: &&Chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0);
+    let mut segments = { view.transaction.write_chunks.iter() }
+        .chain(view.transaction.reply_chunk.iter().filter(|_| long_reply.is_none()))
+        .filter(is_used)
+        .chain(long_reply)
+        .flat_map(|chunk| &chunk.segments)
+        .filter_map(|segment| Some((segment, segment.returned_length?)))
+        // rpcrdma/returned-too-much judges more than was offered.
+        .filter(|(segment, returned)| *returned <= segment.length)
+        .map(|(segment, returned)| (segment, returned, segment.moved_coverage.total_bytes()))
+        .peekable();
+    segments.peek()?;
+    let wrong = segments.find(|(_, returned, written)| u64::from(*returned) != *written);
+    Some(match wrong {
+        None => Verdict::Kept,
+        Some((segment, returned, written)) => Verdict::from_condition(false, || {
+            format!("returned {returned} bytes, {written} written, handle {}", segment.handle)
+        }),
+    })
+}
+
+fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
+    let mut pairs = written_chunks(view)
+        .flat_map(|chunk| chunk.segments.iter().zip(chunk.segments.iter().skip(1)))
+        .filter_map(|(first, second)| Some((first.returned_length?, first.length, second.returned_length?)))
+        .peekable();
+    pairs.peek()?;
+    let gap = pairs.find(|(returned, offered, next)| *next > 0 && returned < offered);
+    Some(match gap {
+        None => Verdict::Kept,
+        Some((returned, offered, next)) => Verdict::from_condition(false, || {
+            format!("{returned} of {offered} bytes in a segment, and {next} bytes in the next")
+        }),
+    })
+}
+
+fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| !message.is_call() && !message.record.has_no_chunks())?;
+    if message.words.message_type != MessageType::Version1(RdmaProc::RDMA_MSG) {
+        return None;
+    }
+    let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
+    Some(Verdict::from_condition(returned == 0, || {
+        format!("RDMA_MSG with {returned} bytes in the Reply chunk")
+    }))
+}
+
+/// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
+pub(super) fn explains_decode_error(reply: &MessageView<'_>) -> bool {
+    let is_broken = |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Broken(_)));
+    let checks = [not_copied, result_length, returned_in_order, returned_not_written];
+    checks.iter().any(|check| is_broken(check(reply.transaction))) || is_broken(reply_chunk_in_msg(reply))
 }
 
 fn item_in_wrong_chunk(view: &TransactionView<'_>) -> Option<Verdict> {
@@ -222,17 +304,18 @@ fn write_list_unneeded(message: &MessageView<'_>) -> Option<Verdict> {
     let view = message.transaction;
     let chunks = &view.transaction.write_chunks;
     view.arguments.filter(|_| !chunks.is_empty())?;
+    let Some(reads) = view.eligible_reads() else { return Some(Verdict::Unknown) };
     // nfs/not-eligible judges a chunk that was used.
-    if chunks.iter().any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0)) {
+    let was_used = chunks.iter().any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
+    if reads.is_empty() && was_used {
         return None;
     }
-    Some(match view.eligible_reads() {
-        None => Verdict::Unknown,
-        Some(reads) => Verdict::from_condition(!reads.is_empty(), || {
+    Some(
+        Verdict::from_condition(!reads.is_empty(), || {
             format!("{} Write chunks, no operation returns data for them", chunks.len())
         })
         .at_field("rpcordma.writes"),
-    })
+    )
 }
 
 /// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call requests none.
@@ -333,22 +416,7 @@ pub(crate) const RULES: &[Rule] = &[
             is full.",
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|view| {
-            let mut pairs = written_chunks(view)
-                .flat_map(|chunk| chunk.segments.iter().zip(chunk.segments.iter().skip(1)))
-                .filter_map(|(first, second)| {
-                    Some((first.returned_length?, first.length, second.returned_length?))
-                })
-                .peekable();
-            pairs.peek()?;
-            let gap = pairs.find(|(returned, offered, next)| *next > 0 && returned < offered);
-            Some(match gap {
-                None => Verdict::Kept,
-                Some((returned, offered, next)) => Verdict::from_condition(false, || {
-                    format!("{returned} of {offered} bytes in a segment, and {next} bytes in the next")
-                }),
-            })
-        }),
+        check: RuleCheck::Transaction(returned_in_order),
     },
     Rule {
         id: "rpcrdma/returned-not-written",
@@ -359,26 +427,7 @@ pub(crate) const RULES: &[Rule] = &[
             unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks.",
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|view| {
-            call(view).filter(|call| call.record.copies == 1)?;
-            rpc_reply(view)?;
-            let mut segments = written_chunks(view)
-                .filter(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0))
-                .flat_map(|chunk| &chunk.segments)
-                .filter_map(|segment| Some((segment, segment.returned_length?)))
-                // rpcrdma/returned-too-much judges more than was offered.
-                .filter(|(segment, returned)| *returned <= segment.length)
-                .map(|(segment, returned)| (segment, returned, segment.moved_coverage.total_bytes()))
-                .peekable();
-            segments.peek()?;
-            let wrong = segments.find(|(_, returned, written)| u64::from(*returned) != *written);
-            Some(match wrong {
-                None => Verdict::Kept,
-                Some((segment, returned, written)) => Verdict::from_condition(false, || {
-                    format!("returned {returned} bytes, {written} written, handle {}", segment.handle)
-                }),
-            })
-        }),
+        check: RuleCheck::Transaction(returned_not_written),
     },
     Rule {
         id: "rpcrdma/result-length",
@@ -387,9 +436,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A returned Write chunk is as long as its data item, without roundup.",
         explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester cannot \
             tell which of the two is right. A Responder often has written the roundup, too.",
-        needs: BOTH_WHOLE,
+        needs: BOTH_LISTS,
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(result_length),
+        check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
     },
     Rule {
         id: "rpcrdma/item-inline",
@@ -397,9 +446,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.3.2, RFC 8267 section 6.4.1",
         requirement: "A Responder returns a data item in the Write chunk that the Requester offered for it.",
         explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it.",
-        needs: BOTH_WHOLE,
+        needs: BOTH_LISTS,
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(item_inline),
+        check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
     },
     Rule {
         id: "rpcrdma/item-in-wrong-chunk",
@@ -408,9 +457,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The n-th READ or READLINK of a COMPOUND uses the n-th Write chunk, also if an earlier one returned no data.",
         explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
             results without data; RFC 8267 does not for NFSv4.",
-        needs: BOTH_WHOLE,
+        needs: BOTH_LISTS,
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(item_in_wrong_chunk),
+        check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
     },
     Rule {
         id: "rpcrdma/empty-not-kept",
@@ -524,19 +573,7 @@ pub(crate) const RULES: &[Rule] = &[
             takes one.",
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
-            message.version1().filter(|_| !message.is_call())?;
-            if message.words.message_type != MessageType::Version1(RdmaProc::RDMA_MSG) {
-                return None;
-            }
-            if message.record.has_no_chunks() {
-                return None;
-            }
-            let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
-            Some(Verdict::from_condition(returned == 0, || {
-                format!("RDMA_MSG with {returned} bytes in the Reply chunk")
-            }))
-        }),
+        check: RuleCheck::Message(reply_chunk_in_msg),
     },
     Rule {
         id: "rpcrdma/reply-chunk-short",
