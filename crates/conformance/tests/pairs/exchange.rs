@@ -241,6 +241,13 @@ impl Exchange {
         exchange
     }
 
+    /// Answers with GARBAGE_ARGS. RFC 5531 section 9.
+    pub(crate) fn garbage_args(mut self) -> Self {
+        self.reply.rpc = rpc_reply(self.call.xid).bytes;
+        self.reply.rpc[23] = 4;
+        self
+    }
+
     /// Answers with ERR_CHUNK. RFC 8166 section 4.5.
     pub(crate) fn refused(mut self) -> Self {
         self.reply.proc = RDMA_ERROR;

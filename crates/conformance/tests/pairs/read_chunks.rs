@@ -20,7 +20,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         rule: "rpcrdma/position-unaligned",
         kinds: BOTH,
         conversation: |scene, broken| {
-            let mut exchange = Exchange::write3(scene.xid(), 4096);
+            let mut exchange = Exchange::write3(scene.xid(), 4096).garbage_args();
             exchange.call.reads[0].0 += if broken { 2 } else { 0 };
             scene.exchange(&exchange);
         },
@@ -55,7 +55,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         rule: "rpcrdma/position-no-item",
         kinds: BOTH,
         conversation: |scene, broken| {
-            let mut exchange = Exchange::write3(scene.xid(), 4096);
+            let mut exchange = Exchange::write3(scene.xid(), 4096).garbage_args();
             exchange.call.reads[0].0 -= if broken { 4 } else { 0 };
             scene.exchange(&exchange);
         },
