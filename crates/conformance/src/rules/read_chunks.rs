@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::rpc::gss::GssPayload;
-use nfsrdma_dissectors::rpcrdma::{Dialect, MessageType, RdmaProc};
+use nfsrdma_dissectors::rpcrdma::{MessageType, RdmaProc};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use super::write_chunks;
@@ -232,18 +232,16 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.3.1",
         requirement: "The Read list of a Reply is empty.",
         explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC 8166 \
-            removed both. Judged only if the private data of both sides shows that they implement RFC 8797: without it the \
-            connection may be of RFC 5666. The Requester ignores the list, or the connection ends.",
+            removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. Otherwise \
+            the Requester ignores the list, or the connection ends.",
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.record.is_rdma_error())?;
             let chunks = message.read_chunks();
-            let set_up = message.transaction.set_up();
-            let is_current = set_up.is_some_and(|set_up| {
-                [set_up.client, set_up.server].iter().all(|side| side.present().is_some())
-            });
-            if message.words.dialect == Dialect::Rfc5666 && !is_current {
+            let transaction = message.transaction.transaction;
+            let is_fetched = transaction.is_done || chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
+            if is_fetched || message.transaction.connection.is_rfc5666 {
                 return None;
             }
             Some(
