@@ -29,8 +29,15 @@ pub(crate) const PAIRS: &[Pair] = &[
         rule: "rpcrdma/returned-too-much",
         kinds: BOTH,
         conversation: |scene, broken| {
-            let mut exchange = Exchange::read3(scene.xid(), 4096, if broken { 4100 } else { 4096 });
-            exchange.placed[0].1.truncate(4096);
+            let mut exchange = Exchange::read3(scene.xid(), 4096, 4096);
+            let segments = divide(exchange.call.writes[0][0], 2048);
+            let lengths = if broken { [2052, 2044] } else { [2048, 2048] };
+            let used: Vec<Memory> =
+                segments.iter().zip(lengths).map(|(memory, length)| Memory { length, ..*memory }).collect();
+            exchange.placed =
+                used.iter().map(|memory| (*memory, data(memory.length.min(2048) as usize))).collect();
+            exchange.call.writes = vec![segments];
+            exchange.reply.writes = vec![used];
             scene.exchange(&exchange);
         },
     },
