@@ -107,6 +107,30 @@ pub enum FieldValue<'a> {
     Chunk(u32, Option<&'a [u8]>),
 }
 
+/// A DDP-eligible data item of a message. RFC 8166 section 6.1, RFC 8267 sections 4 and 6.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EligibleItem {
+    /// Byte offset of the content in the unreduced message, as in the Position of a Read chunk.
+    pub position: usize,
+    /// Length in bytes, as in the message.
+    pub length: u32,
+    /// Index of its operation among those of the message that can have an eligible item.
+    pub operation: usize,
+    /// Place of the content.
+    pub placement: ItemPlacement,
+}
+
+/// Place of a DDP-eligible data item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemPlacement {
+    /// In the message.
+    Inline,
+    /// In the Read chunk with its position.
+    ReadChunk,
+    /// In the Write chunk with this index.
+    WriteChunk(usize),
+}
+
 /// Visitor for decoded fields. Positions are byte offsets in the frame or reassembled message that is decoded.
 pub trait Observer<'a> {
     /// `true` if fields are reported. With `false`, decoders skip work needed only for reporting.
@@ -150,6 +174,10 @@ pub trait Observer<'a> {
     /// Reports bytes of the encoding that belong to no field: a count, the discriminant of an optional item, padding.
     #[inline(always)]
     fn structural_bytes(&mut self, _bytes: Range<usize>) {}
+
+    /// Reports the length and place of a DDP-eligible item, before its content is decoded.
+    #[inline(always)]
+    fn eligible_item(&mut self, _item: EligibleItem) {}
 
     /// Reports a value decoded from these bytes.
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::aggregation::ConnectionFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::{Finding, SeverityLevel};
+use crate::memory_table::MemoryTable;
 use crate::message_view::MessageView;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Verdict, Violation};
@@ -44,6 +45,7 @@ pub struct ConformanceChecker {
     connections: ConnectionHistories,
     sessions: SessionTable,
     orphans: OrphanReplies,
+    memory: MemoryTable,
     /// Findings of Transactions that were not emitted yet.
     pending: FxHashMap<TransactionKey, Vec<Finding>>,
     /// Findings without a Transaction.
@@ -72,6 +74,7 @@ impl ConformanceChecker {
             connections: ConnectionHistories::default(),
             sessions: SessionTable::default(),
             orphans: OrphanReplies::default(),
+            memory: MemoryTable::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
@@ -89,7 +92,7 @@ impl ConformanceChecker {
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
         for (at, rule) in RULES.iter().enumerate() {
-            let RuleCheck::Event(check) = rule.check else { continue };
+            let (RuleCheck::Event(check) | RuleCheck::Absence(check, _)) = rule.check else { continue };
             let Some(verdict) = check(event) else { continue };
             let Some(violation) = self.count(at, verdict) else { continue };
             let finding = Finding {
@@ -148,6 +151,7 @@ impl ConformanceChecker {
         let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
+        view.overlap = self.memory.record(transaction);
         for (at, rule) in RULES.iter().enumerate() {
             match rule.check {
                 RuleCheck::Message(check) => {
@@ -178,6 +182,13 @@ impl ConformanceChecker {
                             time: record.map(|record| record.time).unwrap_or_default(),
                         };
                         findings.extend(self.add(rule, violation, responder, &context));
+                    }
+                }
+                RuleCheck::Absence(_, applies) => {
+                    let is_broken = findings.iter().any(|finding| finding.rule.id == rule.id);
+                    if applies(&view) && !is_broken {
+                        let is_known = rule.needs.iter().all(|needed| view.has_evidence(*needed));
+                        self.count(at, if is_known { Verdict::Kept } else { Verdict::Unknown });
                     }
                 }
                 RuleCheck::Event(_) => {}
@@ -317,6 +328,10 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
         history.last_grants[usize::from(transaction.direction == CallDirection::Reverse)] = Some(granted);
     }
+    if let Some(requested) = call.and_then(|words| words.calls_in_flight_credits()) {
+        history.last_requests[usize::from(transaction.direction == CallDirection::Reverse)] = Some(requested);
+    }
+    history.record_refusal(transaction);
     history.is_rfc5666 |= !transaction.reply_read_chunks.is_empty() || transaction.is_done;
     history.losses = history.losses.max(transaction.credit_use.losses);
     history.last_call_time = history.last_call_time.max(transaction.call.as_ref().map(|call| call.time));

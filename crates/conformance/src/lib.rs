@@ -10,8 +10,10 @@
 mod aggregation;
 mod checker;
 mod connection_history;
+mod eligible_items;
 mod file_access;
 mod finding;
+mod memory_table;
 mod message_view;
 mod operations;
 mod orphan_replies;
@@ -21,7 +23,9 @@ mod session_table;
 mod transaction_view;
 
 pub use checker::{ConformanceChecker, RuleTally};
+pub use eligible_items::EligibleItems;
 pub use finding::{Finding, SeverityLevel};
+pub use memory_table::MemoryOverlap;
 pub use message_view::MessageView;
 pub use rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict, Violation, find_rule};
 pub use rules::RULES;

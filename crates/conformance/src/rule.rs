@@ -69,6 +69,9 @@ pub enum RuleCheck {
     Transaction(fn(&TransactionView<'_>) -> Option<Verdict>),
     /// Judges each transport event.
     Event(fn(&TransportEvent) -> Option<Verdict>),
+    /// Judges each transport event, of which there is one only for a violation. The second function says if a Transaction had
+    /// what the rule is about, so that the absence of events counts as a judgement.
+    Absence(fn(&TransportEvent) -> Option<Verdict>, fn(&TransactionView<'_>) -> bool),
 }
 
 /// Number of findings that a rule makes.

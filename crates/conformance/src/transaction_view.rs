@@ -10,7 +10,9 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
+use crate::eligible_items::EligibleItems;
 use crate::file_access::FileAccess;
+use crate::memory_table::MemoryOverlap;
 use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
 use crate::orphan_replies::OrphanReply;
@@ -42,6 +44,10 @@ pub struct TransactionView<'t> {
     /// Operations of a COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
     file_accesses: OnceCell<Vec<FileAccess>>,
+    /// Memory that another Call in flight offered, too.
+    pub overlap: Option<MemoryOverlap>,
+    /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
+    eligible_items: [OnceCell<Option<EligibleItems>>; 2],
 }
 
 impl<'t> TransactionView<'t> {
@@ -69,6 +75,8 @@ impl<'t> TransactionView<'t> {
             slot: sessions.slot(transaction, &operations),
             operations,
             file_accesses: OnceCell::new(),
+            overlap: None,
+            eligible_items: Default::default(),
         }
     }
 
@@ -76,6 +84,16 @@ impl<'t> TransactionView<'t> {
     pub fn file_accesses(&self) -> &[FileAccess] {
         self.file_accesses
             .get_or_init(|| FileAccess::of_transaction(self.arguments, self.results, &self.operations))
+    }
+
+    /// Returns the DDP-eligible items of a message; `None` if its arguments or results cannot be located.
+    pub fn eligible_items(&self, kind: RpcMessageKind) -> Option<&EligibleItems> {
+        let [call, reply] = &self.eligible_items;
+        let (cell, body) = match kind {
+            RpcMessageKind::Call => (call, self.arguments),
+            RpcMessageKind::Reply => (reply, self.results),
+        };
+        cell.get_or_init(|| body.map(|body| EligibleItems::decode(body, kind))).as_ref()
     }
 
     /// Returns the side that sent the Call.

@@ -591,6 +591,7 @@ impl ConnectionTable {
             connection.opened_by = Some(ConnectionSide::A);
             connection.communication_ids = Some(*communication);
             connection.conversation.is_rpc = terms.shows_rpc_over_rdma();
+            connection.conversation.set_read_limits(ConnectionSide::A, terms);
             connection.parameters = Some(Arc::new(*terms));
         }
         replaced

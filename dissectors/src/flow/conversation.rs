@@ -7,6 +7,7 @@ mod dialect;
 mod memory_access;
 mod messages;
 mod plain_rpc;
+mod read_depth;
 mod trailer;
 
 use std::hash::Hash;
@@ -30,6 +31,7 @@ use super::delivery::Stall;
 use super::frame_event::FrameAction;
 use super::handles::{AdvertisedSegment, HandleUse};
 use super::message_continuation::Continuations;
+use super::setup::NegotiatedParameters;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CreditUse, DeliveryEvidence, MessageRecord, RpcMessageKind, Transaction,
@@ -43,6 +45,7 @@ use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use credits::Credits;
 pub use credits::MessageCredits;
 use memory_access::SuspectedAccesses;
+use read_depth::ReadDepths;
 
 /// State outside the conversation that its operations use.
 pub(super) struct RpcContext<'a> {
@@ -106,6 +109,8 @@ pub(super) struct RpcConversation {
     last_loss: Option<Timestamp>,
     /// RDMA Reads and Writes that look invalid, if transport events are recorded.
     suspects: SuspectedAccesses,
+    /// RDMA Reads in flight, if transport events are recorded.
+    read_depths: ReadDepths,
     /// The Call captured last.
     last_call: Option<CapturedCall>,
     /// End time of the last captured message.
@@ -117,6 +122,7 @@ impl RpcConversation {
     pub(super) fn merge(&mut self, other: Self, swapped: bool) {
         let side = |side: ConnectionSide| if swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
+        self.read_depths.merge_limits(&other.read_depths, swapped);
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
         self.continuations.adopt(other.continuations, side);
@@ -134,6 +140,11 @@ impl RpcConversation {
             }
         }
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
+    }
+
+    /// Sets the maximum numbers of RDMA Reads in flight from the set-up of a connection that `client` opened.
+    pub(super) fn set_read_limits(&mut self, client: ConnectionSide, parameters: &NegotiatedParameters) {
+        self.read_depths.set_limits(client, parameters);
     }
 
     /// Returns the heap memory of the tables, in bytes.
@@ -202,13 +213,19 @@ impl RpcConversation {
                     self.unknown_memory_reason(UndecodedReason::WriteToUnknownMemory),
                 )
             }
-            RdmaOperation::ReadResponse { offset, data, attribution: owner } => record_payload(
-                context,
-                owner,
-                offset,
-                &data,
-                self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
-            ),
+            RdmaOperation::ReadResponse { offset, data, attribution: owner } => {
+                if context.transaction_table.transport_events.is_enabled() {
+                    let place = (offset, data.length);
+                    self.read_depths.count_response(context, sender.peer(), owner, place);
+                }
+                record_payload(
+                    context,
+                    owner,
+                    offset,
+                    &data,
+                    self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
+                )
+            }
             RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
                     *owner =
@@ -217,6 +234,9 @@ impl RpcConversation {
                         let access = MemoryAccess { is_read: true, handle, offset, length };
                         self.check_access(context, sender, *owner, access);
                     }
+                }
+                if context.transaction_table.transport_events.is_enabled() {
+                    self.read_depths.count_request(context, sender, *owner, (offset, length));
                 }
                 record_read_request(
                     context,

@@ -168,6 +168,7 @@ impl StreamDispatcher<'_> {
             ack_timeout_ns: None,
         };
         connection.conversation.is_rpc |= terms.shows_rpc_over_rdma();
+        connection.conversation.set_read_limits(opened_by, &terms);
         connection.parameters = Some(Arc::new(terms));
     }
 

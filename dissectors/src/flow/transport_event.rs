@@ -58,6 +58,14 @@ pub enum TransportEventKind {
     ZeroWindow,
     /// An RDMA Read or Write that the peer did not permit.
     InvalidAccess(MemoryAccess, AccessFault),
+    /// As many RDMA Reads in flight as the owner of the memory answers at a time, or more. InfiniBand Architecture
+    /// Specification volume 1, section 9.7; RFC 6581 section 9.1.
+    ReadsInFlight {
+        /// RDMA Reads in flight.
+        count: u32,
+        /// Maximum number that the owner of the memory declared at the set-up.
+        limit: u16,
+    },
     /// A message that is no RPC-over-RDMA message, on a connection that carries RPC-over-RDMA.
     Undecoded {
         /// Reason why it was not decoded.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::field::ItemPlacement;
+
 use super::{Padding, WriteChunkPairing, roundup};
 
 /// A decoding error; `at` is the byte offset in the message.
@@ -426,6 +428,21 @@ impl<'a> Cursor<'a> {
         };
         self.spliced_bytes += length as usize + roundup(length as usize);
         Some(item)
+    }
+
+    /// Returns the place of an item whose chunk was taken last.
+    #[inline]
+    pub(super) fn placement(&self, chunk: &ChunkItem<'_>) -> ItemPlacement {
+        match chunk.position {
+            Some(_) => ItemPlacement::ReadChunk,
+            None => ItemPlacement::WriteChunk(self.pairing.taken_chunks().saturating_sub(1)),
+        }
+    }
+
+    /// Returns the number of operations so far that can have a DDP-eligible item.
+    #[inline]
+    pub(super) fn eligible_operation(&self) -> usize {
+        self.pairing.operation()
     }
 
     /// Ends an operation that can have a DDP-eligible item, even if it has none. Following items match the next Write

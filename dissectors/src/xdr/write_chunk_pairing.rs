@@ -24,6 +24,16 @@ impl WriteChunkPairing {
         Self { operation_index: ordinal, ..self }
     }
 
+    /// Returns the number of operations that were ended.
+    pub fn operation(&self) -> usize {
+        self.operation_index
+    }
+
+    /// Returns the number of leading chunks that are assigned or skipped.
+    pub fn taken_chunks(&self) -> usize {
+        self.next_chunk
+    }
+
     /// Ends an operation, with or without result.
     pub fn end_operation(&mut self) {
         self.operation_index += 1;

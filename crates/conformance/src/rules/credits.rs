@@ -2,6 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
 
+use super::write_chunks;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 
 pub(crate) const RULES: &[Rule] = &[
@@ -104,6 +105,10 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
+            // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.
+            if write_chunks::has_unused_reply_chunk(message) {
+                return None;
+            }
             let Some((to_server, to_client)) = message.transaction.set_up()?.inline_thresholds() else {
                 return Some(Verdict::Unknown);
             };

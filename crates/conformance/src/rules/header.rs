@@ -5,6 +5,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::rpc::RpcMsg;
 use nfsrdma_dissectors::rpcrdma::{MessageType, RdmaProc, VERSION};
 
+use super::read_chunks;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 
 pub(crate) const RULES: &[Rule] = &[
@@ -101,6 +102,7 @@ pub(crate) const RULES: &[Rule] = &[
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
             Some(match error {
                 None => Verdict::Kept,
+                Some(_) if read_chunks::explains_decode_error(message) => return None,
                 Some(error) => {
                     Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
                 }

@@ -1,5 +1,6 @@
 //! The rules, one module per group. Each module is a list: adding a rule touches one file.
 
+mod access;
 mod callbacks;
 mod credits;
 mod gss;
@@ -15,14 +16,16 @@ mod transport;
 mod write_chunks;
 
 use crate::rule::Rule;
+pub(crate) use write_chunks::REFUSED;
 
-const GROUPS: [&[Rule]; 13] = [
+const GROUPS: [&[Rule]; 14] = [
     header::RULES,
     credits::RULES,
     private_data::RULES,
     read_chunks::RULES,
     write_chunks::RULES,
     callbacks::RULES,
+    access::RULES,
     transport::RULES,
     rdmap::RULES,
     rpc::RULES,

@@ -1,5 +1,230 @@
 //! Performance: nothing is broken, but something costs time. One finding per connection.
 
-use crate::rule::Rule;
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
+use nfsrdma_dissectors::rpcrdma::{MessageType, RdmaProc};
+use nfsrdma_dissectors::xdr::roundup;
 
-pub(crate) const RULES: &[Rule] = &[];
+use super::write_chunks::threshold_bytes;
+use crate::message_view::MessageView;
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+
+/// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
+const WRITE_SEGMENT_BYTES: u64 = 16;
+const READ_SEGMENT_BYTES: u64 = 24;
+/// Bytes of the discriminant and the segment count of a Write chunk.
+const WRITE_CHUNK_BYTES: u64 = 8;
+
+/// Inline thresholds in bytes that [`threshold_would_save`] considers.
+const LARGER_THRESHOLDS: [u64; 3] = [8 << 10, 16 << 10, 64 << 10];
+
+/// Bytes of a segment below which the RDMA operations of a chunk cost more than its data: one packet of the largest path MTU
+/// takes 4,096 bytes, and a registration has 16 pages at least.
+const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
+
+fn is_proc(message: &MessageView<'_>, proc: RdmaProc) -> bool {
+    message.words.message_type == MessageType::Version1(proc)
+}
+
+fn filled(bytes: u64) -> u64 {
+    bytes + roundup((bytes % 4) as usize) as u64
+}
+
+/// Judges a message whose data items are in chunks: its length in bytes, had they been inline.
+fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_MSG))?;
+    let transaction = message.transaction.transaction;
+    let chunks = match message.kind {
+        RpcMessageKind::Call => &transaction.read_chunks,
+        RpcMessageKind::Reply => &transaction.write_chunks,
+    };
+    let used = |chunk: &Chunk| match message.kind {
+        RpcMessageKind::Call => chunk.offered_bytes(),
+        RpcMessageKind::Reply => chunk.returned_bytes().unwrap_or(0),
+    };
+    let data: u64 = chunks.iter().map(used).sum();
+    if data == 0 {
+        return None;
+    }
+    let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+        return Some(Verdict::Unknown);
+    };
+    let list_bytes: u64 = chunks
+        .iter()
+        .map(|chunk| match message.kind {
+            RpcMessageKind::Call => READ_SEGMENT_BYTES * chunk.segments.len() as u64,
+            RpcMessageKind::Reply => WRITE_CHUNK_BYTES + WRITE_SEGMENT_BYTES * chunk.segments.len() as u64,
+        })
+        .sum();
+    let inline = (message.record.length as u64).saturating_sub(list_bytes) + filled(data);
+    let verdict = Verdict::from_condition(inline > u64::from(threshold), || {
+        format!("a chunk of {data} bytes; inline, the Send has {inline} of {threshold} bytes")
+    });
+    Some(verdict.by(message.transaction.requester()))
+}
+
+fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_NOMSG))?;
+    let transaction = message.transaction.transaction;
+    let (name, payload) = match message.kind {
+        RpcMessageKind::Call => {
+            let long = transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0))?;
+            ("Long Call", long.offered_bytes())
+        }
+        RpcMessageKind::Reply => ("Long Reply", transaction.reply_chunk.as_ref()?.returned_bytes()?),
+    };
+    let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+        return Some(Verdict::Unknown);
+    };
+    let length = message.record.length as u64 + payload;
+    let enough = LARGER_THRESHOLDS.into_iter().find(|larger| length <= *larger);
+    let saves = length > u64::from(threshold) && enough.is_some();
+    Some(Verdict::from_condition(!saves, || {
+        format!(
+            "{name} of {length} bytes, inline threshold {threshold}: {} would do",
+            enough.unwrap_or_default()
+        )
+    }))
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "perf/read-chunk-for-small",
+        severity: Severity::Info,
+        section: "RFC 8166 section 3.5.1",
+        requirement: "Data that fits into a Send needs no chunk.",
+        explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. The number of findings is that of \
+            messages whose data in Read or Write chunks would have fitted inline. A client that knows the length of a file can \
+            request it without a Write chunk.",
+        needs: &[Evidence::SetUp, Evidence::ChunkLists],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(chunk_for_small),
+    },
+    Rule {
+        id: "perf/threshold-would-save",
+        severity: Severity::Info,
+        section: "RFC 8797 section 4.2",
+        requirement: "A larger inline threshold avoids Long messages.",
+        explanation: "The number of findings is that of Long Calls and Long Replies that a threshold of 8, 16 or 64 KiB makes \
+            Short. Larger thresholds take more memory for receive buffers: credits times threshold per connection.",
+        needs: &[Evidence::SetUp, Evidence::ChunkLists],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(threshold_would_save),
+    },
+    Rule {
+        id: "perf/no-invalidation",
+        severity: Severity::Info,
+        section: "RFC 8797 section 4.1",
+        requirement: "A Reply to a Call with chunks invalidates one of its handles.",
+        explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own before \
+            it completes the Call. Look at the R bits of the private data; Linux does not use it over iWARP.",
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|view| {
+            view.message(RpcMessageKind::Call)?.version1()?;
+            let transaction = view.transaction;
+            let chunks = transaction
+                .read_chunks
+                .iter()
+                .chain(&transaction.write_chunks)
+                .chain(&transaction.reply_chunk);
+            let segments = chunks.flat_map(|chunk| &chunk.segments).count();
+            let reply = view.reply().filter(|_| segments > 0)?;
+            Some(Verdict::from_condition(reply.invalidated_handle.is_some(), || {
+                format!("{segments} segments to invalidate locally")
+            }))
+        }),
+    },
+    Rule {
+        id: "perf/many-segments",
+        severity: Severity::Info,
+        section: "RFC 8166 section 3.4.4",
+        requirement: "A chunk has few, long segments.",
+        explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
+            register physical pages, or from scattered buffers.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| message.is_call())?;
+            let transaction = message.transaction.transaction;
+            let chunks = { transaction.read_chunks.iter() }
+                .chain(&transaction.write_chunks)
+                .chain(&transaction.reply_chunk)
+                .filter(|chunk| !chunk.segments.is_empty());
+            let mut chunks =
+                chunks.map(|chunk| (chunk.segments.len() as u64, chunk.offered_bytes())).peekable();
+            chunks.peek()?;
+            let scattered =
+                chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);
+            Some(match scattered {
+                None => Verdict::Kept,
+                Some((segments, bytes)) => Verdict::from_condition(false, || {
+                    format!("a chunk of {bytes} bytes in {segments} segments of {} bytes", bytes / segments)
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "perf/serial-credits",
+        severity: Severity::Info,
+        section: "RFC 8166 section 3.3.1",
+        requirement: "A grant permits more than one Call in flight.",
+        explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look at the \
+            server's number of receive buffers, and at grants of zero, which clients take as one.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
+            Some(
+                Verdict::from_condition(words.credits > 1, || format!("grant {}", words.credits))
+                    .at_field("rpcordma.flow_control"),
+            )
+        }),
+    },
+    Rule {
+        id: "perf/grant-is-echo",
+        severity: Severity::Info,
+        section: "RFC 8166 section 3.3.1",
+        requirement: "A grant shows the resources of the Responder, not the request.",
+        explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. Its \
+            receive buffers may not suffice for it.",
+        needs: &[Evidence::BothMessages],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|view| {
+            let requested = view.message(RpcMessageKind::Call)?.version1()?.credits;
+            let granted = view.message(RpcMessageKind::Reply)?.version1()?.credits;
+            let direction = view.transaction.direction;
+            let (request_before, grant_before) =
+                (view.connection.last_request(direction)?, view.connection.last_grant(direction)?);
+            if requested == request_before {
+                return None;
+            }
+            let is_echo = granted == requested && grant_before == request_before;
+            Some(Verdict::from_condition(!is_echo, || {
+                format!(
+                    "grants {grant_before} and {granted} for requests of {request_before} and {requested}"
+                )
+            }))
+        }),
+    },
+    Rule {
+        id: "perf/ird-limited",
+        severity: Severity::Info,
+        section: "InfiniBand Architecture Specification volume 1, section 9.7; RFC 6581 section 9.1",
+        requirement: "The number of RDMA Reads that the client answers at a time does not limit the server.",
+        explanation: "The server had as many RDMA Reads in flight as the client declared: further ones wait. Raise \
+            responder_resources of the client, or use fewer and longer segments.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Absence(
+            |event| {
+                let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
+                Some(Verdict::from_condition(count < u32::from(limit), || {
+                    format!("{count} RDMA Reads in flight, {limit} declared by the peer")
+                }))
+            },
+            super::access::was_read,
+        ),
+    },
+];

@@ -1,22 +1,397 @@
 //! Read chunks: RFC 8166 sections 3.4.3 to 3.4.5 and 3.5.3.
 
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::decode::CallOperation;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::rpc::gss::GssPayload;
+use nfsrdma_dissectors::rpcrdma::{MessageType, RdmaProc};
+use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
-pub(crate) const RULES: &[Rule] = &[Rule {
-    id: "rpcrdma/position-unaligned",
-    severity: Severity::Error,
-    section: "RFC 8166 section 3.4.5",
-    requirement: "The Position of a Read chunk is a multiple of four.",
-    explanation: "XDR items begin at multiples of four bytes.",
-    needs: &[Evidence::ChunkLists],
-    scope: RuleScope::Each,
-    check: RuleCheck::Message(|message| {
-        let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position).peekable();
-        positions.peek()?;
-        let odd = positions.find(|position| position % 4 != 0);
-        Some(
-            Verdict::from_condition(odd.is_none(), || format!("position {}", odd.unwrap_or_default()))
-                .at_field("rpcordma.position"),
-        )
-    }),
-}];
+use super::write_chunks;
+use crate::message_view::MessageView;
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::transaction_view::TransactionView;
+
+/// Returns the Read chunks of a message that hold one data item each.
+fn item_chunks<'t>(message: &MessageView<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
+    message.read_chunks().iter().filter(|chunk| chunk.position.is_some_and(|position| position > 0))
+}
+
+/// Returns the Position-Zero Read chunk of a message.
+fn long_chunk<'t>(message: &MessageView<'t>) -> Option<&'t Chunk> {
+    message.read_chunks().iter().find(|chunk| chunk.position == Some(0))
+}
+
+fn is_proc(message: &MessageView<'_>, proc: RdmaProc) -> bool {
+    message.words.message_type == MessageType::Version1(proc)
+}
+
+/// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids chunks for
+/// others.
+fn is_plain(view: &TransactionView<'_>) -> bool {
+    view.summary.payload == Some(GssPayload::Plain)
+}
+
+/// Returns `true` if a Position in a Long Call belongs to a segment of the Position-Zero Read chunk: no data item is there, the
+/// rest of the payload is missing, and the segment is its end or no item lacks its data.
+fn is_long_segment(message: &MessageView<'_>, position: u32) -> bool {
+    let Some(long) = long_chunk(message).filter(|_| is_proc(message, RdmaProc::RDMA_NOMSG)) else {
+        return false;
+    };
+    let view = message.transaction;
+    if !position.is_multiple_of(4) || view.summary.decode_error(view.transaction, message.kind).is_none() {
+        return false;
+    }
+    let Some(items) = view.eligible_items(message.kind) else { return true };
+    let is_end = long.offered_bytes() == u64::from(position);
+    !items.is_cut() && items.at_position(position).is_none() && (is_end || items.items.is_empty())
+}
+
+fn position_unaligned(message: &MessageView<'_>) -> Option<Verdict> {
+    let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position).peekable();
+    positions.peek()?;
+    let odd = positions.find(|position| position % 4 != 0);
+    Some(
+        Verdict::from_condition(odd.is_none(), || format!("Position {}", odd.unwrap_or_default()))
+            .at_field("rpcordma.position"),
+    )
+}
+
+fn position_zero(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| message.is_call())?;
+    long_chunk(message)?;
+    if is_proc(message, RdmaProc::RDMA_MSG) {
+        let verdict =
+            Verdict::from_condition(false, || "Position zero in an RDMA_MSG, which has a payload".to_owned());
+        return Some(verdict.with_severity(Severity::Warning).at_field("rpcordma.position"));
+    }
+    let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
+        .find(|position| is_long_segment(message, *position));
+    Some(match elsewhere {
+        None => Verdict::Kept,
+        Some(position) => Verdict::from_condition(false, || {
+            format!("a segment of the Position-Zero Read chunk has Position {position}")
+        })
+        .at_field("rpcordma.position"),
+    })
+}
+
+fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| message.is_call() && is_plain(message.transaction))?;
+    item_chunks(message).next()?;
+    if message.transaction.has_eligible_arguments() == Some(false) {
+        return None;
+    }
+    let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
+    match items.error {
+        Some(XdrError::NotEligible { .. }) => return None,
+        _ if !message.is_whole() => return Some(Verdict::Unknown),
+        Some(error) if error.is_cut() => return Some(Verdict::Unknown),
+        // The data of an item is missing, or the error has another reason.
+        Some(_) if items.items.is_empty() => return Some(Verdict::Unknown),
+        _ => {}
+    }
+    let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
+    // rpcrdma/position-unaligned judges other Positions.
+    let stray = positions.find(|position| {
+        position % 4 == 0 && items.at_position(*position).is_none() && !is_long_segment(message, *position)
+    });
+    Some(
+        Verdict::from_condition(stray.is_none(), || {
+            let known: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
+            format!("Position {}, the data items are at {}", stray.unwrap_or_default(), known.join(", "))
+        })
+        .at_field("rpcordma.position"),
+    )
+}
+
+/// Compares the length of each Read chunk with that of its data item.
+fn check_item_lengths(
+    message: &MessageView<'_>,
+    is_kept: fn(chunk_bytes: u64, item_bytes: u32) -> bool,
+) -> Option<Verdict> {
+    message.version1().filter(|_| message.is_call())?;
+    item_chunks(message).next()?;
+    let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
+    let lengths = item_chunks(message)
+        .filter_map(|chunk| Some((chunk.offered_bytes(), items.at_position(chunk.position?)?.length)));
+    let mut lengths = lengths.peekable();
+    lengths.peek()?;
+    Some(match { lengths }.find(|(chunk, item)| !is_kept(*chunk, *item)) {
+        None => Verdict::Kept,
+        Some((chunk, item)) => Verdict::from_condition(false, || {
+            format!("Read chunk of {chunk} bytes, data item of {item} bytes")
+        })
+        .at_field("rpcordma.rdma_length"),
+    })
+}
+
+fn with_roundup(length: u32) -> u64 {
+    u64::from(length) + roundup(length as usize) as u64
+}
+
+fn item_length(message: &MessageView<'_>) -> Option<Verdict> {
+    check_item_lengths(message, |chunk, item| chunk == u64::from(item) || chunk == with_roundup(item))
+}
+
+fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_MSG))?;
+    let is_reduced = match message.kind {
+        RpcMessageKind::Call => item_chunks(message).next().is_some(),
+        RpcMessageKind::Reply => {
+            let chunks = &message.transaction.transaction.write_chunks;
+            chunks.iter().any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0))
+        }
+    };
+    let length = message.record.inline_length().filter(|_| is_reduced)?;
+    if !message.is_whole() {
+        return Some(Verdict::Unknown);
+    }
+    Some(Verdict::from_condition(length % 4 == 0, || {
+        format!("{length} bytes of payload: {} bytes of roundup of a reduced item", length % 4)
+    }))
+}
+
+fn long_roundup(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_NOMSG))?;
+    let (name, length) = match message.kind {
+        RpcMessageKind::Call => ("Position-Zero Read chunk", long_chunk(message)?.offered_bytes()),
+        RpcMessageKind::Reply => {
+            ("Reply chunk", message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum())
+        }
+    };
+    Some(Verdict::from_condition(length % 4 == 0, || {
+        format!("{name} with {length} bytes, {} more than whole words", length % 4)
+    }))
+}
+
+/// Returns the name of the procedure, or of the main operation of a COMPOUND.
+fn operation_name(view: &TransactionView<'_>) -> &'static str {
+    match view.summary.operation {
+        Some(CallOperation::Named(name)) => name,
+        _ => view.summary.procedure_name.unwrap_or("an unknown procedure"),
+    }
+}
+
+fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| is_plain(message.transaction))?;
+    let view = message.transaction;
+    let name = || operation_name(view);
+    match message.kind {
+        RpcMessageKind::Call => {
+            let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
+            positions.find(|position| !is_long_segment(message, *position))?;
+            if !message.is_whole() {
+                return Some(Verdict::Unknown);
+            }
+            let items = view.eligible_items(RpcMessageKind::Call)?;
+            if let Some(XdrError::NotEligible { at }) = items.error {
+                return Some(Verdict::from_condition(false, || {
+                    format!("a Read chunk replaces the item at byte {at} of {}", name())
+                }));
+            }
+            Some(match view.has_eligible_arguments() {
+                Some(true) => Verdict::Kept,
+                Some(false) => Verdict::from_condition(false, || format!("a Read chunk for {}", name())),
+                None => Verdict::Unknown,
+            })
+        }
+        RpcMessageKind::Reply => {
+            let chunks = &view.transaction.write_chunks;
+            let returned: u64 = chunks.iter().filter_map(Chunk::returned_bytes).sum();
+            view.arguments.filter(|_| returned > 0)?;
+            Some(match view.eligible_reads() {
+                None => Verdict::Unknown,
+                Some(reads) => Verdict::from_condition(!reads.is_empty(), || {
+                    format!("{returned} bytes of {} in a Write chunk", name())
+                }),
+            })
+        }
+    }
+}
+
+/// Returns `true` if a fault of a chunk makes a message undecodable.
+pub(super) fn explains_decode_error(message: &MessageView<'_>) -> bool {
+    let checks = [
+        position_unaligned,
+        position_zero,
+        position_without_item,
+        item_length,
+        roundup_left,
+        long_roundup,
+        not_eligible,
+    ];
+    checks.iter().any(|check| matches!(check(message), Some(Verdict::Broken(_))))
+        || (!message.is_call() && write_chunks::explains_decode_error(message))
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpcrdma/reply-read-list",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.3.1",
+        requirement: "The Read list of a Reply is empty.",
+        explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC 8166 \
+            removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. Otherwise \
+            the Requester ignores the list, or the connection ends.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| !message.is_call() && !message.record.is_rdma_error())?;
+            let chunks = message.read_chunks();
+            let transaction = message.transaction.transaction;
+            let is_fetched = transaction.is_done || chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
+            if is_fetched || message.transaction.connection.is_rfc5666 {
+                return None;
+            }
+            Some(
+                Verdict::from_condition(chunks.is_empty(), || {
+                    format!("{} Read chunks in a Reply", chunks.len())
+                })
+                .at_field("rpcordma.reads"),
+            )
+        }),
+    },
+    Rule {
+        id: "rpcrdma/position-unaligned",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.5",
+        requirement: "The Position of a Read chunk is a multiple of four.",
+        explanation: "XDR items begin at multiples of four bytes.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(position_unaligned),
+    },
+    Rule {
+        id: "rpcrdma/position-zero",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.5.3",
+        requirement: "All segments of a Position-Zero Read chunk have Position zero, and the chunk comes with RDMA_NOMSG.",
+        explanation: "The chunk holds the payload itself. A Responder inserts a segment with another Position behind the \
+            payload as a data item of its own, and the message ends too early. With RDMA_MSG, which has a payload in the \
+            Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(position_zero),
+    },
+    Rule {
+        id: "rpcrdma/position-no-item",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 3.4.5 and 4.3.1.1",
+        requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced Call.",
+        explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. Positions \
+            count in the payload with all chunks inserted, roundup included, from the XID on.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(position_without_item),
+    },
+    Rule {
+        id: "rpcrdma/position-order",
+        severity: Severity::Info,
+        section: "RFC 8166 section 3.4.5",
+        requirement: "Read chunks come in the order of their Positions, and the segments of each are consecutive.",
+        explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1()?;
+            let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
+            let mut pairs = positions.clone().zip(positions.skip(1)).peekable();
+            pairs.peek()?;
+            let descent = pairs.find(|(first, second)| first >= second);
+            Some(match descent {
+                None => Verdict::Kept,
+                Some((first, second)) => {
+                    Verdict::from_condition(false, || format!("Position {second} after Position {first}"))
+                        .at_field("rpcordma.position")
+                }
+            })
+        }),
+    },
+    Rule {
+        id: "rpcrdma/item-length",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.5.2",
+        requirement: "A Read chunk is as long as its data item, with or without roundup.",
+        explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. Compare \
+            the length word of the item with the sum of the segments.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(item_length),
+    },
+    Rule {
+        id: "rpcrdma/roundup-in-chunk",
+        severity: Severity::Warning,
+        section: "RFC 8166 section 3.4.5.2",
+        requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
+        explanation: "The roundup costs bytes on the wire, and often a segment of its own.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            check_item_lengths(message, |chunk, item| item % 4 == 0 || chunk != with_roundup(item))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/roundup-left",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.4.4",
+        requirement: "The roundup of a reduced data item is removed from the payload.",
+        explanation: "All arguments or results after the item are misaligned for the receiver.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(roundup_left),
+    },
+    Rule {
+        id: "rpcrdma/long-roundup",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.5.3",
+        requirement: "A Position-Zero Read chunk and a used Reply chunk hold whole XDR words, roundup included.",
+        explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end of \
+            the last item.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(long_roundup),
+    },
+    Rule {
+        id: "rpcrdma/read-missing",
+        severity: Severity::Warning,
+        section: "RFC 8166 section 3.4.5.1",
+        requirement: "A Responder that executes a Call has read its Read chunks.",
+        explanation: "The Responder reports success without the data: it invents it, or the data went another way. Look for \
+            RDMA Reads that the capture lacks.",
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| {
+            let call = view.message(RpcMessageKind::Call)?;
+            call.version1()?;
+            let chunks = &view.transaction.read_chunks;
+            chunks.iter().find(|chunk| chunk.offered_bytes() > 0)?;
+            // A Call that was sent again may offer other memory.
+            if !view.summary.status.is_some_and(|status| status.is_ok) || call.record.copies > 1 {
+                return None;
+            }
+            let mut unread = { chunks.iter() }.filter(|chunk| {
+                chunk.offered_bytes() > 0 && chunk.times.is_none() && chunk.moved_bytes() == 0
+            });
+            Some(match unread.next() {
+                None => Verdict::Kept,
+                Some(chunk) => Verdict::from_condition(false, || {
+                    let position = chunk.position.unwrap_or_default();
+                    format!("{} bytes at Position {position} were not read", chunk.offered_bytes())
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "nfs/not-eligible",
+        severity: Severity::Error,
+        section: "RFC 8267 sections 4, 5.2, 6.1 and 6.5",
+        requirement: "Only data of READ and WRITE and the text of READLINK, SYMLINK and CREATE may be in Read and Write chunks.",
+        explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, or \
+            misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
+            callbacks is never eligible.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(not_eligible),
+    },
+];

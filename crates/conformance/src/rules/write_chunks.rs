@@ -1,28 +1,681 @@
 //! Write chunks and Reply chunks: RFC 8166 sections 3.4.6, 4.3.2 and 4.3.3, RFC 8267 section 6.4.
 
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use nfsrdma_dissectors::field::{EligibleItem, ItemPlacement};
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
+use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc::gss::GssPayload;
+use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, MessageType, RdmaProc, WriteChunk};
+use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
-pub(crate) const RULES: &[Rule] = &[Rule {
-    id: "rpcrdma/returned-too-much",
-    severity: Severity::Error,
-    section: "RFC 8166 section 3.4.6",
-    requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
-    explanation: "The Requester reads beyond its buffer, or refuses the Reply.",
-    needs: &[Evidence::BothMessages, Evidence::ChunkLists],
-    scope: RuleScope::Each,
-    check: RuleCheck::Transaction(|transaction| {
-        let of = transaction.transaction;
-        let mut segments = { of.write_chunks.iter().chain(&of.reply_chunk) }
-            .flat_map(|chunk| &chunk.segments)
-            .filter_map(|segment| Some((segment.returned_length?, segment.length)))
-            .peekable();
-        segments.peek()?;
-        let excess = segments.find(|(returned, offered)| returned > offered);
-        Some(match excess {
-            None => Verdict::Kept,
-            Some((returned, offered)) => {
-                Verdict::from_condition(false, || format!("returned {returned} of {offered} bytes offered"))
-            }
+use crate::message_view::MessageView;
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::transaction_view::TransactionView;
+
+const BOTH_LISTS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists];
+
+/// Returns the segments that the Responder may write to.
+fn written_segments<'t>(view: &TransactionView<'t>) -> impl Iterator<Item = &'t ChunkSegment> + use<'t> {
+    written_chunks(view).flat_map(|chunk| &chunk.segments)
+}
+
+/// Returns the Write chunks and the Reply chunk.
+fn written_chunks<'t>(view: &TransactionView<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
+    let transaction: &'t _ = view.transaction;
+    transaction.write_chunks.iter().chain(&transaction.reply_chunk)
+}
+
+/// Returns the Reply of version 1, unless it is an RDMA_ERROR.
+fn rpc_reply<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
+    view.message(RpcMessageKind::Reply)
+        .filter(|reply| reply.version1().is_some() && !reply.record.is_rdma_error())
+}
+
+fn call<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
+    view.message(RpcMessageKind::Call).filter(|call| call.version1().is_some())
+}
+
+/// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids Write lists for
+/// others.
+fn is_plain(view: &TransactionView<'_>) -> bool {
+    view.summary.payload == Some(GssPayload::Plain)
+}
+
+fn is_compound(view: &TransactionView<'_>) -> bool {
+    matches!(view.arguments, Some((Procedure::Compound, _)))
+}
+
+/// Returns the inline threshold in bytes for a message of this side.
+pub(super) fn threshold_bytes(view: &TransactionView<'_>, sender: ConnectionRole) -> Option<u32> {
+    let (to_server, to_client) = view.set_up()?.inline_thresholds()?;
+    Some(match sender {
+        ConnectionRole::Client => to_server,
+        ConnectionRole::Server => to_client,
+    })
+}
+
+/// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
+pub(super) fn has_unused_reply_chunk(message: &MessageView<'_>) -> bool {
+    !message.is_call() && message.transaction.transaction.reply_chunk.is_some()
+}
+
+/// Returns the difference between a chunk and its copy in the Reply.
+fn copy_difference(name: &str, offered: &Chunk, copy: &WriteChunk<'_>) -> Option<String> {
+    let (before, after) = (offered.segments.len(), copy.target.len() as usize);
+    if before != after {
+        return Some(format!("{name} with {after} segments, {before} offered"));
+    }
+    { offered.segments.iter().zip(copy.target.iter()) }.find_map(|(segment, copy)| {
+        if segment.handle != copy.handle {
+            Some(format!("{name} with handle {}, {} offered", copy.handle, segment.handle))
+        } else if segment.offset != copy.offset {
+            Some(format!("{name} with offset 0x{:x}, 0x{:x} offered", copy.offset, segment.offset))
+        } else {
+            None
+        }
+    })
+}
+
+fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
+    let (call, reply) = (call(view)?, rpc_reply(view)?);
+    if call.record.has_no_chunks() && reply.record.has_no_chunks() {
+        return None;
+    }
+    // A Call that was sent again may offer other memory.
+    if call.record.copies > 1 {
+        return Some(Verdict::Unknown);
+    }
+    let header = reply.header()?;
+    let (offered, copies) = (&view.transaction.write_chunks, header.writes());
+    let (reply_chunk, reply_copy) = (&view.transaction.reply_chunk, header.reply_chunk());
+    if offered.is_empty() && copies.is_empty() && reply_chunk.is_none() && reply_copy.is_none() {
+        return None;
+    }
+    // RFC 8267 section 6.4.1: a chunk whose operation has no data comes back empty.
+    let may_be_empty = is_compound(view);
+    let difference = match (reply_chunk, reply_copy) {
+        (Some(_), None) => Some("no Reply chunk, one offered".to_owned()),
+        (None, Some(_)) => Some("a Reply chunk, none offered".to_owned()),
+        (Some(offered), Some(copy)) => copy_difference("Reply chunk", offered, copy),
+        (None, None) => None,
+    }
+    .or_else(|| {
+        let (before, after) = (offered.len(), copies.len() as usize);
+        (before != after).then(|| format!("{after} Write chunks, {before} offered"))
+    })
+    .or_else(|| {
+        { offered.iter().zip(copies.iter()) }
+            .filter(|(offered, copy)| {
+                // rpcrdma/empty-not-kept judges a chunk that was offered empty.
+                let is_unused = may_be_empty && copy.target.is_empty();
+                !offered.segments.is_empty() && !is_unused
+            })
+            .find_map(|(offered, copy)| copy_difference("Write chunk", offered, &copy))
+    });
+    Some(match difference {
+        None => Verdict::Kept,
+        Some(text) => Verdict::from_condition(false, || text).at_field("rpcordma.writes"),
+    })
+}
+
+/// A DDP-eligible item of a Reply, with the Write chunk of its operation.
+fn reply_items<'v>(
+    view: &'v TransactionView<'_>,
+) -> Option<impl Iterator<Item = (&'v EligibleItem, Option<&'v Chunk>)>> {
+    rpc_reply(view)?;
+    let chunks = &view.transaction.write_chunks;
+    if chunks.is_empty() {
+        return None;
+    }
+    let items = view.eligible_items(RpcMessageKind::Reply)?;
+    Some(items.items.iter().map(|item| (item, chunks.get(item.operation))))
+}
+
+/// Judges the items of a Reply to a Call with Write chunks, if all of it was captured.
+fn judge_items(
+    view: &TransactionView<'_>,
+    check: fn(&TransactionView<'_>) -> Option<Verdict>,
+) -> Option<Verdict> {
+    let reply = rpc_reply(view).filter(|_| !view.transaction.write_chunks.is_empty())?;
+    if reply.is_whole() { check(view) } else { Some(Verdict::Unknown) }
+}
+
+/// Returns `true` for an item of a message that ends before its content: it is neither inline nor in a chunk.
+fn is_absent(view: &TransactionView<'_>, item: &EligibleItem) -> bool {
+    let items = view.eligible_items(RpcMessageKind::Reply);
+    item.placement == ItemPlacement::Inline
+        && items.is_some_and(|items| {
+            matches!(items.error, Some(XdrError::Short { .. })) && items.items.last() == Some(item)
         })
-    }),
-}];
+}
+
+fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
+    let chunks = &view.transaction.write_chunks;
+    let mut in_chunks = reply_items(view)?
+        .filter_map(|(item, chunk)| {
+            let chunk = match item.placement {
+                ItemPlacement::WriteChunk(at) => chunks.get(at)?,
+                _ => chunk.filter(|_| is_absent(view, item))?,
+            };
+            Some((item.length, chunk.returned_bytes()?))
+        })
+        .peekable();
+    in_chunks.peek()?;
+    Some(match in_chunks.find(|(item, returned)| u64::from(*item) != *returned) {
+        None => Verdict::Kept,
+        Some((item, returned)) => {
+            Verdict::from_condition(false, || format!("{returned} bytes returned, data item of {item} bytes"))
+                .at_field("rpcordma.rdma_length")
+        }
+    })
+}
+
+fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
+    let mut items = reply_items(view)?
+        .filter(|(item, chunk)| item.length > 0 && chunk.is_some_and(|chunk| chunk.offered_bytes() > 0))
+        .peekable();
+    items.peek()?;
+    // rpcrdma/result-length judges an item that is not inline either.
+    let inline = items.find(|(item, _)| item.placement == ItemPlacement::Inline && !is_absent(view, item));
+    Some(match inline {
+        None => Verdict::Kept,
+        Some((item, chunk)) => Verdict::from_condition(false, || {
+            let offered = chunk.map_or(0, Chunk::offered_bytes);
+            format!("{} bytes inline, a Write chunk of {offered} bytes was offered for them", item.length)
+        }),
+    })
+}
+
+/// Compares the returned length of each segment with the bytes that were written.
+fn returned_not_written(view: &TransactionView<'_>) -> Option<Verdict> {
+    call(view).filter(|call| call.record.copies == 1)?;
+    let reply = rpc_reply(view)?;
+    // A chunk that is returned unused may have been written, but the payload of a Long Reply is in the Reply chunk.
+    let long_reply = view.transaction.reply_chunk.as_ref().filter(|_| reply.record.is_nomsg());
+    let is_used = |chunk: &&Chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0);
+    let mut segments = { view.transaction.write_chunks.iter() }
+        .chain(view.transaction.reply_chunk.iter().filter(|_| long_reply.is_none()))
+        .filter(is_used)
+        .chain(long_reply)
+        .flat_map(|chunk| &chunk.segments)
+        .filter_map(|segment| Some((segment, segment.returned_length?)))
+        // rpcrdma/returned-too-much judges more than was offered.
+        .filter(|(segment, returned)| *returned <= segment.length)
+        .map(|(segment, returned)| (segment, returned, segment.moved_coverage.total_bytes()))
+        .peekable();
+    segments.peek()?;
+    let wrong = segments.find(|(_, returned, written)| u64::from(*returned) != *written);
+    Some(match wrong {
+        None => Verdict::Kept,
+        Some((segment, returned, written)) => Verdict::from_condition(false, || {
+            format!("returned {returned} bytes, {written} written, handle {}", segment.handle)
+        }),
+    })
+}
+
+fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
+    let mut pairs = written_chunks(view)
+        .flat_map(|chunk| chunk.segments.iter().zip(chunk.segments.iter().skip(1)))
+        .filter_map(|(first, second)| Some((first.returned_length?, first.length, second.returned_length?)))
+        .peekable();
+    pairs.peek()?;
+    let gap = pairs.find(|(returned, offered, next)| *next > 0 && returned < offered);
+    Some(match gap {
+        None => Verdict::Kept,
+        Some((returned, offered, next)) => Verdict::from_condition(false, || {
+            format!("{returned} of {offered} bytes in a segment, and {next} bytes in the next")
+        }),
+    })
+}
+
+fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| !message.is_call() && !message.record.has_no_chunks())?;
+    if message.words.message_type != MessageType::Version1(RdmaProc::RDMA_MSG) {
+        return None;
+    }
+    let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
+    Some(Verdict::from_condition(returned == 0, || {
+        format!("RDMA_MSG with {returned} bytes in the Reply chunk")
+    }))
+}
+
+/// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
+pub(super) fn explains_decode_error(reply: &MessageView<'_>) -> bool {
+    let is_broken = |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Broken(_)));
+    let checks = [not_copied, result_length, returned_in_order, returned_not_written];
+    checks.iter().any(|check| is_broken(check(reply.transaction))) || is_broken(reply_chunk_in_msg(reply))
+}
+
+fn item_in_wrong_chunk(view: &TransactionView<'_>) -> Option<Verdict> {
+    if !is_compound(view) {
+        return None;
+    }
+    let mut in_chunks = reply_items(view)?
+        .filter_map(|(item, _)| match item.placement {
+            ItemPlacement::WriteChunk(at) => Some((item.operation, at)),
+            _ => None,
+        })
+        .peekable();
+    in_chunks.peek()?;
+    Some(match in_chunks.find(|(operation, chunk)| operation != chunk) {
+        None => Verdict::Kept,
+        Some((operation, chunk)) => Verdict::from_condition(false, || {
+            format!(
+                "data of the READ or READLINK number {} in Write chunk number {}",
+                operation + 1,
+                chunk + 1
+            )
+        }),
+    })
+}
+
+/// Returns the Write chunks of a Call, each with the number of bytes that its READ requests.
+fn requested_bytes<'v>(view: &'v TransactionView<'_>) -> Option<Option<Vec<(&'v Chunk, u32)>>> {
+    call(view)?;
+    let chunks = &view.transaction.write_chunks;
+    if chunks.iter().all(|chunk| chunk.segments.is_empty()) || !is_plain(view) {
+        return None;
+    }
+    let Some(reads) = view.eligible_reads() else { return Some(None) };
+    let sized = chunks.iter().zip(reads).filter(|(chunk, _)| !chunk.segments.is_empty());
+    Some(Some(sized.filter_map(|(chunk, count)| Some((chunk, count?))).collect()))
+}
+
+fn judge_chunk_sizes(
+    view: &TransactionView<'_>,
+    is_kept: fn(chunk_bytes: u64, count: u32) -> bool,
+) -> Option<Verdict> {
+    let Some(chunks) = requested_bytes(view)? else { return Some(Verdict::Unknown) };
+    if chunks.is_empty() {
+        return None;
+    }
+    let wrong = chunks.iter().find(|(chunk, count)| !is_kept(chunk.offered_bytes(), *count));
+    Some(match wrong {
+        None => Verdict::Kept,
+        Some((chunk, count)) => Verdict::from_condition(false, || {
+            format!("Write chunk of {} bytes for a READ of {count} bytes", chunk.offered_bytes())
+        })
+        .by(view.requester()),
+    })
+}
+
+fn write_list_unneeded(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| message.is_call() && is_plain(message.transaction))?;
+    let view = message.transaction;
+    let chunks = &view.transaction.write_chunks;
+    view.arguments.filter(|_| !chunks.is_empty())?;
+    let Some(reads) = view.eligible_reads() else { return Some(Verdict::Unknown) };
+    // nfs/not-eligible judges a chunk that was used.
+    let was_used = chunks.iter().any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
+    if reads.is_empty() && was_used {
+        return None;
+    }
+    Some(
+        Verdict::from_condition(!reads.is_empty(), || {
+            format!("{} Write chunks, no operation returns data for them", chunks.len())
+        })
+        .at_field("rpcordma.writes"),
+    )
+}
+
+/// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call requests none.
+fn min_full_reply_bytes(view: &TransactionView<'_>) -> Option<u64> {
+    let chunks = &view.transaction.write_chunks;
+    let reads = view.eligible_reads()?;
+    let inline = reads
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| chunks.get(*at).is_none_or(|chunk| chunk.segments.is_empty()));
+    let total: u64 = inline.filter_map(|(_, count)| *count).map(u64::from).sum();
+    (total > 0).then_some(total)
+}
+
+fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
+    call(view)?;
+    let reply = view.message(RpcMessageKind::Reply)?;
+    if reply.header()?.error() != Some(ErrorCode::Version1(ErrCode::ERR_CHUNK)) {
+        return None;
+    }
+    let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    let threshold = threshold_bytes(view, view.responder());
+    let (Some(needed), Some(threshold)) = (min_full_reply_bytes(view), threshold) else {
+        return Some(Verdict::Unknown);
+    };
+    let room = offered.max(u64::from(threshold));
+    Some(
+        Verdict::from_condition(needed <= room, || {
+            format!(
+                "Reply chunk of {offered} bytes for a reply with {needed} bytes of data, answered ERR_CHUNK"
+            )
+        })
+        .by(view.requester()),
+    )
+}
+
+/// Maximum number of segments of a chunk that each server accepts. RFC 8267 section 6.4.2.
+const MAX_SEGMENTS: usize = 16;
+
+fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| message.is_call() && is_compound(message.transaction))?;
+    let transaction = message.transaction.transaction;
+    let (reads, writes) = (&transaction.read_chunks, &transaction.write_chunks);
+    if reads.is_empty() && writes.is_empty() && transaction.reply_chunk.is_none() {
+        return None;
+    }
+    let items = reads.iter().filter(|chunk| chunk.position != Some(0)).count();
+    let segments = { reads.iter().chain(writes).chain(&transaction.reply_chunk) }
+        .map(|chunk| chunk.segments.len())
+        .max()
+        .unwrap_or(0);
+    Some(Verdict::from_condition(items <= 1 && writes.len() <= 1 && segments <= MAX_SEGMENTS, || {
+        format!("{items} Read chunks, {} Write chunks, up to {segments} segments in a chunk", writes.len())
+    }))
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpcrdma/not-copied",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 3.4.6 and 4.3.3",
+        requirement: "A Reply has the Write chunks and the Reply chunk of its Call, with their segments, handles and offsets.",
+        explanation: "The Requester finds its results by the segments in the Reply: it refuses the Reply, or reads other memory. \
+            Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no data \
+            (RFC 8267 section 6.4.1).",
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(not_copied),
+    },
+    Rule {
+        id: "rpcrdma/returned-too-much",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.6",
+        requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
+        explanation: "The Requester reads beyond its buffer, or refuses the Reply.",
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| {
+            let mut segments = written_segments(view)
+                .filter_map(|segment| Some((segment.returned_length?, segment.length)))
+                .peekable();
+            segments.peek()?;
+            let excess = segments.find(|(returned, offered)| returned > offered);
+            Some(match excess {
+                None => Verdict::Kept,
+                Some((returned, offered)) => Verdict::from_condition(false, || {
+                    format!("returned {returned} of {offered} bytes offered")
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "rpcrdma/returned-not-in-order",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.6",
+        requirement: "A Responder fills the segments of a chunk in their order, without gaps.",
+        explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used one \
+            is full.",
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(returned_in_order),
+    },
+    Rule {
+        id: "rpcrdma/returned-not-written",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.6",
+        requirement: "The length of a returned segment is the number of bytes that RDMA Writes placed in it.",
+        explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
+            unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks.",
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(returned_not_written),
+    },
+    Rule {
+        id: "rpcrdma/result-length",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.6.2",
+        requirement: "A returned Write chunk is as long as its data item, without roundup.",
+        explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester cannot \
+            tell which of the two is right. A Responder often has written the roundup, too.",
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
+    },
+    Rule {
+        id: "rpcrdma/item-inline",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.3.2, RFC 8267 section 6.4.1",
+        requirement: "A Responder returns a data item in the Write chunk that the Requester offered for it.",
+        explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it.",
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
+    },
+    Rule {
+        id: "rpcrdma/item-in-wrong-chunk",
+        severity: Severity::Error,
+        section: "RFC 8267 section 6.4.1",
+        requirement: "The n-th READ or READLINK of a COMPOUND uses the n-th Write chunk, also if an earlier one returned no data.",
+        explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
+            results without data; RFC 8267 does not for NFSv4.",
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
+    },
+    Rule {
+        id: "rpcrdma/empty-not-kept",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.3.2.3",
+        requirement: "A Write chunk without segments comes back without segments.",
+        explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory of \
+            another use.",
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| {
+            let reply = rpc_reply(view)?;
+            let offered = &view.transaction.write_chunks;
+            offered.iter().find(|chunk| chunk.segments.is_empty())?;
+            let header = reply.header()?;
+            let filled = { offered.iter().zip(header.writes().iter()) }
+                .find(|(offered, copy)| offered.segments.is_empty() && !copy.target.is_empty());
+            Some(match filled {
+                None => Verdict::Kept,
+                Some((_, copy)) => Verdict::from_condition(false, || {
+                    format!("{} segments in a Write chunk that was offered empty", copy.target.len())
+                }),
+            })
+        }),
+    },
+    Rule {
+        id: "rpcrdma/empty-for-one",
+        severity: Severity::Info,
+        section: "RFC 8166 section 4.3.2.3",
+        requirement: "To have the only data item of a Reply inline, a Requester leaves the Write list empty.",
+        explanation: "An empty Write chunk is for one of several items. It costs eight bytes in Call and Reply, and a Responder \
+            may not expect it.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| message.is_call())?;
+            let chunks = &message.transaction.transaction.write_chunks;
+            let [only] = chunks.as_slice() else { return None };
+            let reads = message.transaction.eligible_reads()?;
+            let is_meant = !(only.segments.is_empty() && reads.len() == 1);
+            Some(Verdict::from_condition(is_meant, || {
+                "an empty Write chunk for the only data item".to_owned()
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/write-list-unneeded",
+        severity: Severity::Warning,
+        section: "RFC 8166 section 4.3.2",
+        requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
+        explanation: "The Requester registers memory in vain, and the Responder may refuse the Call.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(write_list_unneeded),
+    },
+    Rule {
+        id: "rpcrdma/chunk-too-small",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.6",
+        requirement: "A Write chunk holds all the data that its READ requests.",
+        explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| {
+            judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/chunk-roundup",
+        severity: Severity::Warning,
+        section: "RFC 8166 section 3.4.6.2",
+        requirement: "A Write chunk has no room for roundup (SHOULD NOT).",
+        explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| {
+            judge_chunk_sizes(view, |chunk, count| {
+                let fill = roundup(count as usize) as u64;
+                fill == 0 || chunk != u64::from(count) + fill
+            })
+        }),
+    },
+    Rule {
+        id: "rpcrdma/long-reply-not-used",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.5.3",
+        requirement: "A Reply that is longer than the inline threshold uses the Reply chunk of its Call.",
+        explanation: "The Send does not fit into the receive buffer: the transport ends the connection.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| has_unused_reply_chunk(message))?;
+            if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
+                return None;
+            }
+            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+                return Some(Verdict::Unknown);
+            };
+            let length = message.record.length;
+            Some(Verdict::from_condition(length <= threshold as usize, || {
+                format!("{length} bytes sent beside a Reply chunk, inline threshold {threshold}")
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/reply-chunk-in-msg",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 3.5.3 and 4.3.3",
+        requirement: "A Reply with RDMA_MSG returns no bytes in the Reply chunk.",
+        explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two payloads, and \
+            takes one.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(reply_chunk_in_msg),
+    },
+    Rule {
+        id: "rpcrdma/reply-chunk-short",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.3.3, RFC 8267 section 3.1",
+        requirement: "A Reply chunk holds the longest possible Reply.",
+        explanation: "Judged where the Responder answered ERR_CHUNK, and the Call requests more data than the Reply chunk and the \
+            inline threshold hold. The RPC fails, and with it the operation of the application, unless the client sends it again \
+            with a larger chunk.",
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(reply_chunk_short),
+    },
+    Rule {
+        id: "rpcrdma/reply-chunk-unneeded",
+        severity: Severity::Info,
+        section: "RFC 8166 section 4.3.3",
+        requirement: "A Reply that fits into a Send needs no Reply chunk.",
+        explanation: "A Long Reply costs an RDMA Write, a registration and an invalidation more than a Short one. The Responder \
+            may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk.",
+        needs: &[Evidence::SetUp, Evidence::ChunkLists],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| !message.is_call())?;
+            if message.words.message_type != MessageType::Version1(RdmaProc::RDMA_NOMSG) {
+                return None;
+            }
+            let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
+            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+                return Some(Verdict::Unknown);
+            };
+            let length = message.record.length as u64 + returned;
+            Some(Verdict::from_condition(returned == 0 || length > u64::from(threshold), || {
+                format!("a Long Reply would have been a Send of {length} bytes, inline threshold {threshold}")
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/ranges-overlap",
+        severity: Severity::Warning,
+        section: "RFC 8166 section 4.4.1",
+        requirement: "Calls in flight at the same time do not offer overlapping memory that one of them has written to.",
+        explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range is not.",
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| {
+            call(view)?;
+            written_chunks(view).chain(&view.transaction.read_chunks).next()?;
+            Some(match view.overlap {
+                None => Verdict::Kept,
+                Some(overlap) => Verdict::from_condition(false, || {
+                    format!(
+                        "{} bytes, handle {}, offset 0x{:x}, are memory of XID {} too",
+                        overlap.length, overlap.handle, overlap.offset, overlap.xid
+                    )
+                })
+                .by(view.requester()),
+            })
+        }),
+    },
+    Rule {
+        id: "rpcrdma/too-complex",
+        severity: Severity::Warning,
+        section: "RFC 8267 section 6.4.2",
+        requirement: "An NFSv4 Call has at most one Read chunk beside the Position-Zero Read chunk, one Write chunk, and 16 \
+            segments in each chunk (SHOULD).",
+        explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS, and the client should not repeat the \
+            Call.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(too_complex),
+    },
+    Rule {
+        id: "rpcrdma/retry-same-xid",
+        severity: Severity::Info,
+        section: "RFC 8267 section 3.1",
+        requirement: "A Call that repeats one that was answered ERR_CHUNK has a new XID.",
+        explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|view| {
+            let call = call(view)?;
+            let xid = view.transaction.xid;
+            let was_refused = view.connection.refused_xids.contains(&(view.transaction.direction, xid));
+            // A repetition soon after the error is a copy of the same Call.
+            let is_refused_copy = call.record.retransmissions > 0
+                && view.message(RpcMessageKind::Reply).is_some_and(|reply| {
+                    let repeated = call.record.frames.last() > reply.record.frames.first();
+                    repeated && reply.header().is_some_and(|header| header.error() == Some(REFUSED))
+                });
+            if view.connection.refused_xids.is_empty() && !is_refused_copy {
+                return None;
+            }
+            Some(
+                Verdict::from_condition(!was_refused && !is_refused_copy, || {
+                    format!("XID {xid} again after ERR_CHUNK")
+                })
+                .by(view.requester()),
+            )
+        }),
+    },
+];
+
+/// Error that a Requester answers with a larger Reply chunk.
+pub(crate) const REFUSED: ErrorCode = ErrorCode::Version1(ErrCode::ERR_CHUNK);

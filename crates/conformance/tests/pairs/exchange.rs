@@ -6,6 +6,7 @@ use crate::writer::{Memory, Writer};
 /// rdma_proc. RFC 8166 section 4.2.4.
 pub(crate) const RDMA_MSG: u32 = 0;
 pub(crate) const RDMA_NOMSG: u32 = 1;
+pub(crate) const RDMA_ERROR: u32 = 4;
 
 /// An RPC-over-RDMA header and what follows it in the Send.
 #[derive(Clone, Debug)]
@@ -40,6 +41,9 @@ impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         to.words(&[self.xid, self.version, self.credits, self.proc]);
+        if self.proc == RDMA_ERROR {
+            return [to.bytes, self.rpc.clone()].concat();
+        }
         for (position, memory) in &self.reads {
             to.words(&[1, *position, memory.handle, memory.length]).hyper(memory.offset);
         }
@@ -155,6 +159,114 @@ impl Exchange {
         exchange.fetched = vec![(offered, data(length as usize))];
         exchange
     }
+
+    /// NFSPROC3_READ of `length` bytes with all data inline, and no Write chunk.
+    pub(crate) fn read3_inline(xid: u32, length: u32) -> Self {
+        let mut exchange = Self::read3(xid, length, length);
+        (exchange.call.writes, exchange.reply.writes, exchange.placed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut content = Writer::default();
+        content.fixed(&data(length as usize));
+        exchange.reply.rpc.extend(content.bytes);
+        exchange
+    }
+
+    /// COMPOUND of NFSv4.0. RFC 7530 section 15.2.
+    pub(crate) fn compound4(xid: u32, arguments: &[Writer], results: &[Writer]) -> Self {
+        let join = |head: &mut Writer, operations: &[Writer]| {
+            head.words(&[operations.len() as u32]);
+            operations.iter().for_each(|operation| head.bytes.extend(&operation.bytes));
+        };
+        let mut call = rpc_call(xid, NFS, 4, 1);
+        // No tag, minor version 0.
+        join(call.words(&[0, 0]), arguments);
+        let mut reply = rpc_reply(xid);
+        // NFS4_OK, no tag.
+        join(reply.words(&[0, 0]), results);
+        Self::new(xid, call, reply)
+    }
+
+    /// PUTFH, and a READ for each length, which returns that many bytes of `count` in its own Write chunk. RFC 7530 section
+    /// 16.25.
+    pub(crate) fn reads4(xid: u32, count: u32, lengths: &[u32]) -> Self {
+        let operation = |words: &[u32]| {
+            let mut to = Writer::default();
+            to.words(words);
+            to
+        };
+        let mut put = operation(&[22]);
+        put.opaque(HANDLE);
+        let (mut arguments, mut results) = (vec![put], vec![operation(&[22, 0])]);
+        for length in lengths {
+            // A stateid of four words, the offset, the count; status, eof, length of the data.
+            arguments.push(operation(&[25, 0, 0, 0, 0, 0, 0, count]));
+            results.push(operation(&[25, 0, 1, *length]));
+        }
+        let mut exchange = Self::compound4(xid, &arguments, &results);
+        for (at, length) in lengths.iter().enumerate() {
+            let offered = memory(xid, at as u32, count);
+            exchange.call.writes.push(vec![offered]);
+            exchange.reply.writes.push(vec![Memory { length: *length, ..offered }]);
+            if *length > 0 {
+                exchange.placed.push((offered, data(*length as usize)));
+            }
+        }
+        exchange
+    }
+
+    /// Sends the Call as a Long Call. RFC 8166 section 3.5.3.
+    pub(crate) fn long_call(mut self) -> Self {
+        let offered = memory(self.call.xid, 0x20, self.call.rpc.len() as u32);
+        self.call.proc = RDMA_NOMSG;
+        self.call.reads.insert(0, (0, offered));
+        self.fetched.insert(0, (offered, std::mem::take(&mut self.call.rpc)));
+        self
+    }
+
+    /// Offers a Reply chunk of `length` bytes, which the Reply does not use.
+    pub(crate) fn with_reply_chunk(mut self, length: u32) -> Self {
+        let offered = memory(self.call.xid, 0x21, length);
+        self.call.reply = Some(vec![offered]);
+        self.reply.reply = Some(vec![Memory { length: 0, ..offered }]);
+        self
+    }
+
+    /// Sends the Reply as a Long Reply in a Reply chunk of `length` bytes.
+    pub(crate) fn long_reply(self, length: u32) -> Self {
+        let mut exchange = self.with_reply_chunk(length);
+        let offered = memory(exchange.call.xid, 0x21, length);
+        let payload = std::mem::take(&mut exchange.reply.rpc);
+        exchange.reply.proc = RDMA_NOMSG;
+        exchange.reply.reply = Some(vec![Memory { length: payload.len() as u32, ..offered }]);
+        exchange.placed.push((offered, payload));
+        exchange
+    }
+
+    /// Answers with GARBAGE_ARGS. RFC 5531 section 9.
+    pub(crate) fn garbage_args(mut self) -> Self {
+        self.reply.rpc = rpc_reply(self.call.xid).bytes;
+        self.reply.rpc[23] = 4;
+        self
+    }
+
+    /// Answers with ERR_CHUNK. RFC 8166 section 4.5.
+    pub(crate) fn refused(mut self) -> Self {
+        self.reply.proc = RDMA_ERROR;
+        self.reply.rpc = vec![0, 0, 0, 2];
+        (self.fetched, self.placed) = (Vec::new(), Vec::new());
+        self
+    }
+}
+
+/// Divides memory into segments of `length` bytes each.
+pub(crate) fn divide(memory: Memory, length: u32) -> Vec<Memory> {
+    let starts = (0..memory.length).step_by(length as usize);
+    starts
+        .map(|at| Memory {
+            offset: memory.offset + u64::from(at),
+            length: length.min(memory.length - at),
+            ..memory
+        })
+        .collect()
 }
 
 /// An operation of a COMPOUND with its result, as XDR words. RFC 8881 section 16.2.

@@ -1,6 +1,7 @@
 //! Each rule has a conversation that breaks it and nothing else, and a legal twin that differs in one thing and stays
 //! silent. The conversations are encoded from the RFCs alone, over RoCE and over iWARP.
 
+mod access;
 mod callbacks;
 mod credits;
 mod exchange;
@@ -52,6 +53,7 @@ fn pairs() -> Vec<&'static Pair> {
         read_chunks::PAIRS,
         write_chunks::PAIRS,
         callbacks::PAIRS,
+        access::PAIRS,
         transport::PAIRS,
         rdmap::PAIRS,
         rpc::PAIRS,
@@ -116,9 +118,16 @@ fn each_pair_breaks_its_rule_and_nothing_else() {
             for broken in [true, false] {
                 let mut scene = Scene::new(*kind);
                 (pair.conversation)(&mut scene, broken);
+                let accepted = std::mem::take(&mut scene.accepted);
                 let found = findings(&scene.frames());
+                let mut rules = broken_rules(&found, pair.rule);
+                assert!(
+                    accepted.iter().all(|rule| rules.remove(rule)),
+                    "{}: none of {accepted:?}",
+                    pair.rule
+                );
                 let expected: BTreeSet<&str> = broken.then_some(pair.rule).into_iter().collect();
-                if broken_rules(&found, pair.rule) != expected {
+                if rules != expected {
                     let twin = if broken { "broken" } else { "legal" };
                     failures.push(format!("{} {kind:?} {twin}: {:#?}", pair.rule, describe(&found)));
                 }

@@ -10,6 +10,8 @@ use crate::fabric::{Fabric, Kind, Side};
 /// A connection on which a test sends.
 pub(crate) struct Scene {
     pub(crate) fabric: Fabric,
+    /// Rules that the conversation breaks in both forms.
+    pub(crate) accepted: Vec<&'static str>,
     next_xid: u32,
 }
 
@@ -72,7 +74,7 @@ impl Scene {
                 }
             }
         }
-        Self { fabric, next_xid: 0x101 }
+        Self { fabric, accepted: Vec::new(), next_xid: 0x101 }
     }
 
     /// Returns a new XID.

@@ -41,6 +41,7 @@ impl RpcConversation {
     pub(in crate::flow) fn record_loss(&mut self, now: Timestamp) {
         self.losses += 1;
         self.last_loss = Some(now);
+        self.read_depths.forget();
     }
 
     /// Checks the first packet of an RDMA Read or Write of `sender`, whose memory is `owner`.

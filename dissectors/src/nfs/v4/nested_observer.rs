@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::field::registry::Registry;
-use crate::field::{Field, FieldValue, Observer};
+use crate::field::{EligibleItem, Field, FieldValue, Observer};
 
 /// Forwards everything except the outermost groups of one field, which the other observer has entered already. Counts
 /// the groups that an error leaves open.
@@ -71,6 +71,11 @@ impl<'a, O: Observer<'a>> Observer<'a> for NestedObserver<'_, O> {
     #[inline]
     fn structural_bytes(&mut self, bytes: Range<usize>) {
         self.observer.structural_bytes(bytes);
+    }
+
+    #[inline]
+    fn eligible_item(&mut self, item: EligibleItem) {
+        self.observer.eligible_item(item);
     }
 
     #[inline]

@@ -1,0 +1,103 @@
+//! DDP-eligible data items of a message, and the operations that can have one. RFC 8166 section 6.1, RFC 8267 sections 4 and
+//! 6.1.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{EligibleItem, Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::nfs::v4::Args;
+use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
+use nfsrdma_dissectors::xdr::{Cursor, XdrError};
+
+use crate::transaction_view::TransactionView;
+
+/// DDP-eligible items of a message, in its order.
+#[derive(Clone, Debug, Default)]
+pub struct EligibleItems {
+    /// Items up to the end of the message, or up to the error.
+    pub items: Vec<EligibleItem>,
+    /// Error that ended decoding, including bytes after the end.
+    pub error: Option<XdrError>,
+}
+
+impl EligibleItems {
+    pub(crate) fn decode((procedure, mut cursor): (Procedure, Cursor<'_>), kind: RpcMessageKind) -> Self {
+        let mut collector = ItemCollector::default();
+        let decoded = match kind {
+            RpcMessageKind::Call => procedure.arguments(&mut cursor, &mut collector),
+            RpcMessageKind::Reply => procedure.results(&mut cursor, &mut collector),
+        };
+        let error = decoded.and_then(|()| cursor.expect_end()).err();
+        Self { items: collector.0, error }
+    }
+
+    /// Returns the item at a Position.
+    pub fn at_position(&self, position: u32) -> Option<&EligibleItem> {
+        self.items.iter().find(|item| item.position == position as usize)
+    }
+
+    /// Returns `true` if the capture ends within the message.
+    pub fn is_cut(&self) -> bool {
+        self.error.is_some_and(|error| error.is_cut())
+    }
+}
+
+#[derive(Default)]
+struct ItemCollector(Vec<EligibleItem>);
+
+impl<'a> Observer<'a> for ItemCollector {
+    const ENABLED: bool = false;
+
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn eligible_item(&mut self, item: EligibleItem) {
+        self.0.push(item);
+    }
+
+    fn value(&mut self, _: &'static Field, _: Range<usize>, _: FieldValue<'a>) {}
+}
+
+impl TransactionView<'_> {
+    /// Returns `true` if the arguments can have a DDP-eligible item; `None` if the Call cannot tell.
+    pub fn has_eligible_arguments(&self) -> Option<bool> {
+        let (procedure, _) = self.arguments?;
+        if !matches!(procedure, Procedure::Compound) {
+            return Some(procedure.has_eligible_arguments());
+        }
+        let mut operations = self.operations.arguments.iter();
+        let has_one = operations.any(|operation| Args::is_ddp_eligible(operation.number()));
+        (has_one || self.operations.has_all_arguments).then_some(has_one)
+    }
+
+    /// Returns the READ and READLINK operations of the Call, each of which matches a Write chunk, with the number of bytes
+    /// that a READ requests. `None` if the Call is not decoded to its end.
+    pub fn eligible_reads(&self) -> Option<Vec<Option<u32>>> {
+        let (procedure, mut cursor) = self.arguments?;
+        let observer = &mut NullObserver;
+        match procedure {
+            Procedure::Compound => self.operations.has_all_arguments.then(|| {
+                let count = |operation: &Args<'_>| match operation {
+                    Args::READ(read) => Some(Some(read.count)),
+                    Args::READLINK(_) => Some(None),
+                    _ => None,
+                };
+                self.operations.arguments.iter().filter_map(count).collect()
+            }),
+            Procedure::V3(number) if procedure.has_eligible_results() => {
+                match v3::Args::decode(number, &mut cursor, observer).ok()? {
+                    v3::Args::READ(read) => Some(vec![Some(read.count)]),
+                    _ => Some(vec![None]),
+                }
+            }
+            Procedure::V2(number) if procedure.has_eligible_results() => {
+                match v2::Args::decode(number, &mut cursor, observer).ok()? {
+                    v2::Args::READ(read) => Some(vec![Some(read.count)]),
+                    _ => Some(vec![None]),
+                }
+            }
+            _ => Some(Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! RDMA Reads and Writes: the memory that a Responder may access, and when. RFC 8166 sections 3.1 and 3.4.3 to 3.4.6.
+
+use nfsrdma_dissectors::flow::transport_event::{
+    AccessFault, MemoryAccess, TransportEvent, TransportEventKind,
+};
+
+use nfsrdma_dissectors::flow::chunk::Chunk;
+
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::transaction_view::TransactionView;
+
+/// Returns a violation if the event is an access with this fault.
+fn access_verdict(event: &TransportEvent, wanted: AccessFault, is_read: Option<bool>) -> Option<Verdict> {
+    let TransportEventKind::InvalidAccess(access, fault) = event.kind else { return None };
+    if fault != wanted || is_read.is_some_and(|is_read| is_read != access.is_read) {
+        return None;
+    }
+    let MemoryAccess { is_read, handle, offset, length } = access;
+    let operation = if is_read { "RDMA Read" } else { "RDMA Write" };
+    Some(Verdict::from_condition(false, || {
+        format!("{operation} of {length} bytes, handle {handle}, offset 0x{offset:x}")
+    }))
+}
+
+/// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
+const ACCESS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss];
+
+/// Returns `true` if the Responder read memory of the Call.
+pub(super) fn was_read(view: &TransactionView<'_>) -> bool {
+    view.transaction.read_chunks.iter().any(was_used)
+}
+
+/// Returns `true` if the Responder wrote to memory of the Call.
+fn was_written(view: &TransactionView<'_>) -> bool {
+    view.transaction.write_chunks.iter().chain(&view.transaction.reply_chunk).any(was_used)
+}
+
+fn was_used(chunk: &Chunk) -> bool {
+    chunk.times.is_some()
+}
+
+fn was_accessed(view: &TransactionView<'_>) -> bool {
+    was_read(view) || was_written(view)
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpcrdma/handle-unknown",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.3",
+        requirement: "A Responder accesses only memory that a Call in flight offers.",
+        explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use.",
+        needs: ACCESS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(|event| access_verdict(event, AccessFault::NotOffered, None), was_accessed),
+    },
+    Rule {
+        id: "rpcrdma/read-bounds",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.3",
+        requirement: "An RDMA Read stays in the segment that the Call offers.",
+        explanation: "The access fails with a Remote Access Error and ends the connection, or reads memory of another use. \
+            Compare offset and length with the Read list of the Call.",
+        needs: ACCESS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::OutOfBounds, Some(true)),
+            was_read,
+        ),
+    },
+    Rule {
+        id: "rpcrdma/write-bounds",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.3",
+        requirement: "An RDMA Write stays in the segment that the Call offers.",
+        explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
+            Compare offset and length with the Write list and the Reply chunk of the Call.",
+        needs: ACCESS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::OutOfBounds, Some(false)),
+            was_written,
+        ),
+    },
+    Rule {
+        id: "rpcrdma/read-late",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.5.1",
+        requirement: "A Responder does not read memory of a Call after its Reply.",
+        explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
+            data, or the access ends the connection.",
+        needs: ACCESS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::AfterReply, Some(true)),
+            was_read,
+        ),
+    },
+    Rule {
+        id: "rpcrdma/write-late",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.4.6",
+        requirement: "A Responder does not write to memory of a Call after its Reply.",
+        explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
+            connection.",
+        needs: ACCESS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::AfterReply, Some(false)),
+            was_written,
+        ),
+    },
+    Rule {
+        id: "rpcrdma/wrong-op",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 3.4.5 and 3.4.6",
+        requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
+        explanation: "The Requester registers the memory for one of the two: the other ends the connection.",
+        needs: ACCESS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::WrongOperation, None),
+            was_accessed,
+        ),
+    },
+    Rule {
+        id: "rpcrdma/wrong-side",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.1",
+        requirement: "Only the Responder of a Call reads and writes memory.",
+        explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results.",
+        needs: ACCESS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, AccessFault::ByRequester, None),
+            was_accessed,
+        ),
+    },
+    Rule {
+        id: "rpcrdma/reads-in-flight",
+        severity: Severity::Error,
+        section: "InfiniBand Architecture Specification volume 1, sections 9.7 and 12.7; RFC 6581 section 9.1",
+        requirement: "A side has no more RDMA Reads in flight than its peer declared at the set-up.",
+        explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the connection. \
+            Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames.",
+        needs: &[Evidence::SetUp, Evidence::ChunkLists, Evidence::NoLoss],
+        scope: RuleScope::Each,
+        check: RuleCheck::Absence(
+            |event| {
+                let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
+                Some(Verdict::from_condition(count <= u32::from(limit), || {
+                    format!("{count} RDMA Reads in flight, {limit} declared by the peer")
+                }))
+            },
+            was_read,
+        ),
+    },
+];

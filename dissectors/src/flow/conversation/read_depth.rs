@@ -1,0 +1,141 @@
+//! RDMA Reads in flight, and the number that the owner of the memory answers at a time.
+
+use std::collections::VecDeque;
+
+use crate::flow::setup::NegotiatedParameters;
+use crate::flow::transaction_table::TransactionKey;
+use crate::flow::transport_event::TransportEventKind;
+use crate::frame::{FrameNumber, Timestamp};
+use crate::rdma::{ConnectionSide, RdmaAttribution};
+
+use super::{MAX_REPLY_SKEW_NS, RpcContext};
+
+/// Inbound RDMA Read Queue Depth that leaves the number to the implementation. RFC 6581 section 9.1.
+const UNSPECIFIED_DEPTH: u16 = 0x3fff;
+
+/// Maximum number of RDMA Reads of a side that are tracked.
+const MAX_TRACKED: usize = 4096;
+
+/// An RDMA Read without its last response.
+#[derive(Clone, Copy, Debug)]
+struct ReadInFlight {
+    owner: RdmaAttribution,
+    offset: u64,
+    length: u32,
+}
+
+/// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the last was
+/// sent: a capture of several queues reorders packets.
+#[derive(Clone, Copy, Debug)]
+struct SuspectedExcess {
+    frame: FrameNumber,
+    time: Timestamp,
+    transaction: Option<TransactionKey>,
+    count: u32,
+}
+
+/// RDMA Reads of one side.
+#[derive(Debug, Default)]
+struct SideReads {
+    /// Maximum number in flight, if the set-up was captured.
+    limit: Option<u16>,
+    in_flight: VecDeque<ReadInFlight>,
+    suspect: Option<SuspectedExcess>,
+}
+
+/// RDMA Reads of both sides. Tracked only if transport events are recorded.
+#[derive(Debug, Default)]
+pub(super) struct ReadDepths([SideReads; 2]);
+
+impl ReadDepths {
+    /// Sets the maximum numbers from the set-up of a connection that `client` opened.
+    pub(super) fn set_limits(&mut self, client: ConnectionSide, parameters: &NegotiatedParameters) {
+        let limit = |owner: Option<crate::flow::ReadResources>| {
+            owner.map(|reads| reads.inbound).filter(|limit| *limit < UNSPECIFIED_DEPTH)
+        };
+        self.of(client).limit = limit(parameters.server_reads);
+        self.of(client.peer()).limit = limit(parameters.client_reads);
+    }
+
+    /// Adopts the maximum numbers of another part of the connection.
+    pub(super) fn merge_limits(&mut self, other: &Self, is_swapped: bool) {
+        for at in 0..2 {
+            let from = if is_swapped { 1 - at } else { at };
+            self.0[at].limit = self.0[at].limit.or(other.0[from].limit);
+        }
+    }
+
+    fn of(&mut self, reader: ConnectionSide) -> &mut SideReads {
+        let [a, b] = &mut self.0;
+        if reader == ConnectionSide::A { a } else { b }
+    }
+
+    /// Forgets the Reads in flight: packets were lost.
+    pub(super) fn forget(&mut self) {
+        for side in &mut self.0 {
+            side.in_flight.clear();
+            side.suspect = None;
+        }
+    }
+
+    /// Counts an RDMA Read request.
+    pub(super) fn count_request(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        reader: ConnectionSide,
+        owner: RdmaAttribution,
+        (offset, length): (u64, u32),
+    ) {
+        if context.packet_meta.anomaly.is_some() {
+            return self.forget();
+        }
+        let side = self.of(reader);
+        let Some(limit) = side.limit else { return };
+        if length == 0 || side.in_flight.len() >= MAX_TRACKED {
+            return;
+        }
+        side.in_flight.push_back(ReadInFlight { owner, offset, length });
+        let count = side.in_flight.len() as u32;
+        let transaction = TransactionKey::from_attribution(owner).map(|(key, _)| key);
+        let (frame, time) = (context.packet_meta.last_frame(), context.packet_meta.time);
+        if count > u32::from(limit) {
+            side.suspect.get_or_insert(SuspectedExcess { frame, time, transaction, count });
+        } else if count == u32::from(limit) {
+            let kind = TransportEventKind::ReadsInFlight { count, limit };
+            let place = (context.connection, reader);
+            context.transaction_table.transport_events.record_at(place, (frame, time), transaction, kind);
+        }
+    }
+
+    /// Counts bytes of a response to an RDMA Read of `reader`. Responses arrive in the order of their requests.
+    pub(super) fn count_response(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        reader: ConnectionSide,
+        owner: RdmaAttribution,
+        (offset, length): (u64, u32),
+    ) {
+        let side = self.of(reader);
+        let Some(limit) = side.limit else { return };
+        let end = offset.saturating_add(u64::from(length));
+        let is_answered = |read: &ReadInFlight| {
+            let read_end = read.offset.saturating_add(u64::from(read.length));
+            read.owner == owner && read.offset <= offset && end <= read_end
+        };
+        let Some(at) = side.in_flight.iter().position(is_answered) else { return };
+        let is_first = at == 0;
+        side.in_flight.drain(..at);
+        let is_complete = { side.in_flight.front() }
+            .is_some_and(|read| read.offset.saturating_add(u64::from(read.length)) == end);
+        if is_complete {
+            side.in_flight.pop_front();
+        }
+        let Some(suspect) = side.suspect.take() else { return };
+        let SuspectedExcess { frame, time, transaction, count } = suspect;
+        if is_first && context.packet_meta.time.abs_diff_ns(time) > MAX_REPLY_SKEW_NS {
+            let kind = TransportEventKind::ReadsInFlight { count, limit };
+            let place = (context.connection, reader);
+            context.transaction_table.transport_events.record_at(place, (frame, time), transaction, kind);
+        }
+    }
+}
