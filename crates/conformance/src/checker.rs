@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionRole, RpcMessageKind};
-use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
@@ -43,6 +43,8 @@ pub struct ConformanceChecker {
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
+    /// Packets that the flow examined so far.
+    transport_checks: TransportChecks,
 }
 
 impl Default for ConformanceChecker {
@@ -68,12 +70,14 @@ impl ConformanceChecker {
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
+            transport_checks: TransportChecks::default(),
         }
     }
 
     /// Judges the transport events of the last frame. Call it after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
+        self.transport_checks = flow.transport_checks();
         for event in flow.transport_events() {
             self.judge_event(&event);
         }
@@ -82,7 +86,7 @@ impl ConformanceChecker {
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
         for (at, rule) in RULES.iter().enumerate() {
-            let RuleCheck::Event(check) = rule.check else { continue };
+            let (RuleCheck::Event(check) | RuleCheck::Counted(check, _)) = rule.check else { continue };
             let Some(verdict) = check(event) else { continue };
             let Some(violation) = self.count(at, verdict) else { continue };
             let finding = Finding {
@@ -171,7 +175,7 @@ impl ConformanceChecker {
                         findings.extend(self.add(rule, violation, responder, &context));
                     }
                 }
-                RuleCheck::Event(_) => {}
+                RuleCheck::Event(_) | RuleCheck::Counted(..) => {}
             }
         }
         self.record_sessions(&view);
@@ -235,7 +239,13 @@ impl ConformanceChecker {
 
     /// Iterates over the rules with their tallies.
     pub fn tallies(&self) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
-        RULES.iter().copied().zip(self.tallies.iter().copied())
+        RULES.iter().zip(&self.tallies).map(|(rule, tally)| match rule.check {
+            RuleCheck::Counted(_, judged) => {
+                let judged = judged(&self.transport_checks).max(tally.findings);
+                (*rule, RuleTally { judged, ..*tally })
+            }
+            _ => (*rule, *tally),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A rule, and the verdict of its judgement.
 
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
-use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::message_view::MessageView;
@@ -69,6 +69,9 @@ pub enum RuleCheck {
     Transaction(fn(&TransactionView<'_>) -> Option<Verdict>),
     /// Judges each transport event.
     Event(fn(&TransportEvent) -> Option<Verdict>),
+    /// Judges each transport event. The second function returns the number of packets, of all that were examined, to which
+    /// the rule applied: without an event, they kept it.
+    Counted(fn(&TransportEvent) -> Option<Verdict>, fn(&TransportChecks) -> u64),
 }
 
 /// Number of findings that a rule makes.

@@ -505,6 +505,11 @@ impl ConnectionTable {
         self.key(at)
     }
 
+    /// Returns the connection of a path, and the side that sends on it.
+    pub(super) fn sender_on_path(&self, path: QueuePairPath) -> Option<(usize, ConnectionSide)> {
+        self.paths.get(&path).copied()
+    }
+
     /// Returns the key of the connection in a slot.
     pub(super) fn key(&self, at: usize) -> Option<ConnectionKey> {
         self.slots.get(at).map(|connection| ConnectionKey { slot: at, serial: connection.serial })

@@ -52,6 +52,7 @@ mod records;
 mod reliable_connection;
 mod reorder_buffer;
 mod retries;
+mod segment_events;
 mod segments;
 mod setup;
 mod slab_limit;
@@ -347,6 +348,10 @@ impl Flow {
         self.frame_kinds.clear();
         self.control_connection_key = None;
         self.mpa_before_frame = self.stats.mpa_counts;
+        if self.transaction_table.transport_events.is_enabled() {
+            let is_marked = transport_event::has_congestion_mark(frame, datagram);
+            self.transaction_table.transport_events.has_congestion_mark = is_marked;
+        }
         let meaning = match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -577,7 +582,10 @@ impl Flow {
     fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
         match datagram.icrc(frame) {
             Some(Icrc::Good) => self.icrc_counts.good += 1,
-            Some(Icrc::Bad { .. }) => self.icrc_counts.bad += 1,
+            Some(Icrc::Bad { .. }) => {
+                self.icrc_counts.bad += 1;
+                self.transaction_table.transport_events.has_bad_icrc = true;
+            }
             Some(Icrc::Unknown) | None => self.icrc_counts.unknown += 1,
         }
     }

@@ -3,8 +3,9 @@
 //!
 //! Recorded only if [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
 
-use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::NakCode;
+use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::infiniband::{NakCode, RdmaEncapsulation};
+use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
 
 use super::statistics::UndecodedReason;
@@ -40,17 +41,18 @@ pub enum TransportEventKind {
         /// Microseconds that the requester waits before it retries.
         wait_us: u32,
     },
-    /// A packet or segment whose receiver had accepted a copy already, or whose earlier copy was lost or refused.
+    /// A packet or TCP segment whose receiver had accepted a copy already, or whose earlier copy was lost or refused.
     Retransmission,
     /// A packet behind a gap in the PSN sequence, which the receiver refuses.
     SequenceGap,
-    /// An RDMA Read request with the PSN of an earlier one: responses were lost.
+    /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
-    /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5).
+    /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
     CongestionExperienced,
-    /// An ICRC that does not match the packet. Annex A17.3.3.
+    /// An ICRC that does not match the packet. Annex A17.3.3. Recorded only if
+    /// [`FlowLimits::check_icrc`](super::FlowLimits::check_icrc) is set too.
     BadIcrc,
     /// An FPDU with a wrong CRC. RFC 5044 section 4.4.
     BadMpaCrc,
@@ -110,16 +112,41 @@ struct RecordedEvent {
     kind: TransportEventKind,
 }
 
+/// Numbers of packets and segments that were examined for events: without events, they show that nothing happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportChecks {
+    /// Packets of reliable connections, without duplicates made by the capture.
+    pub packets: u64,
+    /// Those of them that are RDMA Read requests.
+    pub read_requests: u64,
+    /// Those of them that acknowledge requests, or refuse them.
+    pub acknowledgments: u64,
+    /// Packets of InfiniBand whose ICRC was checked.
+    pub icrcs: u64,
+    /// FPDUs with known headers.
+    pub fpdus: u64,
+    /// FPDUs whose CRC was checked.
+    pub fpdu_crcs: u64,
+    /// Segments of TCP, without duplicates made by the capture.
+    pub segments: u64,
+}
+
 /// Events since the last frame.
 #[derive(Debug, Default)]
 pub(super) struct TransportEvents {
     is_enabled: bool,
     events: Vec<RecordedEvent>,
+    /// `true` if a switch marked the last frame with Congestion Experienced.
+    pub(super) has_congestion_mark: bool,
+    /// `true` if the ICRC of the last frame is wrong.
+    pub(super) has_bad_icrc: bool,
+    /// Numbers of packets examined.
+    pub(super) checks: TransportChecks,
 }
 
 impl TransportEvents {
     pub(super) fn new(is_enabled: bool) -> Self {
-        Self { is_enabled, events: Vec::new() }
+        Self { is_enabled, ..Self::default() }
     }
 
     /// Returns `true` if events are recorded.
@@ -132,6 +159,7 @@ impl TransportEvents {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.events.clear();
+        (self.has_congestion_mark, self.has_bad_icrc) = (false, false);
     }
 
     /// Records an event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.
@@ -165,7 +193,39 @@ impl TransportEvents {
     }
 }
 
+/// Returns `true` if a switch marked a frame with Congestion Experienced: in the innermost IP header (RFC 3168 section 5), or
+/// in the Base Transport Header of InfiniBand (InfiniBand Architecture Specification volume 1, annex A10).
+#[cold]
+pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &Datagram<'_>) -> bool {
+    if let DatagramPayload::Infiniband(packet) = &datagram.payload
+        && packet.encapsulation != RdmaEncapsulation::RoceV2
+    {
+        return packet.bth.fecn;
+    }
+    let Some([first, second, ..]) = frame.bytes.get(datagram.network_offset..) else { return false };
+    let ecn = match first >> 4 {
+        4 => second & 0b11,
+        6 => second >> 4 & 0b11,
+        _ => 0,
+    };
+    ecn == CONGESTION_EXPERIENCED
+}
+
+/// ECN field of a packet that met congestion. RFC 3168 section 5.
+const CONGESTION_EXPERIENCED: u8 = 0b11;
+
 impl Flow {
+    /// Returns the numbers of packets that were examined for events so far. Zero unless
+    /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
+    pub fn transport_checks(&self) -> TransportChecks {
+        let mpa = self.stats.mpa_counts;
+        TransportChecks {
+            icrcs: self.icrc_counts.good + self.icrc_counts.bad,
+            fpdu_crcs: mpa.good + mpa.bad,
+            ..self.transaction_table.transport_events.checks
+        }
+    }
+
     /// Iterates over the transport events of the last frame, on connections that have carried RPC. Events of earlier frames
     /// are among them if the last frame confirmed them. Empty unless
     /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.

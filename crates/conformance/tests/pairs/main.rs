@@ -67,7 +67,8 @@ fn pairs() -> Vec<&'static Pair> {
 
 /// Returns the findings of a capture.
 fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
-    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut flow =
+        Flow::new(FlowLimits { record_transport_events: true, check_icrc: true, ..FlowLimits::default() });
     let mut checker = ConformanceChecker::new();
     let mut all = Vec::new();
     for (at, bytes) in frames.iter().enumerate() {

@@ -59,8 +59,8 @@ impl Scene {
                 for (side, name, private) in
                     [(Side::Client, b"MPA ID Req Frame", client), (Side::Server, b"MPA ID Rep Frame", server)]
                 {
-                    // RFC 5044 section 7.1: no markers, no CRC, revision 1.
-                    let length = [0, 1, 0, private.len() as u8];
+                    // RFC 5044 section 7.1: no markers, CRCs, revision 1.
+                    let length = [0x40, 1, 0, private.len() as u8];
                     fabric.tcp(side, 0x18, &[&name[..], &length, &private].concat());
                 }
             }

@@ -4,6 +4,7 @@ use crate::field::NullObserver;
 use crate::flow::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{Position, StreamBytes};
+use crate::flow::transport_event::TransportEventKind;
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
@@ -213,6 +214,7 @@ impl Framing {
         let fpdu = run.take(length as u32);
         if !good {
             shared.counts.refused_bytes += fpdu.bytes.len() as u64;
+            out.transport_event(TransportEventKind::BadMpaCrc, fpdu.meta);
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
@@ -494,6 +496,7 @@ impl Framing {
         match verdict {
             Some((_, false)) => {
                 shared.counts.refused_bytes += fpdu.captured_bytes;
+                out.transport_event(TransportEventKind::BadMpaCrc, packet_meta);
                 if fpdu.is_buffered {
                     self.payload_buffer.reject(UndecodedReason::BadCrc, out);
                 } else {

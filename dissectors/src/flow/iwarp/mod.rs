@@ -38,6 +38,7 @@ use crate::rpcrdma;
 use super::PacketMeta;
 use super::statistics::UndecodedReason;
 use super::stream::{Position, StreamBytes};
+use super::transport_event::TransportEventKind;
 
 pub use segment_view::observe_segment;
 
@@ -59,6 +60,8 @@ pub(super) enum IwarpEvent<'a> {
     Control,
     /// The stream ends, for this reason.
     Terminate(Terminate),
+    /// A deviation from the specifications, or damage.
+    Transport(TransportEventKind),
     /// Bytes that cannot be decoded.
     Undecoded(UndecodedReason),
 }
@@ -315,6 +318,11 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>) {
         self.own.has_cut_segments |= why == UndecodedReason::CutFrame;
         self.sink.event(packet_meta, IwarpEvent::Undecoded(why));
+    }
+
+    #[cold]
+    fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>) {
+        self.sink.event(packet_meta, IwarpEvent::Transport(kind));
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {

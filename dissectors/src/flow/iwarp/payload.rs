@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::Position;
+use crate::flow::transport_event::TransportEventKind;
 use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::DdpSegment;
@@ -112,6 +113,9 @@ pub(super) trait FpduSink {
 
     /// Handles captured bytes that cannot be decoded.
     fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>);
+
+    /// Handles a transport event.
+    fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>);
 
     /// Returns `true` if memory with this STag is known.
     fn knows_memory(&self, stag: Handle) -> bool;

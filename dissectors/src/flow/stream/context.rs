@@ -74,6 +74,10 @@ impl IwarpEventSink for StreamContext<'_> {
                 self.count_undecoded(reason, packet_meta);
                 return self.remove_repeated_reason();
             }
+            IwarpEvent::Transport(kind) => {
+                let sides = (self.connection, self.sender);
+                return self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
+            }
             IwarpEvent::Startup => FrameKind::Management,
             IwarpEvent::Part => FrameKind::PartialMessage,
             IwarpEvent::Control => FrameKind::Control,

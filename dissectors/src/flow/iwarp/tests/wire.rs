@@ -253,6 +253,7 @@ impl IwarpEventSink for Log {
         }
         let seen = match event {
             IwarpEvent::Startup => Seen::Startup,
+            IwarpEvent::Transport(_) => return,
             IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }) => {
                 self.note(owner);
                 Seen::Send {
