@@ -1,0 +1,222 @@
+//! Transport events of real captures, compared with a count from packet headers alone.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKind};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_dissectors::frame::Frame;
+
+/// Frames by the kind of their event.
+type FramesByKind = HashMap<&'static str, BTreeSet<u64>>;
+
+fn captures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut captures: Vec<PathBuf> = paths
+        .filter(|path| {
+            path.to_string_lossy().ends_with(".pcap") || path.to_string_lossy().ends_with(".pcap.gz")
+        })
+        .collect();
+    captures.sort();
+    captures
+}
+
+fn name(event: &TransportEvent) -> Option<&'static str> {
+    Some(match event.kind {
+        TransportEventKind::Nak(code) => ["nak 0", "nak 1", "nak 2", "nak 3"].get(usize::from(code.0))?,
+        TransportEventKind::ReceiverNotReady { .. } => "rnr nak",
+        TransportEventKind::Retransmission => "retransmission",
+        TransportEventKind::RepeatedReadRequest => "repeated read",
+        TransportEventKind::SequenceGap => "gap",
+        TransportEventKind::CongestionNotification => "cnp",
+        TransportEventKind::CongestionExperienced => "congestion experienced",
+        TransportEventKind::ZeroWindow => "zero window",
+        _ => return None,
+    })
+}
+
+/// One direction: source, destination, and destination queue pair or ports.
+type Direction = (Vec<u8>, Vec<u8>, u32);
+
+/// Distance of sequence numbers of `bits` bits, negative if `other` comes first.
+fn distance(bits: u32, one: u32, other: u32) -> i32 {
+    (other.wrapping_sub(one) << (32 - bits)) as i32 >> (32 - bits)
+}
+
+/// Path MTU in bytes of the laboratory's RoCE connections: the active MTU of rxe over an Ethernet MTU of 1,500 bytes.
+const PATH_MTU: u32 = 1024;
+
+/// Events that headers show.
+#[derive(Default)]
+struct HeaderCount {
+    frames: FramesByKind,
+    /// Request PSNs of each direction, with those of responses to RDMA Reads.
+    sent: HashMap<Direction, HashSet<u32>>,
+    highest: HashMap<Direction, u32>,
+    /// PSNs of RDMA Read requests before any packet showed the path MTU: how many PSNs they use is unknown to the product.
+    early_reads: HashSet<(Direction, u32)>,
+    has_seen_path_mtu: bool,
+    /// End of the bytes of each direction of TCP.
+    ends: HashMap<Direction, u32>,
+}
+
+impl HeaderCount {
+    fn add(&mut self, kind: &'static str, frame: u64) {
+        self.frames.entry(kind).or_default().insert(frame);
+    }
+
+    fn frame(&mut self, number: u64, bytes: &[u8]) -> Option<()> {
+        let ip = bytes.get(14..)?;
+        let (source, destination, protocol, ecn, length, rest) = match bytes.get(12..14)? {
+            [0x08, 0x00] => {
+                let length = usize::from(u16::from_be_bytes([ip[2], ip[3]])) - 20;
+                (ip.get(12..16)?, ip.get(16..20)?, ip[9], ip[1] & 3, length, ip.get(20..)?)
+            }
+            [0x86, 0xdd] => {
+                let length = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+                (ip.get(8..24)?, ip.get(24..40)?, ip[6], ip[1] >> 4 & 3, length, ip.get(40..)?)
+            }
+            _ => return None,
+        };
+        let names = (source.to_vec(), destination.to_vec());
+        let has_met_congestion = match protocol {
+            17 if rest.get(2..4)? == 4791_u16.to_be_bytes() => self.packet(number, names, rest.get(8..)?)?,
+            6 => self.segment(number, names, rest, length)?,
+            _ => false,
+        };
+        if has_met_congestion && ecn == 3 {
+            self.add("congestion experienced", number);
+        }
+        Some(())
+    }
+
+    /// Counts a packet of RoCEv2. InfiniBand Architecture Specification volume 1, sections 9.2 and 9.3.
+    fn packet(&mut self, number: u64, (from, to): (Vec<u8>, Vec<u8>), packet: &[u8]) -> Option<bool> {
+        let word = |at: usize| Some(u32::from_be_bytes(packet.get(at..at + 4)?.try_into().ok()?));
+        let (opcode, queue_pair, psn) = (packet[0], word(4)? & 0xff_ffff, word(8)? & 0xff_ffff);
+        let direction = (from, to, queue_pair);
+        self.has_seen_path_mtu |= matches!(opcode, 0x00 | 0x01 | 0x06 | 0x07 | 0x0d | 0x0e);
+        match opcode {
+            0x81 => self.add("cnp", number),
+            0x11 => match packet.get(12)? {
+                syndrome @ 0x60..=0x63 => {
+                    self.add(["nak 0", "nak 1", "nak 2", "nak 3"][usize::from(syndrome & 3)], number)
+                }
+                0x20..=0x3f => self.add("rnr nak", number),
+                _ => {}
+            },
+            0x00..=0x0c | 0x16 | 0x17 => {
+                let is_read = opcode == 0x0c;
+                let count = if is_read { word(24)?.div_ceil(PATH_MTU).max(1) } else { 1 };
+                if is_read && !self.has_seen_path_mtu {
+                    self.early_reads.insert((direction.clone(), psn));
+                } else if self.early_reads.contains(&(direction.clone(), psn)) {
+                    self.add("of unknown size", number);
+                }
+                let sent = self.sent.entry(direction.clone()).or_default();
+                let is_known = sent.contains(&psn);
+                sent.extend((0..count).map(|at| (psn + at) & 0xff_ffff));
+                let highest = self.highest.entry(direction).or_insert(psn);
+                let is_behind = distance(24, *highest, psn) < 0;
+                let is_jump = distance(24, *highest, psn) > 1;
+                if !is_behind {
+                    *highest = (psn + count - 1) & 0xff_ffff;
+                }
+                match (is_known, is_behind) {
+                    (true, _) => self.add(if is_read { "known read" } else { "known" }, number),
+                    (false, true) => self.add("fills a gap", number),
+                    (false, false) if is_jump => self.add("jump", number),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        Some(matches!(opcode, 0x00..=0x17))
+    }
+
+    /// Counts a segment of TCP. RFC 9293 section 3.1.
+    fn segment(
+        &mut self,
+        number: u64,
+        (from, to): (Vec<u8>, Vec<u8>),
+        segment: &[u8],
+        length: usize,
+    ) -> Option<bool> {
+        let word = |at: usize| Some(u32::from_be_bytes(segment.get(at..at + 4)?.try_into().ok()?));
+        let (ports, sequence, flags) = (word(0)?, word(4)?, segment[13]);
+        let payload = (length - usize::from(segment[12] >> 4) * 4) as u32;
+        if segment.get(14..16)? == [0, 0] && flags & 0b111 == 0 {
+            self.add("zero window", number);
+        }
+        let end = sequence.wrapping_add(payload);
+        if payload > 0 && flags & 0b10 == 0 {
+            let known = self.ends.entry((from, to, ports)).or_insert(sequence);
+            let behind = distance(32, sequence, *known);
+            let is_keep_alive = payload == 1 && behind == 1;
+            if distance(32, *known, end) > 0 {
+                *known = end;
+            }
+            if behind > 0 && !is_keep_alive {
+                self.add("known", number);
+            }
+        }
+        Some(true)
+    }
+}
+
+/// Returns the events of the product, and the count from headers.
+fn count(path: &Path) -> (FramesByKind, FramesByKind) {
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let (mut found, mut headers) = (FramesByKind::new(), HeaderCount::default());
+    let mut source = CaptureSource::open([path]).unwrap();
+    while let Some(frame) = source.next().unwrap() {
+        let Frame { number, bytes, .. } = frame;
+        headers.frame(number.0, bytes);
+        flow.process_frame(&frame);
+        for event in flow.transport_events() {
+            if let Some(name) = name(&event) {
+                found.entry(name).or_default().insert(event.frame.0);
+            }
+        }
+        while flow.next_transaction().is_some() {}
+    }
+    (found, headers.frames)
+}
+
+/// Kinds that each frame shows alone.
+const EXACT: [&str; 8] =
+    ["nak 0", "nak 1", "nak 2", "nak 3", "rnr nak", "cnp", "congestion experienced", "zero window"];
+
+/// Returns the frames of several kinds.
+fn of(frames: &FramesByKind, kinds: &[&str]) -> BTreeSet<u64> {
+    kinds.iter().filter_map(|kind| frames.get(kind)).flatten().copied().collect()
+}
+
+#[test]
+fn the_headers_of_each_frame_show_the_same_events() {
+    let mut sums: HashMap<&str, usize> = HashMap::new();
+    for path in captures() {
+        let (found, headers) = count(&path);
+        let name = path.file_name().unwrap().to_string_lossy();
+        for kind in EXACT {
+            assert_eq!(found.get(kind), headers.get(kind), "{name}: {kind}");
+        }
+        // A packet that the receiver refuses again is behind a gap, not accepted after it.
+        let repeated = of(&found, &["retransmission", "repeated read"]);
+        let gaps = of(&found, &["gap"]);
+        let sent_again = of(&headers, &["known", "known read", "fills a gap"]);
+        assert!(repeated.is_subset(&sent_again), "{name}: {:?}", repeated.difference(&sent_again));
+        let either = repeated.union(&gaps).copied().collect();
+        let missing: BTreeSet<u64> = sent_again.difference(&either).copied().collect();
+        assert!(missing.is_subset(&of(&headers, &["of unknown size"])), "{name}: {missing:?}");
+        assert!(of(&headers, &["jump"]).is_subset(&gaps), "{name}");
+        assert!(repeated.is_disjoint(&gaps), "{name}");
+        for (kind, frames) in found {
+            *sums.entry(kind).or_default() += frames.len();
+        }
+    }
+    assert_eq!(sums.get("nak 0"), Some(&110));
+    assert!(["gap", "retransmission", "repeated read"].iter().all(|kind| sums[kind] > 100), "{sums:?}");
+}
