@@ -5,6 +5,8 @@
 
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::{NakCode, RdmaEncapsulation};
+use crate::iwarp::ddp::{DdpQueue, MessageNumber};
+use crate::iwarp::rdmap::RdmapOpcode;
 use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
 
@@ -69,8 +71,113 @@ pub enum TransportEventKind {
     },
     /// A Send without payload.
     EmptySend,
+    /// A segment of iWARP that deviates from its specifications.
+    Rdmap(RdmapFault),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
     Terminate,
+}
+
+/// Deviation of a segment from RFC 5040, RFC 5041 or RFC 5044.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdmapFault {
+    /// Version of DDP, which is 1. RFC 5041 section 4.1.
+    DdpVersion(u8),
+    /// Version of RDMAP, which is 1, or 0 in the RDMA Consortium's specification. RFC 5040 section 4.1.
+    RdmapVersion(u8),
+    /// Reserved bits that are not zero. RFC 5041 section 4.1, RFC 5040 section 4.1.
+    ReservedBits {
+        /// Reserved bits of DDP.
+        ddp: u8,
+        /// Reserved bits of RDMAP.
+        rdmap: u8,
+    },
+    /// A reserved opcode. RFC 5040 section 4.1; RFC 7306 section 10.
+    Opcode(RdmapOpcode),
+    /// A tagged segment of an untagged message, or the reverse. RFC 5040 section 4.1.
+    Tagged {
+        /// Opcode.
+        opcode: RdmapOpcode,
+        /// `true` for a tagged segment.
+        is_tagged: bool,
+    },
+    /// A message in the wrong queue. RFC 5040 section 4.1.
+    Queue {
+        /// Opcode.
+        opcode: RdmapOpcode,
+        /// Queue of the segment.
+        queue: DdpQueue,
+    },
+    /// A header of the wrong length. RFC 5040 section 4.4.
+    HeaderLength {
+        /// Opcode.
+        opcode: RdmapOpcode,
+        /// Bytes after the DDP header.
+        length: u32,
+    },
+    /// A message sequence number that does not follow its predecessor, or a first one that is not 1. RFC 5041 section 4.3.
+    MessageNumber {
+        /// Queue of the segment.
+        queue: DdpQueue,
+        /// Number of the message.
+        number: MessageNumber,
+        /// Number that follows the last.
+        expected: MessageNumber,
+    },
+    /// An untagged segment that does not continue its message, or a first one whose offset is not 0. RFC 5041 section 5.2.
+    MessageOffset {
+        /// Offset of the segment in bytes.
+        offset: u32,
+        /// Bytes of the message before it.
+        expected: u32,
+    },
+    /// A tagged segment that does not continue its message. RFC 5041 section 5.2.
+    TaggedOffset {
+        /// Memory.
+        stag: Handle,
+        /// Offset of the segment.
+        offset: u64,
+        /// Offset after the preceding segment.
+        expected: u64,
+    },
+    /// A message begins before the last segment of another one. RFC 5041 sections 4.1 and 5.3.
+    Interrupted {
+        /// Opcode of the message without its last segment.
+        opcode: RdmapOpcode,
+    },
+    /// A Read Response to memory that no RDMA Read Request in flight names as its sink. RFC 5040 section 4.5.
+    UnrequestedResponse {
+        /// Memory.
+        stag: Handle,
+        /// Offset.
+        offset: u64,
+        /// Number of bytes of the segment.
+        length: u32,
+    },
+    /// A Read Response before that to an earlier request. RFC 5040 section 5.2.1.
+    ResponseOrder {
+        /// Memory.
+        stag: Handle,
+        /// Number of earlier requests without a complete response.
+        unanswered: u32,
+    },
+    /// A Read Response that is shorter than requested. RFC 5040 section 4.5.
+    ResponseLength {
+        /// Length of the response in bytes.
+        length: u64,
+        /// Requested number of bytes.
+        requested: u32,
+    },
+    /// The receiver requested markers, and there are none. RFC 5044 section 4.3.
+    NoMarkers,
+    /// The receiver requested no markers, and there are some. RFC 5044 section 4.3.
+    UnrequestedMarkers,
+    /// A marker that does not point to the start of its FPDU. RFC 5044 section 4.3.
+    MarkerPointer {
+        /// Value of the marker in bytes.
+        pointer: u16,
+        /// Distance of the marker from the start of the FPDU in bytes.
+        expected: u16,
+    },
 }
 
 /// An RDMA Read or Write of the peer's memory.
@@ -153,6 +260,12 @@ impl TransportEvents {
     #[inline]
     pub(super) fn is_enabled(&self) -> bool {
         self.is_enabled
+    }
+
+    /// Counts an FPDU with known headers.
+    #[inline]
+    pub(super) fn count_fpdu(&mut self) {
+        self.checks.fpdus += 1;
     }
 
     /// Forgets all events.

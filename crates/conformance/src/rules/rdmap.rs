@@ -1,24 +1,234 @@
 //! iWARP below RPC-over-RDMA: RFC 5040, RFC 5041, RFC 5044, RFC 6581.
+//!
+//! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP segment. The
+//! order of segments is judged while no FPDU is lost.
 
-use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
+use nfsrdma_dissectors::flow::transport_event::{RdmapFault, TransportChecks, TransportEventKind};
 
 use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 
-pub(crate) const RULES: &[Rule] = &[Rule {
-    id: "rdmap/crc",
-    severity: Severity::Error,
-    section: "RFC 5044 section 4.4",
-    requirement: "The CRC32C of an FPDU is correct where a side requested CRCs.",
-    explanation: "The receiver drops the FPDU and ends the connection. The sender computes the CRC wrongly, or bytes changed on \
-        the way although the checksum of TCP is right. Judged once a start-up frame or a correct CRC shows that CRCs are in \
-        use.",
-    needs: &[],
-    scope: RuleScope::Connection,
-    check: RuleCheck::Counted(
-        |event| match event.kind {
-            TransportEventKind::BadMpaCrc => Some(Verdict::from_condition(false, || "wrong CRC".to_owned())),
-            _ => None,
+/// Judges events with such a fault; the closure returns the values that broke the rule.
+macro_rules! fault {
+    ($($fault:pat => $text:expr),+ $(,)?) => {
+        RuleCheck::Counted(
+            |event| match event.kind {
+                $(TransportEventKind::Rdmap($fault) => Some(Verdict::from_condition(false, || $text)),)+
+                _ => None,
+            },
+            fpdus,
+        )
+    };
+}
+
+fn fpdus(checks: &TransportChecks) -> u64 {
+    checks.fpdus
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rdmap/crc",
+        severity: Severity::Error,
+        section: "RFC 5044 section 4.4",
+        requirement: "The CRC32C of an FPDU is correct where a side requested CRCs.",
+        explanation: "The receiver drops the FPDU and ends the connection. The sender computes the CRC wrongly, or bytes \
+            changed on the way although the checksum of TCP is right. Judged once a start-up frame or a correct CRC shows \
+            that CRCs are in use.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Counted(
+            |event| match event.kind {
+                TransportEventKind::BadMpaCrc => {
+                    Some(Verdict::from_condition(false, || "wrong CRC".to_owned()))
+                }
+                _ => None,
+            },
+            |checks| checks.fpdu_crcs,
+        ),
+    },
+    Rule {
+        id: "rdmap/marker",
+        severity: Severity::Error,
+        section: "RFC 5044 sections 4.3 and 7.1",
+        requirement: "A side sends markers if and only if the other side requested them, and each points to its FPDU.",
+        explanation: "The receiver looks for the next FPDU at the wrong place, and ends the connection with a Terminate. Look \
+            at the M bit of the start-up frames.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::NoMarkers => "no markers, which the peer requested".to_owned(),
+            RdmapFault::UnrequestedMarkers => "markers, which the peer did not request".to_owned(),
+            RdmapFault::MarkerPointer { pointer, expected } => {
+                format!("marker points {pointer} bytes back, the FPDU begins {expected} bytes before it")
+            },
         },
-        |checks| checks.fpdu_crcs,
-    ),
-}];
+    },
+    Rule {
+        id: "rdmap/version",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
+        requirement: "The version of DDP is 1; the version of RDMAP is 1, or 0 for the RDMA Consortium's specification.",
+        explanation: "The receiver ends the connection with a Terminate: invalid version.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::DdpVersion(version) => format!("version {version} of DDP"),
+            RdmapFault::RdmapVersion(version) => format!("version {version} of RDMAP"),
+        },
+    },
+    Rule {
+        id: "rdmap/reserved-bits",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
+        requirement: "Reserved bits of the control fields are zero.",
+        explanation: "A receiver of a later version would give them a meaning. Some receivers refuse the segment.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::ReservedBits { ddp, rdmap } => format!("reserved bits {ddp:#x} of DDP, {rdmap:#x} of RDMAP"),
+        },
+    },
+    Rule {
+        id: "rdmap/opcode",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.1, RFC 7306 section 10",
+        requirement: "The opcode of a segment is defined.",
+        explanation: "The receiver ends the connection with a Terminate: unexpected opcode.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { RdmapFault::Opcode(opcode) => format!("opcode {:#x}", opcode.0) },
+    },
+    Rule {
+        id: "rdmap/tagged",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.1",
+        requirement: "RDMA Writes and Read Responses are tagged; all other messages are untagged.",
+        explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::Tagged { opcode, is_tagged } => {
+                format!("{opcode} in {} segment", if is_tagged { "a tagged" } else { "an untagged" })
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/queue",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.1",
+        requirement: "Sends use queue 0, RDMA Read Requests queue 1, and Terminates queue 2.",
+        explanation: "Each queue has buffers of its own; the receiver answers with a Terminate: invalid queue number.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { RdmapFault::Queue { opcode, queue } => format!("{opcode} in queue {}", queue.0) },
+    },
+    Rule {
+        id: "rdmap/header-length",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.4",
+        requirement: "An RDMA Read Request has a header of 28 bytes and no payload.",
+        explanation: "The receiver cannot use the request, and ends the connection.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length} bytes"),
+        },
+    },
+    Rule {
+        id: "rdmap/message-number",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.3",
+        requirement: "The message sequence numbers of each queue begin with 1 and increase by 1 with each message.",
+        explanation: "The number selects the receive buffer. The receiver finds no buffer for it, and ends the connection with \
+            a Terminate.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::MessageNumber { queue, number, expected } => {
+                format!("number {} in queue {}, {} follows", number.0, queue.0, expected.0)
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/message-offset",
+        severity: Severity::Error,
+        section: "RFC 5041 section 5.2",
+        requirement: "The offsets of the segments of an untagged message begin with 0 and leave no gap.",
+        explanation: "The receiver places bytes at the wrong place in its receive buffer.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::MessageOffset { offset, expected } => {
+                format!("message offset {offset} after {expected} bytes")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/tagged-offset",
+        severity: Severity::Error,
+        section: "RFC 5041 section 5.2",
+        requirement: "Each segment of a tagged message continues where the preceding segment ended.",
+        explanation: "Memory has bytes at the wrong place, or lacks bytes, and nothing reports it.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::TaggedOffset { stag, offset, expected } => {
+                format!("STag {stag}, offset {offset:#x} where {expected:#x} follows")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/last-segment",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.1",
+        requirement: "The last segment of a message has the L flag, and no other message begins before it.",
+        explanation: "The receiver never completes the message without its last segment.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::Interrupted { opcode } => format!("another message begins before the last segment of {opcode}"),
+        },
+    },
+    Rule {
+        id: "rdmap/response-sink",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.5",
+        requirement: "A Read Response goes to the sink that its RDMA Read Request names, from its first byte on.",
+        explanation: "The response overwrites other memory of the requester, or fails with a Terminate.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::UnrequestedResponse { stag, offset, length } => {
+                format!("response of {length} bytes, STag {stag}, offset {offset:#x}")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/response-order",
+        severity: Severity::Error,
+        section: "RFC 5040 section 5.2.1",
+        requirement: "Read Responses have the order of their requests.",
+        explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before its \
+            data are there.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::ResponseOrder { stag, unanswered } => {
+                format!("response for STag {stag}, {unanswered} earlier requests wait")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/response-length",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.5",
+        requirement: "A Read Response has as many bytes as its RDMA Read Request asks for.",
+        explanation: "The requester uses memory that the response did not fill.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! {
+            RdmapFault::ResponseLength { length, requested } => {
+                format!("response of {length} bytes, {requested} requested")
+            },
+        },
+    },
+];

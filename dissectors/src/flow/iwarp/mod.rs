@@ -5,6 +5,7 @@
 //! - [`payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
 //!   requests;
+//! - [`segment_order`]: deviations from the specifications;
 //! - [`segment_view`]: the fields of a single segment, for views.
 //!
 //! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
@@ -22,6 +23,7 @@ mod framing;
 mod markers;
 mod messages;
 mod payload;
+mod segment_order;
 mod segment_view;
 #[cfg(test)]
 pub(super) mod tests;
@@ -46,6 +48,7 @@ use fpdu_search::{FpduConfidence, SearchBudget};
 use framing::Framing;
 use messages::IwarpMessages;
 use payload::{FpduPayload, FpduSink};
+use segment_order::SegmentOrder;
 
 /// Event decoded from the bytes of a stream.
 #[derive(Debug)]
@@ -60,6 +63,8 @@ pub(super) enum IwarpEvent<'a> {
     Control,
     /// The stream ends, for this reason.
     Terminate(Terminate),
+    /// An FPDU with known headers. Only if [`IwarpEventSink::records_events`].
+    Fpdu,
     /// A deviation from the specifications, or damage.
     Transport(TransportEventKind),
     /// Bytes that cannot be decoded.
@@ -94,6 +99,9 @@ pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
 pub(super) trait IwarpEventSink {
     /// Handles an event of one side.
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>);
+
+    /// Returns `true` if transport events are recorded.
+    fn records_events(&self) -> bool;
 
     /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
     /// header is valid.
@@ -304,20 +312,53 @@ struct IwarpFpduSink<'a, T> {
     startup: Option<Startup>,
 }
 
+impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
+    /// Checks the place of a segment among the segments before it.
+    #[cold]
+    fn check_order(&mut self, payload: &FpduPayload<'_>) {
+        let reads = self.peer.known_reads();
+        let mut order = self.own.order.take().unwrap_or_default();
+        let fault = order.check(payload, reads);
+        self.own.order = Some(order);
+        if payload.offset == 0 {
+            self.sink.event(payload.meta, IwarpEvent::Fpdu);
+        }
+        if let Some(fault) = fault.filter(|_| payload.was_captured()) {
+            self.sink.event(payload.meta, IwarpEvent::Transport(TransportEventKind::Rdmap(fault)));
+        }
+    }
+}
+
 impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     #[inline]
     fn payload(&mut self, payload: FpduPayload<'_>) {
+        if self.sink.records_events() {
+            self.check_order(&payload);
+        }
         self.own.process_payload(self.peer, payload, self.sink);
     }
 
     fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>) {
         self.startup = Some(startup);
+        if self.sink.records_events() {
+            self.own.order = Some(Box::new(SegmentOrder::at_start()));
+        }
         self.sink.event(packet_meta, IwarpEvent::Startup);
     }
 
     fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>) {
         self.own.has_cut_segments |= why == UndecodedReason::CutFrame;
+        self.lost_fpdus();
         self.sink.event(packet_meta, IwarpEvent::Undecoded(why));
+    }
+
+    #[inline]
+    fn records_events(&self) -> bool {
+        self.sink.records_events()
+    }
+
+    fn lost_fpdus(&mut self) {
+        self.own.order = None;
     }
 
     #[cold]

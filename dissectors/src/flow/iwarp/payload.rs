@@ -114,8 +114,14 @@ pub(super) trait FpduSink {
     /// Handles captured bytes that cannot be decoded.
     fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>);
 
+    /// Returns `true` if transport events are recorded.
+    fn records_events(&self) -> bool;
+
     /// Handles a transport event.
     fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>);
+
+    /// Handles FPDUs that are unknown: bytes without a known place among FPDUs were lost or damaged.
+    fn lost_fpdus(&mut self);
 
     /// Returns `true` if memory with this STag is known.
     fn knows_memory(&self, stag: Handle) -> bool;

@@ -74,6 +74,7 @@ impl IwarpEventSink for StreamContext<'_> {
                 self.count_undecoded(reason, packet_meta);
                 return self.remove_repeated_reason();
             }
+            IwarpEvent::Fpdu => return self.transaction_table.transport_events.count_fpdu(),
             IwarpEvent::Transport(kind) => {
                 let sides = (self.connection, self.sender);
                 return self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
@@ -99,6 +100,11 @@ impl IwarpEventSink for StreamContext<'_> {
         if let FrameKind::Undecoded(_) = meaning {
             self.remove_repeated_reason();
         }
+    }
+
+    #[inline]
+    fn records_events(&self) -> bool {
+        self.transaction_table.transport_events.is_enabled()
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {
