@@ -394,13 +394,26 @@ impl Flow {
             DeliveryAnomaly { is_refused: true, .. } => Some(TransportEventKind::SequenceGap),
             _ => None,
         });
+        let order = self.connections.get_mut(at).and_then(|connection| {
+            let end = match sender {
+                ConnectionSide::A => &mut connection.a,
+                ConnectionSide::B => &mut connection.b,
+            };
+            end.packet_order.get_or_insert_default().check(packet)
+        });
         let events = &mut self.transaction_table.transport_events;
         events.checks.packets += 1;
         events.checks.read_requests += u64::from(is_read);
         events.checks.acknowledgments += u64::from(packet.aeth.is_some());
         let mark = events.has_congestion_mark.then_some(TransportEventKind::CongestionExperienced);
         let damage = events.has_bad_icrc.then_some(TransportEventKind::BadIcrc);
-        for kind in refusal.into_iter().chain(anomaly).chain(mark).chain(damage) {
+        for kind in refusal
+            .into_iter()
+            .chain(anomaly)
+            .chain(mark)
+            .chain(damage)
+            .chain(order.map(TransportEventKind::PacketOrder))
+        {
             events.record((at, sender), &packet_meta, None, kind);
         }
     }

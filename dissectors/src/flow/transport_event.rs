@@ -13,7 +13,7 @@ use crate::rdma::{ConnectionSide, Handle};
 use super::statistics::UndecodedReason;
 use super::transaction::{ConnectionName, ConnectionRole};
 use super::transaction_table::TransactionKey;
-use super::{Flow, PacketMeta};
+use super::{Flow, PacketMeta, PacketOrderFault};
 
 /// Event of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub enum TransportEventKind {
     SequenceGap,
     /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
+    /// A packet that does not follow the packet with the PSN before it.
+    PacketOrder(PacketOrderFault),
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
     /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
@@ -153,7 +155,7 @@ pub enum RdmapFault {
         /// Number of bytes of the segment.
         length: u32,
     },
-    /// A Read Response before that to an earlier request. RFC 5040 section 5.2.1.
+    /// A Read Response before that to an earlier request. RFC 5040 section 5.2.2.
     ResponseOrder {
         /// Memory.
         stag: Handle,

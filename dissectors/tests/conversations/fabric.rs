@@ -290,6 +290,25 @@ impl Fabric {
         self.frames.push(frame);
     }
 
+    /// Changes the bytes of frame `at` from the Base Transport Header, or from the header of its FPDU, on. Its CRC remains right.
+    pub(crate) fn alter(&mut self, at: usize, change: impl FnOnce(&mut [u8])) {
+        const BTH: usize = 42;
+        const FPDU: usize = 54;
+        let frame = &mut self.frames[at];
+        match self.kind {
+            Kind::Roce => {
+                change(&mut frame[BTH..]);
+                seal(frame);
+            }
+            Kind::Iwarp => {
+                change(&mut frame[FPDU..]);
+                let end = frame.len() - 4;
+                let crc = CRC32C.compute(&frame[FPDU..end]);
+                frame[end..].copy_from_slice(&crc.to_le_bytes());
+            }
+        }
+    }
+
     /// Changes one bit at the end of the last frame: in its ICRC, or in the CRC of its FPDU.
     pub(crate) fn damage_last(&mut self) {
         *self.frames.last_mut().unwrap().last_mut().unwrap() ^= 1;

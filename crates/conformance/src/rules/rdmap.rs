@@ -191,7 +191,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/response-sink",
         severity: Severity::Error,
-        section: "RFC 5040 section 4.5",
+        section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response goes to the sink that its RDMA Read Request names, from its first byte on.",
         explanation: "The response overwrites other memory of the requester, or fails with a Terminate.",
         needs: &[],
@@ -205,7 +205,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/response-order",
         severity: Severity::Error,
-        section: "RFC 5040 section 5.2.1",
+        section: "RFC 5040 section 5.2.2",
         requirement: "Read Responses have the order of their requests.",
         explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before its \
             data are there.",
@@ -220,7 +220,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/response-length",
         severity: Severity::Error,
-        section: "RFC 5040 section 4.5",
+        section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response has as many bytes as its RDMA Read Request asks for.",
         explanation: "The requester uses memory that the response did not fill.",
         needs: &[],

@@ -1,5 +1,6 @@
 //! The transport below RPC-over-RDMA: accesses to memory that was not offered, losses and congestion.
 
+use nfsrdma_dissectors::flow::PacketOrderFault;
 use nfsrdma_dissectors::flow::transport_event::{
     AccessFault, MemoryAccess, TransportEvent, TransportEventKind,
 };
@@ -138,7 +139,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1; RFC 9293 section 3.8.1",
         requirement: "A packet or TCP segment is sent once.",
         explanation: "Packets are repeated after a loss, after RNR NAK, or because an acknowledgement is late. Each costs time \
-            and bandwidth. Compare with the NAKs of the other side: without them, the sender's timer expired.",
+            and bandwidth. A repeated packet that the receiver refuses again counts as a sequence gap. Compare with the NAKs of the other side: without them, the sender's timer expired.",
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -173,6 +174,29 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::SequenceGap, "packet behind a gap in the PSNs"),
+            |checks| checks.packets,
+        ),
+    },
+    Rule {
+        id: "transport/packet-order",
+        severity: Severity::Error,
+        section: "InfiniBand Architecture Specification volume 1, sections 9.4.1 and 9.7.4.1",
+        requirement: "A message is a packet of position Only, or First, Middle packets and Last of one operation, of equal lengths \
+            up to the last.",
+        explanation: "The receiver answers NAK Invalid Request, and the connection ends. Only packets with consecutive PSNs are \
+            judged, so that loss and reordering do not count.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Counted(
+            |event| {
+                let TransportEventKind::PacketOrder(fault) = event.kind else { return None };
+                Some(Verdict::from_condition(false, || match fault {
+                    PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
+                    PacketOrderFault::Length { before, length } => {
+                        format!("packet of {length} bytes after one of {before} bytes in a message")
+                    }
+                }))
+            },
             |checks| checks.packets,
         ),
     },

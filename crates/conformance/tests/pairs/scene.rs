@@ -45,6 +45,12 @@ impl Scene {
 
     /// Creates a connection with this private data of client and server, without an exchange.
     pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
+        // RFC 5044 section 7.1: no markers, CRCs.
+        Self::with_startup_flags(kind, private, 0x40)
+    }
+
+    /// Creates a connection with these flags in the start-up frame of the client over iWARP. RFC 5044 section 7.1.1.
+    pub(crate) fn with_startup_flags(kind: Kind, private: [Option<Private>; 2], client_flags: u8) -> Self {
         let mut fabric = Fabric::without_set_up(kind, 1024);
         let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
         match kind {
@@ -59,8 +65,8 @@ impl Scene {
                 for (side, name, private) in
                     [(Side::Client, b"MPA ID Req Frame", client), (Side::Server, b"MPA ID Rep Frame", server)]
                 {
-                    // RFC 5044 section 7.1: no markers, CRCs, revision 1.
-                    let length = [0x40, 1, 0, private.len() as u8];
+                    let flags = if side == Side::Client { client_flags } else { 0x40 };
+                    let length = [flags, 1, 0, private.len() as u8];
                     fabric.tcp(side, 0x18, &[&name[..], &length, &private].concat());
                 }
             }

@@ -116,6 +116,39 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "transport/packet-order",
+        kinds: ROCE,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 3000, 3000);
+            scene.call(&exchange);
+            let first = scene.fabric.frames.len();
+            scene.place(&exchange);
+            if broken {
+                // RDMA Write First becomes RDMA Write Only: the headers are the same.
+                scene.fabric.alter(first, |packet| packet[0] = 10);
+            }
+            scene.place(&exchange);
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "transport/packet-order",
+        kinds: ROCE,
+        conversation: |scene, broken| {
+            // The middle packet of a response with two packets missing: 0x0f after 0x0d.
+            let exchange = Exchange::write3(scene.xid(), 3000);
+            scene.call(&exchange);
+            scene.fetch(&exchange);
+            let last = scene.fabric.frames.len() - 1;
+            if broken {
+                // RDMA Read Response Last becomes Middle, which has no AETH: four bytes more of payload.
+                scene.fabric.alter(last, |packet| packet[0] = 14);
+            }
+            scene.fetch(&exchange);
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
         rule: "transport/congestion-notification",
         kinds: ROCE,
         conversation: |scene, broken| {

@@ -72,14 +72,17 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
         }
         (Some(None), DdpTarget::Tagged { .. }) => None,
     };
+    // The header of another kind of message has other fields.
+    let has_own_header = place.is_none();
     let offset = match segment.target {
-        DdpTarget::Untagged { offset, .. } if offset != 0 && !opcode.is_send() => {
+        DdpTarget::Untagged { offset, .. } if has_own_header && offset != 0 && !opcode.is_send() => {
             Some(RdmapFault::MessageOffset { offset, expected: 0 })
         }
         _ => None,
     };
     let length = payload.length;
-    let has_wrong_length = opcode == RdmapOpcode::READ_REQUEST && length != ReadRequest::LENGTH;
+    let has_wrong_length =
+        has_own_header && opcode == RdmapOpcode::READ_REQUEST && length != ReadRequest::LENGTH;
     let is_reserved_used = ddp.reserved != 0 || rdmap.reserved != 0;
     let mut faults = [
         (ddp.version != DdpControl::VERSION).then_some(RdmapFault::DdpVersion(ddp.version)),
@@ -121,6 +124,8 @@ const QUEUES: usize = 3;
 pub(super) struct SegmentOrder {
     /// `true` if all FPDUs since the start-up frame are known.
     has_all_fpdus: bool,
+    /// `true` if, in addition, no Read Response deviated.
+    are_responses_regular: bool,
     /// `true` if it is known whether a message is open.
     knows_open: bool,
     /// Next number of each queue, if known.
@@ -133,6 +138,7 @@ impl SegmentOrder {
     pub(super) fn at_start() -> Self {
         Self {
             has_all_fpdus: true,
+            are_responses_regular: true,
             knows_open: true,
             next_numbers: [Some(MessageNumber(1)); QUEUES],
             open: None,
@@ -175,12 +181,14 @@ impl SegmentOrder {
         };
         let response_fault = match (target, reads) {
             (OpenTarget::Tagged(stag), Some(reads))
-                if opcode == RdmapOpcode::READ_RESPONSE && self.has_all_fpdus && length > 0 =>
+                if opcode == RdmapOpcode::READ_RESPONSE && self.are_responses_regular && length > 0 =>
             {
                 response_fault(stag, &message, (start, payload.length, is_last), reads)
             }
             _ => None,
         };
+        // After a deviation, the requests that wait are unknown.
+        self.are_responses_regular &= response_fault.is_none();
         if let OpenTarget::Untagged(queue, number) = target
             && let Some(next) = self.next_numbers.get_mut(queue.0 as usize)
         {
