@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_conformance::{ConformanceChecker, SeverityLevel};
 use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::Frame;
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 /// Frames by the kind of their event.
 type FramesByKind = HashMap<&'static str, BTreeSet<u64>>;
@@ -219,4 +220,101 @@ fn the_headers_of_each_frame_show_the_same_events() {
     }
     assert_eq!(sums.get("nak 0"), Some(&110));
     assert!(["gap", "retransmission", "repeated read"].iter().all(|kind| sums[kind] > 100), "{sums:?}");
+}
+
+/// Frames of a capture with their link type.
+fn stored(name: &str) -> Vec<(LinkType, Timestamp, Vec<u8>)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures").join(name);
+    let mut source = CaptureSource::open([path]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        frames.push((frame.link, frame.time, frame.bytes.to_vec()));
+    }
+    frames
+}
+
+/// Returns the rules of severity error with findings.
+fn errors(frames: &[(LinkType, Timestamp, Vec<u8>)]) -> BTreeSet<&'static str> {
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut checker = ConformanceChecker::new();
+    for (at, (link, time, bytes)) in frames.iter().enumerate() {
+        let (number, length) = (FrameNumber(at as u64 + 1), bytes.len() as u32);
+        flow.process_frame(&Frame { number, time: *time, link: *link, bytes, length });
+        checker.record_events(&flow);
+        while flow.next_transaction().is_some() {}
+    }
+    let findings = checker.finish();
+    let errors = findings.iter().filter(|finding| finding.severity == SeverityLevel::Error);
+    errors.map(|finding| finding.rule.id).collect()
+}
+
+/// CRC32C, bit by bit. RFC 5044 section 4.4.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// Returns the offset of the FPDU in a frame whose TCP segment is one FPDU.
+fn lone_fpdu(frame: &[u8]) -> Option<usize> {
+    if frame.get(12..14)? != [8, 0] || frame[23] != 6 {
+        return None;
+    }
+    let at = 34 + usize::from(frame[46] >> 4) * 4;
+    let ulpdu = usize::from(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
+    let is_segment = frame.get(at + 2)? & 0x3f == 1 && frame[at + 3] >> 6 == 1;
+    (is_segment && ulpdu >= 14 && at + (2 + ulpdu).next_multiple_of(4) + 4 == frame.len()).then_some(at)
+}
+
+/// Change of an FPDU, and the rule that it breaks.
+type Change = (&'static str, fn(opcode: u8) -> bool, fn(&mut [u8]));
+
+const ANY: fn(u8) -> bool = |_| true;
+const UNTAGGED: fn(u8) -> bool = |opcode| opcode != 0 && opcode != 2;
+
+const CHANGES: [Change; 10] = [
+    ("rdmap/version", ANY, |fpdu| fpdu[2] ^= 3),
+    ("rdmap/version", ANY, |fpdu| fpdu[3] |= 0x80),
+    ("rdmap/reserved-bits", ANY, |fpdu| fpdu[2] |= 0x10),
+    ("rdmap/reserved-bits", ANY, |fpdu| fpdu[3] |= 0x20),
+    ("rdmap/opcode", ANY, |fpdu| fpdu[3] |= 0x0c),
+    ("rdmap/tagged", ANY, |fpdu| fpdu[2] ^= 0x80),
+    ("rdmap/queue", UNTAGGED, |fpdu| fpdu[11] ^= 3),
+    ("rdmap/message-number", UNTAGGED, |fpdu| fpdu[15] ^= 0x40),
+    ("rdmap/message-offset", UNTAGGED, |fpdu| fpdu[18] ^= 0x40),
+    ("rdmap/response-sink", |opcode| opcode == 2, |fpdu| fpdu[7] ^= 0x40),
+];
+
+/// Number of FPDUs changed in each capture, for each change.
+const VARIANTS: usize = 4;
+
+#[test]
+fn a_changed_header_field_is_named() {
+    let (mut named, mut all, mut others) = (0, 0, Vec::new());
+    for name in ["siw-v42-crc.pcap.gz", "siw-v3.pcap.gz"] {
+        let mut frames = stored(name);
+        let fpdus: Vec<(usize, usize)> =
+            frames.iter().enumerate().filter_map(|(at, frame)| Some((at, lone_fpdu(&frame.2)?))).collect();
+        for (rule, is_changed, change) in CHANGES {
+            let able: Vec<_> =
+                fpdus.iter().filter(|(at, fpdu)| is_changed(frames[*at].2[fpdu + 3] & 15)).collect();
+            for (at, fpdu) in able.iter().step_by((able.len() / VARIANTS).max(1)) {
+                let before = frames[*at].2.clone();
+                let bytes = &mut frames[*at].2[*fpdu..];
+                change(bytes);
+                let end = bytes.len() - 4;
+                let crc = crc32c(&bytes[..end]);
+                bytes[end..].copy_from_slice(&crc.to_le_bytes());
+                let found = errors(&frames);
+                all += 1;
+                match found.contains(rule) {
+                    true => named += 1,
+                    false => others.push(format!("{name} frame {}: {rule}, found {found:?}", at + 1)),
+                }
+                frames[*at].2 = before;
+            }
+        }
+    }
+    println!("{named} of {all}");
+    assert!(all >= 40 && named * 100 >= all * 99, "{named} of {all}\n{}", others.join("\n"));
 }

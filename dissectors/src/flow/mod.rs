@@ -21,7 +21,8 @@
 //! - [`finality`]: Transactions that expect nothing more, for live views;
 //! - [`connection_end`]: connections that have ended;
 //! - [`pending_calls`]: Calls without a Reply, for live views;
-//! - [`transport_event`]: losses, congestion, and invalid accesses, for conformance rules;
+//! - [`packet_order`]: First, Middle and Last packets of a message;
+//! - [`transport_event`], [`segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
 //! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowStats`] counts the state evicted at a limit.
@@ -345,7 +346,7 @@ impl Flow {
         }
         self.now = frame.time;
         self.transaction_table.frame_events.clear();
-        self.transaction_table.transport_events.clear();
+        self.clear_transport_events();
         self.skip_expired_gaps(frame.time);
         self.frame_kinds.clear();
         self.control_connection_key = None;
@@ -408,7 +409,7 @@ impl Flow {
     pub fn advance_time(&mut self, now: Timestamp) {
         self.now = now;
         self.transaction_table.frame_events.clear();
-        self.transaction_table.transport_events.clear();
+        self.clear_transport_events();
         self.frame_kinds.clear();
         self.skip_expired_gaps(now);
         self.emit_due_transactions(now);

@@ -10,6 +10,7 @@ use crate::iwarp::rdmap::RdmapOpcode;
 use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
 
+use super::connection::ConnectionKey;
 use super::statistics::UndecodedReason;
 use super::transaction::{ConnectionName, ConnectionRole};
 use super::transaction_table::TransactionKey;
@@ -240,11 +241,16 @@ pub struct TransportChecks {
     pub segments: u64,
 }
 
+/// Maximum number of events of connections that have not carried RPC yet.
+const MAX_EARLY_EVENTS: usize = 256;
+
 /// Events since the last frame.
 #[derive(Debug, Default)]
 pub(super) struct TransportEvents {
     is_enabled: bool,
     events: Vec<RecordedEvent>,
+    /// Earlier events of connections that have not carried RPC yet.
+    early: Vec<(ConnectionKey, RecordedEvent)>,
     /// `true` if a switch marked the last frame with Congestion Experienced.
     pub(super) has_congestion_mark: bool,
     /// `true` if the ICRC of the last frame is wrong.
@@ -268,13 +274,6 @@ impl TransportEvents {
     #[inline]
     pub(super) fn count_fpdu(&mut self) {
         self.checks.fpdus += 1;
-    }
-
-    /// Forgets all events.
-    #[inline]
-    pub(super) fn clear(&mut self) {
-        self.events.clear();
-        (self.has_congestion_mark, self.has_bad_icrc) = (false, false);
     }
 
     /// Records an event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.
@@ -341,11 +340,39 @@ impl Flow {
         }
     }
 
+    /// Forgets the events of the last frame, except those on connections that have not carried RPC yet.
+    #[inline]
+    pub(super) fn clear_transport_events(&mut self) {
+        let events = &mut self.transaction_table.transport_events;
+        (events.has_congestion_mark, events.has_bad_icrc) = (false, false);
+        if !events.events.is_empty() || !events.early.is_empty() {
+            self.keep_early_events();
+        }
+    }
+
+    #[cold]
+    fn keep_early_events(&mut self) {
+        let TransportEvents { events, early, .. } = &mut self.transaction_table.transport_events;
+        let connections = &self.connections;
+        early.retain(|(key, _)| connections.contains_key(*key) && connections.number(*key).is_none());
+        for event in events.drain(..) {
+            if early.len() < MAX_EARLY_EVENTS
+                && let Some(key) = connections.key(event.connection)
+                && connections.number(key).is_none()
+            {
+                early.push((key, event));
+            }
+        }
+    }
+
     /// Iterates over the transport events of the last frame, on connections that have carried RPC. Events of earlier frames
-    /// are among them if the last frame confirmed them. Empty unless
+    /// are among them if the last frame confirmed them, or is the first with RPC. Empty unless
     /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_events(&self) -> impl Iterator<Item = TransportEvent> + '_ {
-        self.transaction_table.transport_events.events.iter().filter_map(|event| {
+        let TransportEvents { events, early, .. } = &self.transaction_table.transport_events;
+        let early =
+            early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
+        early.chain(events).filter_map(|event| {
             let connection = self.connections.get(event.connection)?;
             connection.number?;
             let client = connection.client()?;

@@ -196,7 +196,11 @@ impl SegmentOrder {
         }
         self.open = (!is_last).then_some(message);
         self.knows_open |= is_last;
-        fault.or(response_fault)
+        match (fault, response_fault) {
+            // Another sink in the middle of a response.
+            (Some(RdmapFault::Interrupted { .. }), Some(response_fault)) => Some(response_fault),
+            (fault, response_fault) => fault.or(response_fault),
+        }
     }
 
     /// Returns the deviation of the first segment of a message.
