@@ -170,6 +170,10 @@ pub enum RdmapFault {
         /// Requested number of bytes.
         requested: u32,
     },
+    /// A start-up frame of MPA.
+    Startup(StartupFault),
+    /// An FPDU of the responder before the first of the initiator. RFC 5044 section 7.1.2.
+    ResponderFirst,
     /// The receiver requested markers, and there are none. RFC 5044 section 4.3.
     NoMarkers,
     /// The receiver requested no markers, and there are some. RFC 5044 section 4.3.
@@ -180,6 +184,34 @@ pub enum RdmapFault {
         pointer: u16,
         /// Distance of the marker from the start of the FPDU in bytes.
         expected: u16,
+    },
+}
+
+/// Deviation of a start-up frame of MPA from RFC 5044 section 7.1 or RFC 6581.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartupFault {
+    /// Reserved bits that are not zero. RFC 5044 section 7.1.1.
+    ReservedBits(u8),
+    /// Enhanced connection data in this revision of MPA, which has none. RFC 6581 section 6.
+    EnhancedRevision(u8),
+    /// Enhanced connection data are announced, and the private data is too short for them. RFC 6581 section 6.
+    NoEnhancedData,
+    /// A Reply that is enhanced although its Request is not, or the reverse. RFC 6581 section 10.
+    EnhancedReply {
+        /// `true` if the Reply is enhanced.
+        is_enhanced: bool,
+    },
+    /// A Reply that does not confirm the connection model of its Request. RFC 6581 section 9.2.
+    PeerToPeer {
+        /// `true` if the Request asks for the peer-to-peer model.
+        is_requested: bool,
+    },
+    /// A Reply that wants to have more RDMA Reads in flight than its Request permits. RFC 6581 section 9.1.
+    ReadDepth {
+        /// Outbound RDMA Reads of the responder.
+        outbound: u16,
+        /// Inbound RDMA Reads of the initiator.
+        inbound: u16,
     },
 }
 

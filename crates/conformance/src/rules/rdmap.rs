@@ -3,7 +3,9 @@
 //! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP segment. The
 //! order of segments is judged while no FPDU is lost.
 
-use nfsrdma_dissectors::flow::transport_event::{RdmapFault, TransportChecks, TransportEventKind};
+use nfsrdma_dissectors::flow::transport_event::{
+    RdmapFault, StartupFault, TransportChecks, TransportEventKind,
+};
 
 use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 
@@ -18,6 +20,29 @@ macro_rules! fault {
             fpdus,
         )
     };
+}
+
+fn startup_text(fault: StartupFault) -> String {
+    match fault {
+        StartupFault::ReservedBits(bits) => format!("reserved bits {bits:#x}"),
+        StartupFault::EnhancedRevision(revision) => {
+            format!("enhanced connection data in revision {revision}")
+        }
+        StartupFault::NoEnhancedData => "no enhanced connection data, which the S bit announces".to_owned(),
+        StartupFault::EnhancedReply { is_enhanced: true } => {
+            "enhanced reply to a request that is not".to_owned()
+        }
+        StartupFault::EnhancedReply { is_enhanced: false } => "plain reply to an enhanced request".to_owned(),
+        StartupFault::PeerToPeer { is_requested: true } => {
+            "peer-to-peer model requested, not confirmed".to_owned()
+        }
+        StartupFault::PeerToPeer { is_requested: false } => {
+            "peer-to-peer model confirmed, not requested".to_owned()
+        }
+        StartupFault::ReadDepth { outbound, inbound } => {
+            format!("{outbound} outbound RDMA Reads, the initiator permits {inbound}")
+        }
+    }
 }
 
 fn fpdus(checks: &TransportChecks) -> u64 {
@@ -61,6 +86,34 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("marker points {pointer} bytes back, the FPDU begins {expected} bytes before it")
             },
         },
+    },
+    Rule {
+        id: "rdmap/startup",
+        severity: Severity::Error,
+        section: "RFC 5044 section 7.1.1, RFC 6581 sections 6, 9 and 10",
+        requirement: "The start-up frames of MPA agree with each other and with their revision.",
+        explanation: "Reserved bits are zero. Enhanced connection data needs revision 2, and is in the Reply if and only if it is in \
+            the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the initiator \
+            permits.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Event(|event| match event.kind {
+            TransportEventKind::Rdmap(RdmapFault::Startup(fault)) => {
+                Some(Verdict::from_condition(false, || startup_text(fault)))
+            }
+            _ => None,
+        }),
+    },
+    Rule {
+        id: "rdmap/responder-first",
+        severity: Severity::Error,
+        section: "RFC 5044 section 7.1.2",
+        requirement: "The responder sends no FPDU before it received one of the initiator.",
+        explanation: "The receiver of the initiator may not be in full operation yet: it takes the FPDU for private data or for \
+            other bytes, and the connection fails now and then.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
     },
     Rule {
         id: "rdmap/version",

@@ -70,6 +70,33 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // A reserved bit.
+            let flags = if broken { 0x41 } else { 0x40 };
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+        },
+    },
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // The S bit of RFC 6581 section 6, which needs revision 2.
+            let flags = if broken { 0x50 } else { 0x40 };
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+        },
+    },
+    Pair {
+        rule: "rdmap/responder-first",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            *scene = Scene::with_private_data(Kind::Iwarp, [Some(Private::USUAL); 2]);
+            let first = if broken { Side::Server } else { Side::Client };
+            scene.fabric.untagged(first, SEND, 0, (0, &[]));
+        },
+    },
+    Pair {
         rule: "rdmap/version",
         kinds: IWARP,
         conversation: |scene, broken| placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[2] ^= 0x03),

@@ -5,7 +5,7 @@
 //! - [`payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
 //!   requests;
-//! - [`segment_order`]: deviations from the specifications;
+//! - [`segment_order`], [`startup_faults`]: deviations from the specifications;
 //! - [`segment_view`]: the fields of a single segment, for views.
 //!
 //! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
@@ -25,6 +25,7 @@ mod messages;
 mod payload;
 mod segment_order;
 mod segment_view;
+mod startup_faults;
 #[cfg(test)]
 pub(super) mod tests;
 mod unparsed_bytes;
@@ -40,7 +41,7 @@ use crate::rpcrdma;
 use super::PacketMeta;
 use super::statistics::UndecodedReason;
 use super::stream::{Position, StreamBytes};
-use super::transport_event::TransportEventKind;
+use super::transport_event::{RdmapFault, TransportEventKind};
 
 pub use segment_view::observe_segment;
 
@@ -216,11 +217,18 @@ impl Iwarp {
         piece: StreamBytes<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
+        let packet_meta = piece.meta;
         let (own, peer, shared) = self.directions(sender);
         let mut inner =
             IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
         own.framing.process(piece, shared, &mut inner);
         if let Some(startup) = inner.startup {
+            if taker.records_events()
+                && let Some(fault) = startup_faults::startup_fault(&startup, peer.startup.as_ref())
+            {
+                let kind = TransportEventKind::Rdmap(RdmapFault::Startup(fault));
+                taker.event(packet_meta, IwarpEvent::Transport(kind));
+            }
             self.handle_startup(sender, startup);
         }
     }
@@ -318,7 +326,8 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     fn check_order(&mut self, payload: &FpduPayload<'_>) {
         let reads = self.peer.known_reads();
         let mut order = self.own.order.take().unwrap_or_default();
-        let fault = order.check(payload, reads);
+        let is_peer_silent = self.peer.order.as_ref().is_some_and(|order| order.awaits_first_fpdu());
+        let fault = order.check(payload, reads, is_peer_silent);
         self.own.order = Some(order);
         if payload.offset == 0 {
             self.sink.event(payload.meta, IwarpEvent::Fpdu);
@@ -341,7 +350,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>) {
         self.startup = Some(startup);
         if self.sink.records_events() {
-            self.own.order = Some(Box::new(SegmentOrder::at_start()));
+            self.own.order = Some(Box::new(SegmentOrder::at_start(startup.kind)));
         }
         self.sink.event(packet_meta, IwarpEvent::Startup);
     }

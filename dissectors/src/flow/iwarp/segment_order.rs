@@ -8,7 +8,7 @@ use crate::flow::transport_event::{RdmapFault, TransportEventKind};
 use crate::frame::CapturedSlice;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber};
-use crate::iwarp::mpa::{FpduHeader, Marker};
+use crate::iwarp::mpa::{FpduHeader, Marker, StartupFrameKind};
 use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, ReadRequest};
 use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::Handle;
@@ -122,6 +122,8 @@ const QUEUES: usize = 3;
 /// Order of the segments of one direction.
 #[derive(Debug, Default)]
 pub(super) struct SegmentOrder {
+    /// Start-up frame of the side, if it has sent no FPDU since.
+    first_of: Option<StartupFrameKind>,
     /// `true` if all FPDUs since the start-up frame are known.
     has_all_fpdus: bool,
     /// `true` if, in addition, no Read Response deviated.
@@ -135,8 +137,9 @@ pub(super) struct SegmentOrder {
 
 impl SegmentOrder {
     /// Creates the order after the start-up frame: numbers begin with 1 (RFC 5041 section 4.3).
-    pub(super) fn at_start() -> Self {
+    pub(super) fn at_start(kind: StartupFrameKind) -> Self {
         Self {
+            first_of: Some(kind),
             has_all_fpdus: true,
             are_responses_regular: true,
             knows_open: true,
@@ -150,16 +153,24 @@ impl SegmentOrder {
         self.has_all_fpdus
     }
 
+    /// Returns `true` if no FPDU followed the start-up frame yet.
+    pub(super) fn awaits_first_fpdu(&self) -> bool {
+        self.first_of.is_some()
+    }
+
     /// Returns the deviation of a segment, at the first part of its payload. `reads` are the RDMA Reads of the receiver, if all
-    /// of them are known.
+    /// of them are known. `is_peer_silent`: the receiver has sent no FPDU since its start-up frame.
     pub(super) fn check(
         &mut self,
         payload: &FpduPayload<'_>,
         reads: Option<&VecDeque<OutstandingRead>>,
+        is_peer_silent: bool,
     ) -> Option<RdmapFault> {
         if payload.offset > 0 {
             return None;
         }
+        let is_first_of_responder = self.first_of.take() == Some(StartupFrameKind::Reply);
+        let start_fault = (is_first_of_responder && is_peer_silent).then_some(RdmapFault::ResponderFirst);
         let DdpSegment { opcode, is_last, target, .. } = *payload.segment;
         let length = u64::from(payload.length);
         let (target, start) = match target {
@@ -196,7 +207,7 @@ impl SegmentOrder {
         }
         self.open = (!is_last).then_some(message);
         self.knows_open |= is_last;
-        match (fault, response_fault) {
+        match (start_fault.or(fault), response_fault) {
             // Another sink in the middle of a response.
             (Some(RdmapFault::Interrupted { .. }), Some(response_fault)) => Some(response_fault),
             (fault, response_fault) => fault.or(response_fault),
