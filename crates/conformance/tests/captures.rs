@@ -1,6 +1,8 @@
 //! Real captures, whole and damaged: no error, no warning that is not about loss, and no finding in a damaged capture that
 //! the whole one does not have.
 
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,7 @@
 //! Transport events of real captures, compared with a count from packet headers alone.
 
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 

@@ -265,8 +265,16 @@ pub struct TransportChecks {
     pub acknowledgments: u64,
     /// Packets of InfiniBand whose ICRC was checked.
     pub icrcs: u64,
+    /// Start-up frames of MPA.
+    pub startups: u64,
     /// FPDUs with known headers.
     pub fpdus: u64,
+    /// Those of them whose predecessors are known.
+    pub ordered_fpdus: u64,
+    /// Those of the latter that are untagged.
+    pub untagged_fpdus: u64,
+    /// Read Responses whose requests are known, as FPDUs.
+    pub responses: u64,
     /// FPDUs whose CRC was checked.
     pub fpdu_crcs: u64,
     /// Segments of TCP, without duplicates made by the capture.
@@ -302,10 +310,13 @@ impl TransportEvents {
         self.is_enabled
     }
 
-    /// Counts an FPDU with known headers.
+    /// Adds to the numbers of packets examined.
     #[inline]
-    pub(super) fn count_fpdu(&mut self) {
-        self.checks.fpdus += 1;
+    pub(super) fn count_fpdu(&mut self, [fpdus, ordered, untagged, responses]: [bool; 4]) {
+        self.checks.fpdus += u64::from(fpdus);
+        self.checks.ordered_fpdus += u64::from(ordered);
+        self.checks.untagged_fpdus += u64::from(untagged);
+        self.checks.responses += u64::from(responses);
     }
 
     /// Records an event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.

@@ -3,21 +3,19 @@
 //! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP segment. The
 //! order of segments is judged while no FPDU is lost.
 
-use nfsrdma_dissectors::flow::transport_event::{
-    RdmapFault, StartupFault, TransportChecks, TransportEventKind,
-};
+use nfsrdma_dissectors::flow::transport_event::{RdmapFault, StartupFault, TransportEventKind};
 
 use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 
-/// Judges events with such a fault; the closure returns the values that broke the rule.
+/// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns the values that broke the rule.
 macro_rules! fault {
-    ($($fault:pat => $text:expr),+ $(,)?) => {
+    ($judged:ident: $($fault:pat => $text:expr),+ $(,)?) => {
         RuleCheck::Counted(
             |event| match event.kind {
                 $(TransportEventKind::Rdmap($fault) => Some(Verdict::from_condition(false, || $text)),)+
                 _ => None,
             },
-            fpdus,
+            |checks| checks.$judged,
         )
     };
 }
@@ -43,10 +41,6 @@ fn startup_text(fault: StartupFault) -> String {
             format!("{outbound} outbound RDMA Reads, the initiator permits {inbound}")
         }
     }
-}
-
-fn fpdus(checks: &TransportChecks) -> u64 {
-    checks.fpdus
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -79,7 +73,7 @@ pub(crate) const RULES: &[Rule] = &[
             at the M bit of the start-up frames.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { startups:
             RdmapFault::NoMarkers => "no markers, which the peer requested".to_owned(),
             RdmapFault::UnrequestedMarkers => "markers, which the peer did not request".to_owned(),
             RdmapFault::MarkerPointer { pointer, expected } => {
@@ -97,12 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
             permits.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: RuleCheck::Event(|event| match event.kind {
-            TransportEventKind::Rdmap(RdmapFault::Startup(fault)) => {
-                Some(Verdict::from_condition(false, || startup_text(fault)))
-            }
-            _ => None,
-        }),
+        check: fault! { startups: RdmapFault::Startup(fault) => startup_text(fault) },
     },
     Rule {
         id: "rdmap/responder-first",
@@ -113,7 +102,7 @@ pub(crate) const RULES: &[Rule] = &[
             other bytes, and the connection fails now and then.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! { RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
+        check: fault! { startups: RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
     },
     Rule {
         id: "rdmap/version",
@@ -123,7 +112,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver ends the connection with a Terminate: invalid version.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { fpdus:
             RdmapFault::DdpVersion(version) => format!("version {version} of DDP"),
             RdmapFault::RdmapVersion(version) => format!("version {version} of RDMAP"),
         },
@@ -136,7 +125,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver of a later version would give them a meaning. Some receivers refuse the segment.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { fpdus:
             RdmapFault::ReservedBits { ddp, rdmap } => format!("reserved bits {ddp:#x} of DDP, {rdmap:#x} of RDMAP"),
         },
     },
@@ -148,7 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver ends the connection with a Terminate: unexpected opcode.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! { RdmapFault::Opcode(opcode) => format!("opcode {:#x}", opcode.0) },
+        check: fault! { fpdus: RdmapFault::Opcode(opcode) => format!("opcode {:#x}", opcode.0) },
     },
     Rule {
         id: "rdmap/tagged",
@@ -158,7 +147,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { fpdus:
             RdmapFault::Tagged { opcode, is_tagged } => {
                 format!("{opcode} in {} segment", if is_tagged { "a tagged" } else { "an untagged" })
             },
@@ -172,7 +161,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Each queue has buffers of its own; the receiver answers with a Terminate: invalid queue number.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! { RdmapFault::Queue { opcode, queue } => format!("{opcode} in queue {}", queue.0) },
+        check: fault! { fpdus: RdmapFault::Queue { opcode, queue } => format!("{opcode} in queue {}", queue.0) },
     },
     Rule {
         id: "rdmap/header-length",
@@ -182,7 +171,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot use the request, and ends the connection.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { fpdus:
             RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length} bytes"),
         },
     },
@@ -195,7 +184,7 @@ pub(crate) const RULES: &[Rule] = &[
             a Terminate.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { untagged_fpdus:
             RdmapFault::MessageNumber { queue, number, expected } => {
                 format!("number {} in queue {}, {} follows", number.0, queue.0, expected.0)
             },
@@ -209,7 +198,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver places bytes at the wrong place in its receive buffer.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { untagged_fpdus:
             RdmapFault::MessageOffset { offset, expected } => {
                 format!("message offset {offset} after {expected} bytes")
             },
@@ -223,7 +212,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Memory has bytes at the wrong place, or lacks bytes, and nothing reports it.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { ordered_fpdus:
             RdmapFault::TaggedOffset { stag, offset, expected } => {
                 format!("STag {stag}, offset {offset:#x} where {expected:#x} follows")
             },
@@ -237,7 +226,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver never completes the message without its last segment.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { ordered_fpdus:
             RdmapFault::Interrupted { opcode } => format!("another message begins before the last segment of {opcode}"),
         },
     },
@@ -249,7 +238,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The response overwrites other memory of the requester, or fails with a Terminate.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { responses:
             RdmapFault::UnrequestedResponse { stag, offset, length } => {
                 format!("response of {length} bytes, STag {stag}, offset {offset:#x}")
             },
@@ -264,7 +253,7 @@ pub(crate) const RULES: &[Rule] = &[
             data are there.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { responses:
             RdmapFault::ResponseOrder { stag, unanswered } => {
                 format!("response for STag {stag}, {unanswered} earlier requests wait")
             },
@@ -278,7 +267,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The requester uses memory that the response did not fill.",
         needs: &[],
         scope: RuleScope::Connection,
-        check: fault! {
+        check: fault! { responses:
             RdmapFault::ResponseLength { length, requested } => {
                 format!("response of {length} bytes, {requested} requested")
             },

@@ -32,9 +32,9 @@ mod unparsed_bytes;
 
 use crate::field::NullObserver;
 use crate::frame::CapturedSlice;
-use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{FpduHeader, Startup};
-use crate::iwarp::rdmap::Terminate;
+use crate::iwarp::rdmap::{RdmapOpcode, Terminate};
+use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaOperation};
 use crate::rpcrdma;
 
@@ -64,8 +64,9 @@ pub(super) enum IwarpEvent<'a> {
     Control,
     /// The stream ends, for this reason.
     Terminate(Terminate),
-    /// An FPDU with known headers. Only if [`IwarpEventSink::records_events`].
-    Fpdu,
+    /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose requests
+    /// are known. Only if [`IwarpEventSink::records_events`].
+    Fpdu([bool; 4]),
     /// A deviation from the specifications, or damage.
     Transport(TransportEventKind),
     /// Bytes that cannot be decoded.
@@ -327,10 +328,15 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         let reads = self.peer.known_reads();
         let mut order = self.own.order.take().unwrap_or_default();
         let is_peer_silent = self.peer.order.as_ref().is_some_and(|order| order.awaits_first_fpdu());
+        let is_ordered = order.is_known();
+        let is_untagged = matches!(payload.segment.target, DdpTarget::Untagged { .. });
+        let is_response = payload.segment.opcode == RdmapOpcode::READ_RESPONSE;
+        let has_requests = is_response && reads.is_some() && order.has_all_fpdus();
         let fault = order.check(payload, reads, is_peer_silent);
         self.own.order = Some(order);
         if payload.offset == 0 {
-            self.sink.event(payload.meta, IwarpEvent::Fpdu);
+            let properties = [true, is_ordered, is_ordered && is_untagged, has_requests];
+            self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
         if let Some(fault) = fault.filter(|_| payload.was_captured()) {
             self.sink.event(payload.meta, IwarpEvent::Transport(TransportEventKind::Rdmap(fault)));

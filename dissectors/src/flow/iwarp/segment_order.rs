@@ -153,6 +153,11 @@ impl SegmentOrder {
         self.has_all_fpdus
     }
 
+    /// Returns `true` if the predecessors of the next segment are known.
+    pub(super) fn is_known(&self) -> bool {
+        self.knows_open
+    }
+
     /// Returns `true` if no FPDU followed the start-up frame yet.
     pub(super) fn awaits_first_fpdu(&self) -> bool {
         self.first_of.is_some()

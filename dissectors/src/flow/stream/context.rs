@@ -74,12 +74,17 @@ impl IwarpEventSink for StreamContext<'_> {
                 self.count_undecoded(reason, packet_meta);
                 return self.remove_repeated_reason();
             }
-            IwarpEvent::Fpdu => return self.transaction_table.transport_events.count_fpdu(),
+            IwarpEvent::Fpdu(properties) => {
+                return self.transaction_table.transport_events.count_fpdu(properties);
+            }
             IwarpEvent::Transport(kind) => {
                 let sides = (self.connection, self.sender);
                 return self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
             }
-            IwarpEvent::Startup => FrameKind::Management,
+            IwarpEvent::Startup => {
+                self.transaction_table.transport_events.checks.startups += 1;
+                FrameKind::Management
+            }
             IwarpEvent::Part => FrameKind::PartialMessage,
             IwarpEvent::Control => FrameKind::Control,
             IwarpEvent::Terminate(terminate) => {

@@ -257,7 +257,7 @@ impl IwarpEventSink for Log {
         }
         let seen = match event {
             IwarpEvent::Startup => Seen::Startup,
-            IwarpEvent::Fpdu | IwarpEvent::Transport(_) => return,
+            IwarpEvent::Fpdu(_) | IwarpEvent::Transport(_) => return,
             IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }) => {
                 self.note(owner);
                 Seen::Send {
