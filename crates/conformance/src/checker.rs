@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionRole, RpcMessageKind};
-use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
@@ -51,6 +51,8 @@ pub struct ConformanceChecker {
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
+    /// Packets that the flow examined so far.
+    transport_checks: TransportChecks,
 }
 
 impl Default for ConformanceChecker {
@@ -78,12 +80,14 @@ impl ConformanceChecker {
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
+            transport_checks: TransportChecks::default(),
         }
     }
 
     /// Judges the transport events of the last frame. Call it after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
+        self.transport_checks = flow.transport_checks();
         for event in flow.transport_events() {
             self.judge_event(&event);
         }
@@ -92,7 +96,11 @@ impl ConformanceChecker {
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
         for (at, rule) in RULES.iter().enumerate() {
-            let (RuleCheck::Event(check) | RuleCheck::Absence(check, _)) = rule.check else { continue };
+            let (RuleCheck::Event(check) | RuleCheck::Absence(check, _) | RuleCheck::Counted(check, _)) =
+                rule.check
+            else {
+                continue;
+            };
             let Some(verdict) = check(event) else { continue };
             let Some(violation) = self.count(at, verdict) else { continue };
             let finding = Finding {
@@ -191,7 +199,7 @@ impl ConformanceChecker {
                         self.count(at, if is_known { Verdict::Kept } else { Verdict::Unknown });
                     }
                 }
-                RuleCheck::Event(_) => {}
+                RuleCheck::Event(_) | RuleCheck::Counted(..) => {}
             }
         }
         self.record_sessions(&view);
@@ -258,7 +266,13 @@ impl ConformanceChecker {
 
     /// Iterates over the rules with their tallies.
     pub fn tallies(&self) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
-        RULES.iter().copied().zip(self.tallies.iter().copied())
+        RULES.iter().zip(&self.tallies).map(|(rule, tally)| match rule.check {
+            RuleCheck::Counted(_, judged) => {
+                let judged = judged(&self.transport_checks).max(tally.findings);
+                (*rule, RuleTally { judged, ..*tally })
+            }
+            _ => (*rule, *tally),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A rule, and the verdict of its judgement.
 
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
-use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::message_view::MessageView;
@@ -72,6 +72,9 @@ pub enum RuleCheck {
     /// Judges each transport event, of which there is one only for a violation. The second function says if a Transaction had
     /// what the rule is about, so that the absence of events counts as a judgement.
     Absence(fn(&TransportEvent) -> Option<Verdict>, fn(&TransactionView<'_>) -> bool),
+    /// Judges each transport event. The second function returns the number of packets, of all that were examined, to which
+    /// the rule applied: without an event, they kept it.
+    Counted(fn(&TransportEvent) -> Option<Verdict>, fn(&TransportChecks) -> u64),
 }
 
 /// Number of findings that a rule makes.

@@ -21,6 +21,7 @@ use crate::rdma::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
 
 use super::conversation::{MessageCredits, RpcConversation};
+use super::packet_order::PacketOrder;
 use super::recent_frames::IpIdVariation;
 use super::reliable_connection::{ObservedPathMtu, Requests};
 use super::reorder_buffer::ReorderBuffer;
@@ -58,6 +59,8 @@ pub(super) struct ConnectionEnd {
     pub(super) requests: Requests,
     /// IPv4 identifications, which distinguish its packets.
     pub(super) ip_id_variation: IpIdVariation,
+    /// Order of its packets; `None` unless transport events are recorded.
+    pub(super) packet_order: Option<Box<PacketOrder>>,
 }
 
 impl ConnectionEnd {
@@ -68,6 +71,7 @@ impl ConnectionEnd {
             kind: mouth,
             requests: Requests::default(),
             ip_id_variation: IpIdVariation::default(),
+            packet_order: None,
         }
     }
 
@@ -503,6 +507,11 @@ impl ConnectionTable {
     pub(super) fn key_by_path(&self, path: QueuePairPath) -> Option<ConnectionKey> {
         let (at, _) = *self.paths.get(&path)?;
         self.key(at)
+    }
+
+    /// Returns the connection of a path, and the side that sends on it.
+    pub(super) fn sender_on_path(&self, path: QueuePairPath) -> Option<(usize, ConnectionSide)> {
+        self.paths.get(&path).copied()
     }
 
     /// Returns the key of the connection in a slot.

@@ -21,7 +21,8 @@
 //! - [`finality`]: Transactions that expect nothing more, for live views;
 //! - [`connection_end`]: connections that have ended;
 //! - [`pending_calls`]: Calls without a Reply, for live views;
-//! - [`transport_event`]: losses, congestion, and invalid accesses, for conformance rules;
+//! - [`packet_order`]: First, Middle and Last packets of a message;
+//! - [`transport_event`], [`segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
 //! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowStats`] counts the state evicted at a limit.
@@ -45,6 +46,7 @@ mod lone_header;
 mod memory;
 mod message_continuation;
 mod message_reassembly;
+mod packet_order;
 mod packets;
 pub mod pending_calls;
 mod recent_frames;
@@ -52,6 +54,7 @@ mod records;
 mod reliable_connection;
 mod reorder_buffer;
 mod retries;
+mod segment_events;
 mod segments;
 mod setup;
 mod slab_limit;
@@ -73,6 +76,7 @@ pub use frame_event::{FrameAction, FrameEvent};
 pub use frame_kind::FrameKind;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use lone_header::LoneHeader;
+pub use packet_order::PacketOrderFault;
 pub use setup::{ConnectedService, NegotiatedParameters, ReadResources};
 pub use statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
@@ -342,11 +346,15 @@ impl Flow {
         }
         self.now = frame.time;
         self.transaction_table.frame_events.clear();
-        self.transaction_table.transport_events.clear();
+        self.clear_transport_events();
         self.skip_expired_gaps(frame.time);
         self.frame_kinds.clear();
         self.control_connection_key = None;
         self.mpa_before_frame = self.stats.mpa_counts;
+        if self.transaction_table.transport_events.is_enabled() {
+            let is_marked = transport_event::has_congestion_mark(frame, datagram);
+            self.transaction_table.transport_events.has_congestion_mark = is_marked;
+        }
         let meaning = match &datagram.payload {
             DatagramPayload::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -401,7 +409,7 @@ impl Flow {
     pub fn advance_time(&mut self, now: Timestamp) {
         self.now = now;
         self.transaction_table.frame_events.clear();
-        self.transaction_table.transport_events.clear();
+        self.clear_transport_events();
         self.frame_kinds.clear();
         self.skip_expired_gaps(now);
         self.emit_due_transactions(now);
@@ -577,7 +585,10 @@ impl Flow {
     fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
         match datagram.icrc(frame) {
             Some(Icrc::Good) => self.icrc_counts.good += 1,
-            Some(Icrc::Bad { .. }) => self.icrc_counts.bad += 1,
+            Some(Icrc::Bad { .. }) => {
+                self.icrc_counts.bad += 1;
+                self.transaction_table.transport_events.has_bad_icrc = true;
+            }
             Some(Icrc::Unknown) | None => self.icrc_counts.unknown += 1,
         }
     }

@@ -110,7 +110,12 @@ impl Flow {
                 self.process_management(packet_meta, datagram, packet)
             }
             OpcodeService::Cnp => {
-                self.control_connection_key = self.connections.key_by_path(queue_pair_path(datagram, packet));
+                let path = queue_pair_path(datagram, packet);
+                self.control_connection_key = self.connections.key_by_path(path);
+                if let Some(sides) = self.connections.sender_on_path(path) {
+                    let events = &mut self.transaction_table.transport_events;
+                    events.record(sides, &packet_meta, None, TransportEventKind::CongestionNotification);
+                }
                 FrameKind::Control
             }
             _ => self.stats.count_undecoded(UndecodedReason::OtherService),
@@ -378,17 +383,36 @@ impl Flow {
         }
         let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
         let anomaly = packet_meta.anomaly.and_then(|anomaly| match anomaly {
-            DeliveryAnomaly { was_already_accepted: true, .. } if is_read => {
-                Some(TransportEventKind::RepeatedReadRequest)
-            }
             DeliveryAnomaly { was_already_accepted: true, .. } | DeliveryAnomaly { stall: Some(_), .. } => {
-                Some(TransportEventKind::Retransmission)
+                Some(match is_read {
+                    true => TransportEventKind::RepeatedReadRequest,
+                    false => TransportEventKind::Retransmission,
+                })
             }
             DeliveryAnomaly { is_refused: true, .. } => Some(TransportEventKind::SequenceGap),
             _ => None,
         });
-        for kind in refusal.into_iter().chain(anomaly) {
-            self.transaction_table.transport_events.record((at, sender), &packet_meta, None, kind);
+        let order = self.connections.get_mut(at).and_then(|connection| {
+            let end = match sender {
+                ConnectionSide::A => &mut connection.a,
+                ConnectionSide::B => &mut connection.b,
+            };
+            end.packet_order.get_or_insert_default().check(packet)
+        });
+        let events = &mut self.transaction_table.transport_events;
+        events.checks.packets += 1;
+        events.checks.read_requests += u64::from(is_read);
+        events.checks.acknowledgments += u64::from(packet.aeth.is_some());
+        let mark = events.has_congestion_mark.then_some(TransportEventKind::CongestionExperienced);
+        let damage = events.has_bad_icrc.then_some(TransportEventKind::BadIcrc);
+        for kind in refusal
+            .into_iter()
+            .chain(anomaly)
+            .chain(mark)
+            .chain(damage)
+            .chain(order.map(TransportEventKind::PacketOrder))
+        {
+            events.record((at, sender), &packet_meta, None, kind);
         }
     }
 

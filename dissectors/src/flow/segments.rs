@@ -301,11 +301,16 @@ impl Flow {
             stream.is_cut |= segment.payload.is_cut();
         }
         let data = PacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        let events = &self.transaction_table.transport_events;
+        let is_retransmission = events.is_enabled() && self.is_retransmission(at, sender, segment);
         if data.length > 0 {
             self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
         if remark.is_none() {
             self.process_flags_and_ack(at, sender, packet_meta, segment, data);
+            if self.transaction_table.transport_events.is_enabled() {
+                self.record_segment_events(at, sender, packet_meta, segment, is_retransmission);
+            }
         }
         self.streams.update_memory(at);
         if self.streams.exceeds_limit() {

@@ -3,14 +3,18 @@
 //!
 //! Recorded only if [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
 
-use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::NakCode;
+use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::infiniband::{NakCode, RdmaEncapsulation};
+use crate::iwarp::ddp::{DdpQueue, MessageNumber};
+use crate::iwarp::rdmap::RdmapOpcode;
+use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
 
+use super::connection::ConnectionKey;
 use super::statistics::UndecodedReason;
 use super::transaction::{ConnectionName, ConnectionRole};
 use super::transaction_table::TransactionKey;
-use super::{Flow, PacketMeta};
+use super::{Flow, PacketMeta, PacketOrderFault};
 
 /// Event of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,17 +44,20 @@ pub enum TransportEventKind {
         /// Microseconds that the requester waits before it retries.
         wait_us: u32,
     },
-    /// A packet or segment whose receiver had accepted a copy already, or whose earlier copy was lost or refused.
+    /// A packet or TCP segment whose receiver had accepted a copy already, or whose earlier copy was lost or refused.
     Retransmission,
     /// A packet behind a gap in the PSN sequence, which the receiver refuses.
     SequenceGap,
-    /// An RDMA Read request with the PSN of an earlier one: responses were lost.
+    /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
+    /// A packet that does not follow the packet with the PSN before it.
+    PacketOrder(PacketOrderFault),
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
-    /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5).
+    /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
     CongestionExperienced,
-    /// An ICRC that does not match the packet. Annex A17.3.3.
+    /// An ICRC that does not match the packet. Annex A17.3.3. Recorded only if
+    /// [`FlowLimits::check_icrc`](super::FlowLimits::check_icrc) is set too.
     BadIcrc,
     /// An FPDU with a wrong CRC. RFC 5044 section 4.4.
     BadMpaCrc,
@@ -75,8 +82,145 @@ pub enum TransportEventKind {
     },
     /// A Send without payload.
     EmptySend,
+    /// A segment of iWARP that deviates from its specifications.
+    Rdmap(RdmapFault),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
     Terminate,
+}
+
+/// Deviation of a segment from RFC 5040, RFC 5041 or RFC 5044.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdmapFault {
+    /// Version of DDP, which is 1. RFC 5041 section 4.1.
+    DdpVersion(u8),
+    /// Version of RDMAP, which is 1, or 0 in the RDMA Consortium's specification. RFC 5040 section 4.1.
+    RdmapVersion(u8),
+    /// Reserved bits that are not zero. RFC 5041 section 4.1, RFC 5040 section 4.1.
+    ReservedBits {
+        /// Reserved bits of DDP.
+        ddp: u8,
+        /// Reserved bits of RDMAP.
+        rdmap: u8,
+    },
+    /// A reserved opcode. RFC 5040 section 4.1; RFC 7306 section 10.
+    Opcode(RdmapOpcode),
+    /// A tagged segment of an untagged message, or the reverse. RFC 5040 section 4.1.
+    Tagged {
+        /// Opcode.
+        opcode: RdmapOpcode,
+        /// `true` for a tagged segment.
+        is_tagged: bool,
+    },
+    /// A message in the wrong queue. RFC 5040 section 4.1.
+    Queue {
+        /// Opcode.
+        opcode: RdmapOpcode,
+        /// Queue of the segment.
+        queue: DdpQueue,
+    },
+    /// A header of the wrong length. RFC 5040 section 4.4.
+    HeaderLength {
+        /// Opcode.
+        opcode: RdmapOpcode,
+        /// Bytes after the DDP header.
+        length: u32,
+    },
+    /// A message sequence number that does not follow its predecessor, or a first one that is not 1. RFC 5041 section 4.3.
+    MessageNumber {
+        /// Queue of the segment.
+        queue: DdpQueue,
+        /// Number of the message.
+        number: MessageNumber,
+        /// Number that follows the last.
+        expected: MessageNumber,
+    },
+    /// An untagged segment that does not continue its message, or a first one whose offset is not 0. RFC 5041 section 5.2.
+    MessageOffset {
+        /// Offset of the segment in bytes.
+        offset: u32,
+        /// Bytes of the message before it.
+        expected: u32,
+    },
+    /// A tagged segment that does not continue its message. RFC 5041 section 5.2.
+    TaggedOffset {
+        /// Memory.
+        stag: Handle,
+        /// Offset of the segment.
+        offset: u64,
+        /// Offset after the preceding segment.
+        expected: u64,
+    },
+    /// A message begins before the last segment of another one. RFC 5041 sections 4.1 and 5.3.
+    Interrupted {
+        /// Opcode of the message without its last segment.
+        opcode: RdmapOpcode,
+    },
+    /// A Read Response to memory that no RDMA Read Request in flight names as its sink. RFC 5040 section 4.5.
+    UnrequestedResponse {
+        /// Memory.
+        stag: Handle,
+        /// Offset.
+        offset: u64,
+        /// Number of bytes of the segment.
+        length: u32,
+    },
+    /// A Read Response before that to an earlier request. RFC 5040 section 5.2.2.
+    ResponseOrder {
+        /// Memory.
+        stag: Handle,
+        /// Number of earlier requests without a complete response.
+        unanswered: u32,
+    },
+    /// A Read Response that is shorter than requested. RFC 5040 section 4.5.
+    ResponseLength {
+        /// Length of the response in bytes.
+        length: u64,
+        /// Requested number of bytes.
+        requested: u32,
+    },
+    /// A start-up frame of MPA.
+    Startup(StartupFault),
+    /// An FPDU of the responder before the first of the initiator. RFC 5044 section 7.1.2.
+    ResponderFirst,
+    /// The receiver requested markers, and there are none. RFC 5044 section 4.3.
+    NoMarkers,
+    /// The receiver requested no markers, and there are some. RFC 5044 section 4.3.
+    UnrequestedMarkers,
+    /// A marker that does not point to the start of its FPDU. RFC 5044 section 4.3.
+    MarkerPointer {
+        /// Value of the marker in bytes.
+        pointer: u16,
+        /// Distance of the marker from the start of the FPDU in bytes.
+        expected: u16,
+    },
+}
+
+/// Deviation of a start-up frame of MPA from RFC 5044 section 7.1 or RFC 6581.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartupFault {
+    /// Reserved bits that are not zero. RFC 5044 section 7.1.1.
+    ReservedBits(u8),
+    /// Enhanced connection data in this revision of MPA, which has none. RFC 6581 section 6.
+    EnhancedRevision(u8),
+    /// Enhanced connection data are announced, and the private data is too short for them. RFC 6581 section 6.
+    NoEnhancedData,
+    /// A Reply that is enhanced although its Request is not, or the reverse. RFC 6581 section 10.
+    EnhancedReply {
+        /// `true` if the Reply is enhanced.
+        is_enhanced: bool,
+    },
+    /// A Reply that does not confirm the connection model of its Request. RFC 6581 section 9.2.
+    PeerToPeer {
+        /// `true` if the Request asks for the peer-to-peer model.
+        is_requested: bool,
+    },
+    /// A Reply that wants to have more RDMA Reads in flight than its Request permits. RFC 6581 section 9.1.
+    ReadDepth {
+        /// Outbound RDMA Reads of the responder.
+        outbound: u16,
+        /// Inbound RDMA Reads of the initiator.
+        inbound: u16,
+    },
 }
 
 /// An RDMA Read or Write of the peer's memory.
@@ -118,16 +262,54 @@ struct RecordedEvent {
     kind: TransportEventKind,
 }
 
+/// Numbers of packets and segments that were examined for events: without events, they show that nothing happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportChecks {
+    /// Packets of reliable connections, without duplicates made by the capture.
+    pub packets: u64,
+    /// Those of them that are RDMA Read requests.
+    pub read_requests: u64,
+    /// Those of them that acknowledge requests, or refuse them.
+    pub acknowledgments: u64,
+    /// Packets of InfiniBand whose ICRC was checked.
+    pub icrcs: u64,
+    /// Start-up frames of MPA.
+    pub startups: u64,
+    /// FPDUs with known headers.
+    pub fpdus: u64,
+    /// Those of them whose predecessors are known.
+    pub ordered_fpdus: u64,
+    /// Those of the latter that are untagged.
+    pub untagged_fpdus: u64,
+    /// Read Responses whose requests are known, as FPDUs.
+    pub responses: u64,
+    /// FPDUs whose CRC was checked.
+    pub fpdu_crcs: u64,
+    /// Segments of TCP, without duplicates made by the capture.
+    pub segments: u64,
+}
+
+/// Maximum number of events of connections that have not carried RPC yet.
+const MAX_EARLY_EVENTS: usize = 256;
+
 /// Events since the last frame.
 #[derive(Debug, Default)]
 pub(super) struct TransportEvents {
     is_enabled: bool,
     events: Vec<RecordedEvent>,
+    /// Earlier events of connections that have not carried RPC yet.
+    early: Vec<(ConnectionKey, RecordedEvent)>,
+    /// `true` if a switch marked the last frame with Congestion Experienced.
+    pub(super) has_congestion_mark: bool,
+    /// `true` if the ICRC of the last frame is wrong.
+    pub(super) has_bad_icrc: bool,
+    /// Numbers of packets examined.
+    pub(super) checks: TransportChecks,
 }
 
 impl TransportEvents {
     pub(super) fn new(is_enabled: bool) -> Self {
-        Self { is_enabled, events: Vec::new() }
+        Self { is_enabled, ..Self::default() }
     }
 
     /// Returns `true` if events are recorded.
@@ -136,10 +318,13 @@ impl TransportEvents {
         self.is_enabled
     }
 
-    /// Forgets all events.
+    /// Adds to the numbers of packets examined.
     #[inline]
-    pub(super) fn clear(&mut self) {
-        self.events.clear();
+    pub(super) fn count_fpdu(&mut self, [fpdus, ordered, untagged, responses]: [bool; 4]) {
+        self.checks.fpdus += u64::from(fpdus);
+        self.checks.ordered_fpdus += u64::from(ordered);
+        self.checks.untagged_fpdus += u64::from(untagged);
+        self.checks.responses += u64::from(responses);
     }
 
     /// Records an event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.
@@ -173,12 +358,72 @@ impl TransportEvents {
     }
 }
 
+/// Returns `true` if a switch marked a frame with Congestion Experienced: in the innermost IP header (RFC 3168 section 5), or
+/// in the Base Transport Header of InfiniBand (InfiniBand Architecture Specification volume 1, annex A10).
+#[cold]
+pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &Datagram<'_>) -> bool {
+    if let DatagramPayload::Infiniband(packet) = &datagram.payload
+        && packet.encapsulation != RdmaEncapsulation::RoceV2
+    {
+        return packet.bth.fecn;
+    }
+    let Some([first, second, ..]) = frame.bytes.get(datagram.network_offset..) else { return false };
+    let ecn = match first >> 4 {
+        4 => second & 0b11,
+        6 => second >> 4 & 0b11,
+        _ => 0,
+    };
+    ecn == CONGESTION_EXPERIENCED
+}
+
+/// ECN field of a packet that met congestion. RFC 3168 section 5.
+const CONGESTION_EXPERIENCED: u8 = 0b11;
+
 impl Flow {
+    /// Returns the numbers of packets that were examined for events so far. Zero unless
+    /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
+    pub fn transport_checks(&self) -> TransportChecks {
+        let mpa = self.stats.mpa_counts;
+        TransportChecks {
+            icrcs: self.icrc_counts.good + self.icrc_counts.bad,
+            fpdu_crcs: mpa.good + mpa.bad,
+            ..self.transaction_table.transport_events.checks
+        }
+    }
+
+    /// Forgets the events of the last frame, except those on connections that have not carried RPC yet.
+    #[inline]
+    pub(super) fn clear_transport_events(&mut self) {
+        let events = &mut self.transaction_table.transport_events;
+        (events.has_congestion_mark, events.has_bad_icrc) = (false, false);
+        if !events.events.is_empty() || !events.early.is_empty() {
+            self.keep_early_events();
+        }
+    }
+
+    #[cold]
+    fn keep_early_events(&mut self) {
+        let TransportEvents { events, early, .. } = &mut self.transaction_table.transport_events;
+        let connections = &self.connections;
+        early.retain(|(key, _)| connections.contains_key(*key) && connections.number(*key).is_none());
+        for event in events.drain(..) {
+            if early.len() < MAX_EARLY_EVENTS
+                && let Some(key) = connections.key(event.connection)
+                && connections.number(key).is_none()
+            {
+                early.push((key, event));
+            }
+        }
+    }
+
     /// Iterates over the transport events of the last frame, on connections that have carried RPC. Events of earlier frames
-    /// are among them if the last frame confirmed them. Empty unless
+    /// are among them if the last frame confirmed them, or is the first with RPC. Empty unless
     /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_events(&self) -> impl Iterator<Item = TransportEvent> + '_ {
-        self.transaction_table.transport_events.events.iter().filter_map(|event| {
+        let TransportEvents { events, early, .. } = &self.transaction_table.transport_events;
+        let early =
+            early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
+        early.chain(events).filter_map(|event| {
             let connection = self.connections.get(event.connection)?;
             connection.number?;
             let client = connection.client()?;

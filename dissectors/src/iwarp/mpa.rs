@@ -196,6 +196,10 @@ pub struct Startup {
     pub rejected: bool,
     /// Revision of MPA.
     pub revision: u8,
+    /// Reserved bits.
+    pub reserved: u8,
+    /// S: the private data begins with the enhanced connection data.
+    pub announces_enhanced: bool,
     /// Enhanced connection data, if the frame announces it.
     pub enhanced: Option<Enhanced>,
     /// Private data of RPC-over-RDMA. RFC 8797.
@@ -215,14 +219,17 @@ impl Startup {
         let (frame, length) = match role {
             StartupFrameKind::Request => {
                 let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
-                ((frame.markers, frame.crc, false, frame.enhanced, frame.rev), frame.pd_length)
+                ((frame.markers, frame.crc, false, frame.enhanced, frame.rev, frame.res), frame.pd_length)
             }
             StartupFrameKind::Reply => {
                 let (frame, _) = ReplyFrame::decode(part.bytes, part.at, observer)?;
-                ((frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev), frame.pd_length)
+                (
+                    (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
+                    frame.pd_length,
+                )
             }
         };
-        let (markers, crc, rejected, is_enhanced, revision) = frame;
+        let (markers, crc, rejected, is_enhanced, revision, reserved) = frame;
         let length = usize::from(length);
         if length > MAX_PRIVATE_DATA_BYTES {
             return None;
@@ -244,6 +251,8 @@ impl Startup {
             crc,
             rejected,
             revision,
+            reserved,
+            announces_enhanced: is_enhanced,
             enhanced,
             rpcrdma,
             length: Self::FIXED_LENGTH + length,

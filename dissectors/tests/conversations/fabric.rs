@@ -23,8 +23,8 @@ pub(crate) struct Fabric {
     mtu: usize,
     /// Next PSN, or next TCP sequence number, by side.
     pub(crate) next: [u32; 2],
-    /// Message sequence numbers of iWARP Sends and Read Requests, by side.
-    messages: [[u32; 2]; 2],
+    /// Message sequence numbers of iWARP Sends, Read Requests and Terminates, by side.
+    pub(crate) messages: [[u32; 3]; 2],
     pub(crate) frames: Vec<Vec<u8>>,
     /// Number of frames up to the first Reply.
     pub(crate) first_reply: Option<usize>,
@@ -70,7 +70,7 @@ impl Fabric {
             kind,
             mtu,
             next: [0x10_0000, 0x80_0000],
-            messages: [[1; 2]; 2],
+            messages: [[1; 3]; 2],
             frames: Vec::new(),
             first_reply: None,
             write_firsts: Vec::new(),
@@ -93,11 +93,12 @@ impl Fabric {
         self.frames.push(ip(6, at, &segment));
     }
 
-    /// Sends an FPDU without CRC. RFC 5044 section 4.
+    /// Sends an FPDU. RFC 5044 section 4.
     pub(crate) fn fpdu(&mut self, from: Side, ulpdu: &[u8]) {
         let mut fpdu = (ulpdu.len() as u16).to_be_bytes().to_vec();
         fpdu.extend(ulpdu);
-        fpdu.resize(fpdu.len().next_multiple_of(4) + 4, 0);
+        fpdu.resize(fpdu.len().next_multiple_of(4), 0);
+        fpdu.extend(CRC32C.compute(&fpdu).to_le_bytes());
         self.tcp(from, 0x18, &fpdu);
     }
 
@@ -163,7 +164,9 @@ impl Fabric {
         udp.extend((8 + packet.len() as u16).to_be_bytes());
         udp.extend([0, 0]);
         udp.extend(packet);
-        self.frames.push(ip(17, at, &udp));
+        let mut frame = ip(17, at, &udp);
+        seal(&mut frame);
+        self.frames.push(frame);
     }
 
     /// Sends the packets of a message. `opcodes` are those of First, Middle, Last and Only; the headers are those of
@@ -268,6 +271,62 @@ impl Fabric {
             }
         }
     }
+
+    /// Sends an acknowledgement of the peer's packet `psn`, or a NAK: the syndrome decides. InfiniBand Architecture
+    /// Specification volume 1, section 9.7.5.1.2.
+    pub(crate) fn acknowledge(&mut self, from: Side, psn: u32, syndrome: u8) {
+        self.packet(from, 0x11, psn, &[syndrome, 0, 0, 1], &[]);
+    }
+
+    /// Sends a Congestion Notification Packet. Annex A17.9.3.
+    pub(crate) fn notify_congestion(&mut self, from: Side) {
+        self.packet(from, 0x81, 0, &[], &[0; 16]);
+    }
+
+    /// Captures frame `at` again as a retransmission: with another identification of its IPv4 datagram.
+    pub(crate) fn repeat(&mut self, at: usize) {
+        let mut frame = self.frames[at].clone();
+        let identification = u16::from_be_bytes([frame[18], frame[19]]) + 77;
+        frame[18..20].copy_from_slice(&identification.to_be_bytes());
+        if frame[23] == 17 {
+            seal(&mut frame);
+        }
+        self.frames.push(frame);
+    }
+
+    /// Changes the bytes of frame `at` from the Base Transport Header, or from the header of its FPDU, on. Its CRC remains right.
+    pub(crate) fn alter(&mut self, at: usize, change: impl FnOnce(&mut [u8])) {
+        const BTH: usize = 42;
+        const FPDU: usize = 54;
+        let frame = &mut self.frames[at];
+        match self.kind {
+            Kind::Roce => {
+                change(&mut frame[BTH..]);
+                seal(frame);
+            }
+            Kind::Iwarp => {
+                change(&mut frame[FPDU..]);
+                let end = frame.len() - 4;
+                let crc = CRC32C.compute(&frame[FPDU..end]);
+                frame[end..].copy_from_slice(&crc.to_le_bytes());
+            }
+        }
+    }
+
+    /// Changes one bit at the end of the last frame: in its ICRC, or in the CRC of its FPDU.
+    pub(crate) fn damage_last(&mut self) {
+        *self.frames.last_mut().unwrap().last_mut().unwrap() ^= 1;
+    }
+
+    /// Marks the last frame as a congested switch does. RFC 3168 section 5.
+    pub(crate) fn mark_last(&mut self) {
+        self.frames.last_mut().unwrap()[15] |= 0b11;
+    }
+
+    /// Sets the window of the last TCP segment to zero. RFC 9293 section 3.1.
+    pub(crate) fn close_window(&mut self) {
+        self.frames.last_mut().unwrap()[48..50].fill(0);
+    }
 }
 
 fn reth(memory: Memory, length: usize) -> Vec<u8> {
@@ -275,4 +334,50 @@ fn reth(memory: Memory, length: usize) -> Vec<u8> {
     reth.extend(memory.handle.to_be_bytes());
     reth.extend((length as u32).to_be_bytes());
     reth
+}
+
+/// CRC with a reflected polynomial, bytes in the order of their least significant bits.
+struct Crc([u32; 256]);
+
+/// CRC of Ethernet, which ICRC uses. InfiniBand Architecture Specification volume 1, section 7.8.1.
+const CRC32: Crc = Crc::new(0xedb8_8320);
+/// CRC32C. RFC 5044 section 4.4.
+const CRC32C: Crc = Crc::new(0x82f6_3b78);
+
+impl Crc {
+    const fn new(polynomial: u32) -> Self {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let (mut value, mut bit) = (byte as u32, 0);
+            while bit < 8 {
+                value = if value & 1 == 1 { value >> 1 ^ polynomial } else { value >> 1 };
+                bit += 1;
+            }
+            table[byte] = value;
+            byte += 1;
+        }
+        Self(table)
+    }
+
+    fn compute(&self, bytes: &[u8]) -> u32 {
+        let step = |crc: u32, byte: &u8| crc >> 8 ^ self.0[(crc as u8 ^ byte) as usize];
+        !bytes.iter().fold(u32::MAX, step)
+    }
+}
+
+/// Computes the ICRC of a RoCEv2 frame: over the headers from IP on, with ones in place of the fields that routers may change,
+/// after eight bytes of ones. InfiniBand Architecture Specification volume 1, annex A17.3.3.
+fn seal(frame: &mut [u8]) {
+    const IP: usize = 14;
+    const UDP: usize = IP + 20;
+    const BTH: usize = UDP + 8;
+    let end = frame.len() - 4;
+    let mut covered = frame[IP..end].to_vec();
+    // Type of service, time to live, header checksum; checksum of UDP; reserved byte with FECN and BECN.
+    for at in [IP + 1, IP + 8, IP + 10, IP + 11, UDP + 6, UDP + 7, BTH + 4] {
+        covered[at - IP] = 0xff;
+    }
+    let crc = CRC32.compute(&[&[0xff; 8], &covered[..]].concat());
+    frame[end..].copy_from_slice(&crc.to_le_bytes());
 }

@@ -16,6 +16,7 @@
 )]
 
 mod calls;
+#[allow(dead_code, reason = "shared with the pairs of the conformance rules")]
 mod fabric;
 mod headers;
 mod speech;

@@ -1,5 +1,276 @@
 //! iWARP below RPC-over-RDMA: RFC 5040, RFC 5041, RFC 5044, RFC 6581.
+//!
+//! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP segment. The
+//! order of segments is judged while no FPDU is lost.
 
-use crate::rule::Rule;
+use nfsrdma_dissectors::flow::transport_event::{RdmapFault, StartupFault, TransportEventKind};
 
-pub(crate) const RULES: &[Rule] = &[];
+use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
+
+/// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns the values that broke the rule.
+macro_rules! fault {
+    ($judged:ident: $($fault:pat => $text:expr),+ $(,)?) => {
+        RuleCheck::Counted(
+            |event| match event.kind {
+                $(TransportEventKind::Rdmap($fault) => Some(Verdict::from_condition(false, || $text)),)+
+                _ => None,
+            },
+            |checks| checks.$judged,
+        )
+    };
+}
+
+fn startup_text(fault: StartupFault) -> String {
+    match fault {
+        StartupFault::ReservedBits(bits) => format!("reserved bits {bits:#x}"),
+        StartupFault::EnhancedRevision(revision) => {
+            format!("enhanced connection data in revision {revision}")
+        }
+        StartupFault::NoEnhancedData => "no enhanced connection data, which the S bit announces".to_owned(),
+        StartupFault::EnhancedReply { is_enhanced: true } => {
+            "enhanced reply to a request that is not".to_owned()
+        }
+        StartupFault::EnhancedReply { is_enhanced: false } => "plain reply to an enhanced request".to_owned(),
+        StartupFault::PeerToPeer { is_requested: true } => {
+            "peer-to-peer model requested, not confirmed".to_owned()
+        }
+        StartupFault::PeerToPeer { is_requested: false } => {
+            "peer-to-peer model confirmed, not requested".to_owned()
+        }
+        StartupFault::ReadDepth { outbound, inbound } => {
+            format!("{outbound} outbound RDMA Reads, the initiator permits {inbound}")
+        }
+    }
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rdmap/crc",
+        severity: Severity::Error,
+        section: "RFC 5044 section 4.4",
+        requirement: "The CRC32C of an FPDU is correct where a side requested CRCs.",
+        explanation: "The receiver drops the FPDU and ends the connection. The sender computes the CRC wrongly, or bytes \
+            changed on the way although the checksum of TCP is right. Judged once a start-up frame or a correct CRC shows \
+            that CRCs are in use.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Counted(
+            |event| match event.kind {
+                TransportEventKind::BadMpaCrc => {
+                    Some(Verdict::from_condition(false, || "wrong CRC".to_owned()))
+                }
+                _ => None,
+            },
+            |checks| checks.fpdu_crcs,
+        ),
+    },
+    Rule {
+        id: "rdmap/marker",
+        severity: Severity::Error,
+        section: "RFC 5044 sections 4.3 and 7.1",
+        requirement: "A side sends markers if and only if the other side requested them, and each points to its FPDU.",
+        explanation: "The receiver looks for the next FPDU at the wrong place, and ends the connection with a Terminate. Look \
+            at the M bit of the start-up frames.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { startups:
+            RdmapFault::NoMarkers => "no markers, which the peer requested".to_owned(),
+            RdmapFault::UnrequestedMarkers => "markers, which the peer did not request".to_owned(),
+            RdmapFault::MarkerPointer { pointer, expected } => {
+                format!("marker points {pointer} bytes back, the FPDU begins {expected} bytes before it")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/startup",
+        severity: Severity::Error,
+        section: "RFC 5044 section 7.1.1, RFC 6581 sections 6, 9 and 10",
+        requirement: "The start-up frames of MPA agree with each other and with their revision.",
+        explanation: "Reserved bits are zero. Enhanced connection data needs revision 2, and is in the Reply if and only if it is in \
+            the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the initiator \
+            permits.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { startups: RdmapFault::Startup(fault) => startup_text(fault) },
+    },
+    Rule {
+        id: "rdmap/responder-first",
+        severity: Severity::Error,
+        section: "RFC 5044 section 7.1.2",
+        requirement: "The responder sends no FPDU before it received one of the initiator.",
+        explanation: "The receiver of the initiator may not be in full operation yet: it takes the FPDU for private data or for \
+            other bytes, and the connection fails now and then.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { startups: RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
+    },
+    Rule {
+        id: "rdmap/version",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
+        requirement: "The version of DDP is 1; the version of RDMAP is 1, or 0 for the RDMA Consortium's specification.",
+        explanation: "The receiver ends the connection with a Terminate: invalid version.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { fpdus:
+            RdmapFault::DdpVersion(version) => format!("version {version} of DDP"),
+            RdmapFault::RdmapVersion(version) => format!("version {version} of RDMAP"),
+        },
+    },
+    Rule {
+        id: "rdmap/reserved-bits",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
+        requirement: "Reserved bits of the control fields are zero.",
+        explanation: "A receiver of a later version would give them a meaning. Some receivers refuse the segment.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { fpdus:
+            RdmapFault::ReservedBits { ddp, rdmap } => format!("reserved bits {ddp:#x} of DDP, {rdmap:#x} of RDMAP"),
+        },
+    },
+    Rule {
+        id: "rdmap/opcode",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.1, RFC 7306 section 10",
+        requirement: "The opcode of a segment is defined.",
+        explanation: "The receiver ends the connection with a Terminate: unexpected opcode.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { fpdus: RdmapFault::Opcode(opcode) => format!("opcode {:#x}", opcode.0) },
+    },
+    Rule {
+        id: "rdmap/tagged",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.1",
+        requirement: "RDMA Writes and Read Responses are tagged; all other messages are untagged.",
+        explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { fpdus:
+            RdmapFault::Tagged { opcode, is_tagged } => {
+                format!("{opcode} in {} segment", if is_tagged { "a tagged" } else { "an untagged" })
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/queue",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.1",
+        requirement: "Sends use queue 0, RDMA Read Requests queue 1, and Terminates queue 2.",
+        explanation: "Each queue has buffers of its own; the receiver answers with a Terminate: invalid queue number.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { fpdus: RdmapFault::Queue { opcode, queue } => format!("{opcode} in queue {}", queue.0) },
+    },
+    Rule {
+        id: "rdmap/header-length",
+        severity: Severity::Error,
+        section: "RFC 5040 section 4.4",
+        requirement: "An RDMA Read Request has a header of 28 bytes and no payload.",
+        explanation: "The receiver cannot use the request, and ends the connection.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { fpdus:
+            RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length} bytes"),
+        },
+    },
+    Rule {
+        id: "rdmap/message-number",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.3",
+        requirement: "The message sequence numbers of each queue begin with 1 and increase by 1 with each message.",
+        explanation: "The number selects the receive buffer. The receiver finds no buffer for it, and ends the connection with \
+            a Terminate.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { untagged_fpdus:
+            RdmapFault::MessageNumber { queue, number, expected } => {
+                format!("number {} in queue {}, {} follows", number.0, queue.0, expected.0)
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/message-offset",
+        severity: Severity::Error,
+        section: "RFC 5041 section 5.2",
+        requirement: "The offsets of the segments of an untagged message begin with 0 and leave no gap.",
+        explanation: "The receiver places bytes at the wrong place in its receive buffer.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { untagged_fpdus:
+            RdmapFault::MessageOffset { offset, expected } => {
+                format!("message offset {offset} after {expected} bytes")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/tagged-offset",
+        severity: Severity::Error,
+        section: "RFC 5041 section 5.2",
+        requirement: "Each segment of a tagged message continues where the preceding segment ended.",
+        explanation: "Memory has bytes at the wrong place, or lacks bytes, and nothing reports it.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { ordered_fpdus:
+            RdmapFault::TaggedOffset { stag, offset, expected } => {
+                format!("STag {stag}, offset {offset:#x} where {expected:#x} follows")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/last-segment",
+        severity: Severity::Error,
+        section: "RFC 5041 section 4.1",
+        requirement: "The last segment of a message has the L flag, and no other message begins before it.",
+        explanation: "The receiver never completes the message without its last segment.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { ordered_fpdus:
+            RdmapFault::Interrupted { opcode } => format!("another message begins before the last segment of {opcode}"),
+        },
+    },
+    Rule {
+        id: "rdmap/response-sink",
+        severity: Severity::Error,
+        section: "RFC 5040 sections 4.5 and 5.2.2",
+        requirement: "A Read Response goes to the sink that its RDMA Read Request names, from its first byte on.",
+        explanation: "The response overwrites other memory of the requester, or fails with a Terminate.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { responses:
+            RdmapFault::UnrequestedResponse { stag, offset, length } => {
+                format!("response of {length} bytes, STag {stag}, offset {offset:#x}")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/response-order",
+        severity: Severity::Error,
+        section: "RFC 5040 section 5.2.2",
+        requirement: "Read Responses have the order of their requests.",
+        explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before its \
+            data are there.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { responses:
+            RdmapFault::ResponseOrder { stag, unanswered } => {
+                format!("response for STag {stag}, {unanswered} earlier requests wait")
+            },
+        },
+    },
+    Rule {
+        id: "rdmap/response-length",
+        severity: Severity::Error,
+        section: "RFC 5040 sections 4.5 and 5.2.2",
+        requirement: "A Read Response has as many bytes as its RDMA Read Request asks for.",
+        explanation: "The requester uses memory that the response did not fill.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { responses:
+            RdmapFault::ResponseLength { length, requested } => {
+                format!("response of {length} bytes, {requested} requested")
+            },
+        },
+    },
+];

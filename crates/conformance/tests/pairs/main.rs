@@ -1,6 +1,8 @@
 //! Each rule has a conversation that breaks it and nothing else, and a legal twin that differs in one thing and stays
 //! silent. The conversations are encoded from the RFCs alone, over RoCE and over iWARP.
 
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
+
 mod access;
 mod callbacks;
 mod credits;
@@ -69,7 +71,8 @@ fn pairs() -> Vec<&'static Pair> {
 
 /// Returns the findings of a capture.
 fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
-    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut flow =
+        Flow::new(FlowLimits { record_transport_events: true, check_icrc: true, ..FlowLimits::default() });
     let mut checker = ConformanceChecker::new();
     let mut all = Vec::new();
     for (at, bytes) in frames.iter().enumerate() {

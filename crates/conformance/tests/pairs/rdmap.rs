@@ -1,5 +1,230 @@
-//! Pairs of the rules in `rules/rdmap.rs`.
+//! Pairs of the rules in `rules/rdmap.rs`. Messages that a rule breaks are sent once more than necessary, so that nothing is
+//! missing without them.
 
 use crate::Pair;
+use crate::exchange::{Exchange, data};
+use crate::fabric::{Kind, Side};
+use crate::scene::{Private, Scene};
+use crate::writer::Memory;
 
-pub(crate) const PAIRS: &[Pair] = &[];
+const IWARP: &[Kind] = &[Kind::Iwarp];
+
+/// Opcodes. RFC 5040 section 4.1.
+const READ_REQUEST: u8 = 1;
+const READ_RESPONSE: u8 = 2;
+const SEND: u8 = 3;
+
+/// A read of `length` bytes whose data is placed twice. `change` is applied to frame `at` of the first time.
+fn placed_twice(scene: &mut Scene, length: u32, at: usize, broken: bool, change: fn(&mut [u8])) {
+    let exchange = Exchange::read3(scene.xid(), length, length);
+    scene.call(&exchange);
+    let first = scene.fabric.frames.len();
+    scene.place(&exchange);
+    if broken {
+        scene.fabric.alter(first + at, change);
+    }
+    scene.place(&exchange);
+    scene.reply(&exchange);
+}
+
+/// A Send without bytes, which a change breaks.
+fn empty_send(scene: &mut Scene, broken: bool, change: fn(&mut [u8])) {
+    scene.fabric.untagged(Side::Client, SEND, 0, (0, &[]));
+    if broken {
+        scene.fabric.alter(scene.fabric.frames.len() - 1, change);
+    }
+}
+
+/// Sends an RDMA Read Request. RFC 5040 section 4.4.
+fn request_read(scene: &mut Scene, sink: (u32, u64), memory: Memory) {
+    let mut request = sink.0.to_be_bytes().to_vec();
+    request.extend(sink.1.to_be_bytes());
+    request.extend(memory.length.to_be_bytes());
+    request.extend(memory.handle.to_be_bytes());
+    request.extend(memory.offset.to_be_bytes());
+    scene.fabric.untagged(Side::Server, READ_REQUEST, 1, (0, &request));
+}
+
+pub(crate) const PAIRS: &[Pair] = &[
+    Pair {
+        rule: "rdmap/crc",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 1000, 1000);
+            scene.call(&exchange);
+            scene.place(&exchange);
+            if broken {
+                scene.fabric.damage_last();
+            }
+            scene.place(&exchange);
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "rdmap/marker",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // The M bit of the client, and no markers of the server.
+            let flags = if broken { 0xc0 } else { 0x40 };
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+        },
+    },
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // A reserved bit.
+            let flags = if broken { 0x41 } else { 0x40 };
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+        },
+    },
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // The S bit of RFC 6581 section 6, which needs revision 2.
+            let flags = if broken { 0x50 } else { 0x40 };
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+        },
+    },
+    Pair {
+        rule: "rdmap/responder-first",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            *scene = Scene::with_private_data(Kind::Iwarp, [Some(Private::USUAL); 2]);
+            let first = if broken { Side::Server } else { Side::Client };
+            scene.fabric.untagged(first, SEND, 0, (0, &[]));
+        },
+    },
+    Pair {
+        rule: "rdmap/version",
+        kinds: IWARP,
+        conversation: |scene, broken| placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[2] ^= 0x03),
+    },
+    Pair {
+        rule: "rdmap/version",
+        kinds: IWARP,
+        conversation: |scene, broken| placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[3] |= 0x80),
+    },
+    Pair {
+        rule: "rdmap/reserved-bits",
+        kinds: IWARP,
+        conversation: |scene, broken| placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[3] |= 0x10),
+    },
+    Pair {
+        rule: "rdmap/opcode",
+        kinds: IWARP,
+        conversation: |scene, broken| placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[3] |= 0x0c),
+    },
+    Pair {
+        rule: "rdmap/tagged",
+        kinds: IWARP,
+        conversation: |scene, broken| placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[2] &= !0x80),
+    },
+    Pair {
+        rule: "rdmap/queue",
+        kinds: IWARP,
+        conversation: |scene, broken| empty_send(scene, broken, |fpdu| fpdu[11] = 1),
+    },
+    Pair {
+        rule: "rdmap/header-length",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // A request for no bytes.
+            let length = if broken { 32 } else { 28 };
+            scene.fabric.untagged(Side::Server, READ_REQUEST, 1, (0, &vec![0; length]));
+            scene.fabric.tagged(Side::Client, READ_RESPONSE, 0, 0, &[]);
+        },
+    },
+    Pair {
+        rule: "rdmap/message-number",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            scene.fabric.messages[Side::Client as usize][0] += u32::from(broken);
+            let exchange = Exchange::getattr3(scene.xid());
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
+        rule: "rdmap/message-number",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // The first number of a connection.
+            *scene = Scene::with_private_data(Kind::Iwarp, [Some(Private::USUAL); 2]);
+            scene.fabric.messages[Side::Client as usize][0] = u32::from(!broken);
+        },
+    },
+    Pair {
+        rule: "rdmap/message-offset",
+        kinds: IWARP,
+        conversation: |scene, broken| empty_send(scene, broken, |fpdu| fpdu[19] = 4),
+    },
+    Pair {
+        rule: "rdmap/tagged-offset",
+        kinds: IWARP,
+        conversation: |scene, broken| placed_twice(scene, 3000, 1, broken, |fpdu| fpdu[15] += 4),
+    },
+    Pair {
+        rule: "rdmap/last-segment",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 1000, 1000);
+            scene.call(&exchange);
+            scene.place(&exchange);
+            if broken {
+                scene.fabric.alter(scene.fabric.frames.len() - 1, |fpdu| fpdu[2] &= !0x40);
+            }
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "rdmap/response-sink",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let exchange = Exchange::write3(scene.xid(), 1000);
+            scene.call(&exchange);
+            scene.fetch(&exchange);
+            if broken {
+                scene.fabric.tagged(Side::Client, READ_RESPONSE, 0x66, 0x1000, &data(100));
+            }
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "rdmap/response-order",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let exchange = Exchange::write3(scene.xid(), 1000);
+            scene.call(&exchange);
+            let (memory, bytes) = &exchange.fetched[0];
+            let half = |at: u64| Memory { offset: memory.offset + at, length: 500, ..*memory };
+            request_read(scene, (0x77, 0x1000), half(0));
+            request_read(scene, (0x88, 0x2000), half(500));
+            let mut responses = [(0x77, 0x1000, &bytes[..500]), (0x88, 0x2000, &bytes[500..])];
+            if broken {
+                responses.reverse();
+            }
+            for (stag, offset, bytes) in responses {
+                scene.fabric.tagged(Side::Client, READ_RESPONSE, stag, offset, bytes);
+            }
+            if broken {
+                scene.fetch(&exchange);
+            }
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "rdmap/response-length",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let exchange = Exchange::write3(scene.xid(), 1000);
+            scene.call(&exchange);
+            let (memory, bytes) = &exchange.fetched[0];
+            request_read(scene, (0x77, 0x1000), *memory);
+            let length = if broken { 996 } else { 1000 };
+            scene.fabric.tagged(Side::Client, READ_RESPONSE, 0x77, 0x1000, &bytes[..length]);
+            scene.fetch(&exchange);
+            scene.reply(&exchange);
+        },
+    },
+];

@@ -7,6 +7,9 @@ use nfsrdma_dissectors::infiniband::{PartitionKey, Psn, Qpn, QueueKey};
 use crate::exchange::{Compound, Exchange, Operation};
 use crate::fabric::{Fabric, Kind, Side};
 
+/// Flags of the start-up frames over iWARP: CRCs, no markers. RFC 5044 section 7.1.1.
+const STARTUP_FLAGS: u8 = 0x40;
+
 /// A connection on which a test sends.
 pub(crate) struct Scene {
     pub(crate) fabric: Fabric,
@@ -47,11 +50,25 @@ impl Scene {
 
     /// Creates a connection with this private data of client and server, without an exchange.
     pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
-        Self::with_number(kind, private, 0)
+        Self::with_number_and_flags(kind, private, 0, STARTUP_FLAGS)
+    }
+
+    /// Creates a connection with these flags in the start-up frame of the client over iWARP. RFC 5044 section 7.1.1.
+    pub(crate) fn with_startup_flags(kind: Kind, private: [Option<Private>; 2], client_flags: u8) -> Self {
+        Self::with_number_and_flags(kind, private, 0, client_flags)
     }
 
     /// Creates a further connection between the same hosts, with a number above zero.
     pub(crate) fn with_number(kind: Kind, private: [Option<Private>; 2], number: u16) -> Self {
+        Self::with_number_and_flags(kind, private, number, STARTUP_FLAGS)
+    }
+
+    fn with_number_and_flags(
+        kind: Kind,
+        private: [Option<Private>; 2],
+        number: u16,
+        client_flags: u8,
+    ) -> Self {
         let mut fabric = Fabric::without_set_up(kind, 1024);
         fabric.connection = number;
         let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
@@ -68,8 +85,8 @@ impl Scene {
                 for (side, name, private) in
                     [(Side::Client, b"MPA ID Req Frame", client), (Side::Server, b"MPA ID Rep Frame", server)]
                 {
-                    // RFC 5044 section 7.1: no markers, no CRC, revision 1.
-                    let length = [0, 1, 0, private.len() as u8];
+                    let flags = if side == Side::Client { client_flags } else { 0x40 };
+                    let length = [flags, 1, 0, private.len() as u8];
                     fabric.tcp(side, 0x18, &[&name[..], &length, &private].concat());
                 }
             }

@@ -4,11 +4,13 @@ use crate::field::NullObserver;
 use crate::flow::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{Position, StreamBytes};
+use crate::flow::transport_event::{RdmapFault, TransportEventKind};
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::mpa::{
-    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, REPLY_KEY, REQUEST_KEY, Startup, StartupFrameKind,
+    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, REPLY_KEY, REQUEST_KEY, Startup,
+    StartupFrameKind,
 };
 use crate::rdma::PacketPayload;
 
@@ -16,6 +18,7 @@ use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::fpdu_search::{self, FpduConfidence, SearchBudget};
 use super::markers::Markers;
 use super::payload::{FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes, HeaderFrames};
+use super::segment_order;
 use super::unparsed_bytes::UnparsedBytes;
 use super::{CrcUse, IwarpSharedState, MAX_CRC_MISSES};
 
@@ -192,6 +195,12 @@ impl Framing {
             .with_length(ulpdu_length);
         let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else { return false };
         if !segment.is_plausible(ulpdu_length) {
+            if out.records_events()
+                && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
+                && let Some(kind) = segment_order::fault_of_fpdu(run.bytes, header, shared.crc_use)
+            {
+                out.transport_event(kind, run.meta);
+            }
             return false;
         }
         let covered = length - Crc::LENGTH;
@@ -213,6 +222,7 @@ impl Framing {
         let fpdu = run.take(length as u32);
         if !good {
             shared.counts.refused_bytes += fpdu.bytes.len() as u64;
+            out.transport_event(TransportEventKind::BadMpaCrc, fpdu.meta);
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
@@ -264,6 +274,12 @@ impl Framing {
         if rest > 0 {
             let marker = run.take(rest.min(u64::from(run.length)) as u32);
             fpdu.update_crc(&marker);
+            if let Some(start) = self.last_fpdu_start
+                && self.requested_markers == Some(true)
+                && let Some(fault) = segment_order::marker_fault(&marker, start)
+            {
+                out.transport_event(TransportEventKind::Rdmap(fault), marker.meta);
+            }
             self.attribute_frame(&marker, run);
             return;
         }
@@ -296,6 +312,7 @@ impl Framing {
             let skipped = run.take(room.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&skipped);
             fpdu.processed_bytes += skipped.length as usize;
+            out.lost_fpdus();
             if !skipped.bytes.is_empty() {
                 shared.counts.skipped_bytes += skipped.bytes.len() as u64;
                 // A snap length removed its headers.
@@ -386,6 +403,7 @@ impl Framing {
             fpdu.header_frames.add(part.meta);
         }
         if part.is_cut() {
+            out.lost_fpdus();
             // It can be skipped if its length is known.
             let header =
                 fpdu.headers.get(..known).and_then(|known| FpduHeader::decode(known, 0, &mut NullObserver));
@@ -404,9 +422,12 @@ impl Framing {
         // If the use of markers is unknown, the first word decides it: no ULPDU has length zero.
         if self.markers.is_none() && fpdu.processed_bytes == FpduHeader::LENGTH {
             self.markers = Some(Markers::Off);
-            if let [0, 0, ..] = fpdu.headers
-                && let Some(began) = self.last_fpdu_start
+            let is_marker = matches!(fpdu.headers, [0, 0, ..]);
+            if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end
             {
+                out.transport_event(TransportEventKind::Rdmap(RdmapFault::NoMarkers), part.meta);
+            }
+            if is_marker && let Some(began) = self.last_fpdu_start {
                 self.markers = Some(Markers::At(began));
                 self.are_markers_confirmed = true;
                 fpdu.processed_bytes = 0;
@@ -424,6 +445,11 @@ impl Framing {
         });
         let Some((header, segment)) = decoded else {
             let captured = fpdu.captured_bytes;
+            let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
+            if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end
+            {
+                out.transport_event(TransportEventKind::Rdmap(RdmapFault::UnrequestedMarkers), part.meta);
+            }
             self.resolve_unconfirmed_fpdu(false, out);
             shared.counts.skipped_bytes += captured;
             out.undecoded(UndecodedReason::Framing, part.meta);
@@ -494,6 +520,7 @@ impl Framing {
         match verdict {
             Some((_, false)) => {
                 shared.counts.refused_bytes += fpdu.captured_bytes;
+                out.transport_event(TransportEventKind::BadMpaCrc, packet_meta);
                 if fpdu.is_buffered {
                     self.payload_buffer.reject(UndecodedReason::BadCrc, out);
                 } else {

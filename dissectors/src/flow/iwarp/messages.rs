@@ -21,6 +21,7 @@ use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::xdr::roundup;
 
 use super::payload::FpduPayload;
+use super::segment_order::SegmentOrder;
 use super::{IwarpEvent, IwarpEventSink};
 
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
@@ -36,10 +37,10 @@ const MAX_MESSAGE_FRAMES: usize = 4096;
 
 /// An RDMA Read without its complete response.
 #[derive(Debug)]
-struct OutstandingRead {
-    sink_stag: Handle,
-    sink_offset: u64,
-    length: u32,
+pub(super) struct OutstandingRead {
+    pub(super) sink_stag: Handle,
+    pub(super) sink_offset: u64,
+    pub(super) length: u32,
     source_offset: u64,
     attribution: RdmaAttribution,
 }
@@ -168,12 +169,20 @@ pub(super) struct IwarpMessages {
     header_bytes: usize,
     /// `true` if a snap length truncated headers: an RDMA Read request may be among them.
     pub(super) has_cut_segments: bool,
+    /// Order of the segments of this side; `None` after lost FPDUs, and if transport events are not recorded.
+    pub(super) order: Option<Box<SegmentOrder>>,
 }
 
 impl IwarpMessages {
     /// Returns `true` if the response to a Read of this side is placed in this memory.
     pub(super) fn has_outstanding_read_into(&self, stag: Handle) -> bool {
         self.outstanding_reads.iter().any(|read| read.sink_stag == stag)
+    }
+
+    /// Returns the RDMA Reads without their complete responses, if all requests since the start-up frame are known.
+    pub(super) fn known_reads(&self) -> Option<&VecDeque<OutstandingRead>> {
+        let knows_all = self.order.as_ref().is_some_and(|order| order.has_all_fpdus());
+        Some(&self.outstanding_reads).filter(|reads| knows_all && reads.len() < MAX_OUTSTANDING_READS)
     }
 
     /// Returns the memory in bytes of the records of retransmissions and RDMA Reads.
@@ -191,6 +200,7 @@ impl IwarpMessages {
 
     pub(super) fn drop_partial(&mut self) {
         self.send_reassembly = IwarpSendReassembly::default();
+        self.order = None;
     }
 
     /// Processes payload of a segment that this side sent.

@@ -5,6 +5,7 @@
 //! - [`payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
 //!   requests;
+//! - [`segment_order`], [`startup_faults`]: deviations from the specifications;
 //! - [`segment_view`]: the fields of a single segment, for views.
 //!
 //! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
@@ -22,22 +23,25 @@ mod framing;
 mod markers;
 mod messages;
 mod payload;
+mod segment_order;
 mod segment_view;
+mod startup_faults;
 #[cfg(test)]
 pub(super) mod tests;
 mod unparsed_bytes;
 
 use crate::field::NullObserver;
 use crate::frame::CapturedSlice;
-use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{FpduHeader, Startup};
-use crate::iwarp::rdmap::Terminate;
+use crate::iwarp::rdmap::{RdmapOpcode, Terminate};
+use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaOperation};
 use crate::rpcrdma;
 
 use super::PacketMeta;
 use super::statistics::UndecodedReason;
 use super::stream::{Position, StreamBytes};
+use super::transport_event::{RdmapFault, TransportEventKind};
 
 pub use segment_view::observe_segment;
 
@@ -45,6 +49,7 @@ use fpdu_search::{FpduConfidence, SearchBudget};
 use framing::Framing;
 use messages::IwarpMessages;
 use payload::{FpduPayload, FpduSink};
+use segment_order::SegmentOrder;
 
 /// Event decoded from the bytes of a stream.
 #[derive(Debug)]
@@ -59,6 +64,11 @@ pub(super) enum IwarpEvent<'a> {
     Control,
     /// The stream ends, for this reason.
     Terminate(Terminate),
+    /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose requests
+    /// are known. Only if [`IwarpEventSink::records_events`].
+    Fpdu([bool; 4]),
+    /// A deviation from the specifications, or damage.
+    Transport(TransportEventKind),
     /// Bytes that cannot be decoded.
     Undecoded(UndecodedReason),
 }
@@ -91,6 +101,9 @@ pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
 pub(super) trait IwarpEventSink {
     /// Handles an event of one side.
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>);
+
+    /// Returns `true` if transport events are recorded.
+    fn records_events(&self) -> bool;
 
     /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
     /// header is valid.
@@ -205,11 +218,18 @@ impl Iwarp {
         piece: StreamBytes<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
+        let packet_meta = piece.meta;
         let (own, peer, shared) = self.directions(sender);
         let mut inner =
             IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
         own.framing.process(piece, shared, &mut inner);
         if let Some(startup) = inner.startup {
+            if taker.records_events()
+                && let Some(fault) = startup_faults::startup_fault(&startup, peer.startup.as_ref())
+            {
+                let kind = TransportEventKind::Rdmap(RdmapFault::Startup(fault));
+                taker.event(packet_meta, IwarpEvent::Transport(kind));
+            }
             self.handle_startup(sender, startup);
         }
     }
@@ -301,20 +321,64 @@ struct IwarpFpduSink<'a, T> {
     startup: Option<Startup>,
 }
 
+impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
+    /// Checks the place of a segment among the segments before it.
+    #[cold]
+    fn check_order(&mut self, payload: &FpduPayload<'_>) {
+        let reads = self.peer.known_reads();
+        let mut order = self.own.order.take().unwrap_or_default();
+        let is_peer_silent = self.peer.order.as_ref().is_some_and(|order| order.awaits_first_fpdu());
+        let is_ordered = order.is_known();
+        let is_untagged = matches!(payload.segment.target, DdpTarget::Untagged { .. });
+        let is_response = payload.segment.opcode == RdmapOpcode::READ_RESPONSE;
+        let has_requests = is_response && reads.is_some() && order.has_all_fpdus();
+        let fault = order.check(payload, reads, is_peer_silent);
+        self.own.order = Some(order);
+        if payload.offset == 0 {
+            let properties = [true, is_ordered, is_ordered && is_untagged, has_requests];
+            self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
+        }
+        if let Some(fault) = fault.filter(|_| payload.was_captured()) {
+            self.sink.event(payload.meta, IwarpEvent::Transport(TransportEventKind::Rdmap(fault)));
+        }
+    }
+}
+
 impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     #[inline]
     fn payload(&mut self, payload: FpduPayload<'_>) {
+        if self.sink.records_events() {
+            self.check_order(&payload);
+        }
         self.own.process_payload(self.peer, payload, self.sink);
     }
 
     fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>) {
         self.startup = Some(startup);
+        if self.sink.records_events() {
+            self.own.order = Some(Box::new(SegmentOrder::at_start(startup.kind)));
+        }
         self.sink.event(packet_meta, IwarpEvent::Startup);
     }
 
     fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>) {
         self.own.has_cut_segments |= why == UndecodedReason::CutFrame;
+        self.lost_fpdus();
         self.sink.event(packet_meta, IwarpEvent::Undecoded(why));
+    }
+
+    #[inline]
+    fn records_events(&self) -> bool {
+        self.sink.records_events()
+    }
+
+    fn lost_fpdus(&mut self) {
+        self.own.order = None;
+    }
+
+    #[cold]
+    fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>) {
+        self.sink.event(packet_meta, IwarpEvent::Transport(kind));
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {

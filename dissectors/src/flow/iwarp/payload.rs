@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::Position;
+use crate::flow::transport_event::TransportEventKind;
 use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::DdpSegment;
@@ -112,6 +113,15 @@ pub(super) trait FpduSink {
 
     /// Handles captured bytes that cannot be decoded.
     fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>);
+
+    /// Returns `true` if transport events are recorded.
+    fn records_events(&self) -> bool;
+
+    /// Handles a transport event.
+    fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>);
+
+    /// Handles FPDUs that are unknown: bytes without a known place among FPDUs were lost or damaged.
+    fn lost_fpdus(&mut self);
 
     /// Returns `true` if memory with this STag is known.
     fn knows_memory(&self, stag: Handle) -> bool;

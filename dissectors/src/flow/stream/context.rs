@@ -74,7 +74,17 @@ impl IwarpEventSink for StreamContext<'_> {
                 self.count_undecoded(reason, packet_meta);
                 return self.remove_repeated_reason();
             }
-            IwarpEvent::Startup => FrameKind::Management,
+            IwarpEvent::Fpdu(properties) => {
+                return self.transaction_table.transport_events.count_fpdu(properties);
+            }
+            IwarpEvent::Transport(kind) => {
+                let sides = (self.connection, self.sender);
+                return self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
+            }
+            IwarpEvent::Startup => {
+                self.transaction_table.transport_events.checks.startups += 1;
+                FrameKind::Management
+            }
             IwarpEvent::Part => FrameKind::PartialMessage,
             IwarpEvent::Control => FrameKind::Control,
             IwarpEvent::Terminate(terminate) => {
@@ -95,6 +105,11 @@ impl IwarpEventSink for StreamContext<'_> {
         if let FrameKind::Undecoded(_) = meaning {
             self.remove_repeated_reason();
         }
+    }
+
+    #[inline]
+    fn records_events(&self) -> bool {
+        self.transaction_table.transport_events.is_enabled()
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {

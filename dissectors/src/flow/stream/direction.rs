@@ -272,6 +272,20 @@ impl TcpStreamDirection {
             && self.next_position.is_none_or(|next| next == self.position_of(sequence))
     }
 
+    /// Returns `true` if bytes from this number on are a retransmission: they were captured before, or fill a gap that the
+    /// receiver reported.
+    pub(in crate::flow) fn is_retransmission(&self, sequence: TcpSequence, length: u32) -> bool {
+        let Some(next) = self.next_position.filter(|_| length > 0) else { return false };
+        let at = self.position_of(sequence);
+        let end = at + u64::from(length);
+        // A keep-alive repeats the last byte.
+        let is_keep_alive = length == 1 && end == next;
+        let is_buffered = |held: &OutOfOrderSegment| held.at < end && at < held.end();
+        let fills_reported_gap =
+            || self.is_gap_requested && self.out_of_order.front().is_some_and(|held| end <= held.at);
+        (at < next && !is_keep_alive) || self.out_of_order.iter().any(is_buffered) || fills_reported_gap()
+    }
+
     /// Returns `true` if this number acknowledges more than all before.
     pub(in crate::flow) fn acknowledges_more(&self, acknowledgment: TcpSequence) -> bool {
         self.position_of(acknowledgment) > self.acknowledged

@@ -240,6 +240,10 @@ impl Log {
 }
 
 impl IwarpEventSink for Log {
+    fn records_events(&self) -> bool {
+        true
+    }
+
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>) {
         match &event {
             IwarpEvent::Operation(RdmaOperation::Send { message, .. }) => {
@@ -253,6 +257,7 @@ impl IwarpEventSink for Log {
         }
         let seen = match event {
             IwarpEvent::Startup => Seen::Startup,
+            IwarpEvent::Fpdu(_) | IwarpEvent::Transport(_) => return,
             IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }) => {
                 self.note(owner);
                 Seen::Send {

@@ -1,0 +1,280 @@
+//! Deviations of segments from RFC 5040 and RFC 5041: in their headers, and in their order.
+
+use std::collections::VecDeque;
+
+use crate::field::NullObserver;
+use crate::flow::stream::Position;
+use crate::flow::transport_event::{RdmapFault, TransportEventKind};
+use crate::frame::CapturedSlice;
+use crate::iwarp::crc::Crc;
+use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber};
+use crate::iwarp::mpa::{FpduHeader, Marker, StartupFrameKind};
+use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, ReadRequest};
+use crate::iwarp::{DdpSegment, DdpTarget};
+use crate::rdma::Handle;
+
+use super::CrcUse;
+use super::messages::OutstandingRead;
+use super::payload::FpduPayload;
+use super::unparsed_bytes::UnparsedBytes;
+
+/// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it ends
+/// with the segment of TCP or before another FPDU. `bytes` are the captured bytes of the segment from there on.
+#[cold]
+pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -> Option<TransportEventKind> {
+    let fpdu = bytes.get(..header.fpdu_length())?;
+    let (covered, field) = fpdu.split_at_checked(fpdu.len() - Crc::LENGTH)?;
+    let rest = bytes.get(fpdu.len()..).unwrap_or_default();
+    let ends_well = rest.is_empty() || begins_fpdu(rest);
+    let has_right_crc = crc_use != CrcUse::No && Crc::compute(covered).to_wire_bytes() == field;
+    let ulpdu = CapturedSlice::new(covered, covered.len(), 0)
+        .skip_bytes(FpduHeader::LENGTH)
+        .with_length(usize::from(header.ulpdu_length));
+    match crc_use {
+        CrcUse::Yes if !has_right_crc => ends_well.then_some(TransportEventKind::BadMpaCrc),
+        _ if !has_right_crc && !ends_well => None,
+        _ => header_fault(ulpdu).map(TransportEventKind::Rdmap),
+    }
+}
+
+/// Returns `true` if bytes begin with a plausible FPDU.
+fn begins_fpdu(bytes: &[u8]) -> bool {
+    let segment = FpduHeader::decode(bytes, 0, &mut NullObserver).and_then(|(header, rest)| {
+        let length = usize::from(header.ulpdu_length);
+        let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullObserver)?;
+        Some(segment.is_plausible(length))
+    });
+    segment == Some(true)
+}
+
+/// Returns the deviation of a marker in an FPDU that begins at `start`.
+pub(super) fn marker_fault(marker: &UnparsedBytes<'_>, start: Position) -> Option<RdmapFault> {
+    if marker.is_cut() {
+        return None;
+    }
+    let (found, _) = Marker::decode(marker.bytes, 0, &mut NullObserver)?;
+    let expected = marker.at.checked_sub(start).and_then(|distance| u16::try_from(distance).ok())?;
+    (found.fpduptr != expected).then_some(RdmapFault::MarkerPointer { pointer: found.fpduptr, expected })
+}
+
+/// Returns the deviation in the headers of a ULPDU; `None` if there are several, so that the bytes may be no ULPDU at all.
+fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
+    let (ddp, rest) = DdpControl::decode(ulpdu.bytes, 0, &mut NullObserver)?;
+    let (rdmap, _) = RdmapControl::decode(rest, 0, &mut NullObserver)?;
+    let (segment, payload) = DdpSegment::decode(ulpdu, &mut NullObserver)?;
+    let opcode = rdmap.opcode;
+    let place = match (opcode.queue(), segment.target) {
+        (None, _) => Some(RdmapFault::Opcode(opcode)),
+        (Some(None), DdpTarget::Untagged { .. }) => Some(RdmapFault::Tagged { opcode, is_tagged: false }),
+        (Some(Some(_)), DdpTarget::Tagged { .. }) => Some(RdmapFault::Tagged { opcode, is_tagged: true }),
+        (Some(Some(wanted)), DdpTarget::Untagged { queue, .. }) => {
+            (wanted != queue).then_some(RdmapFault::Queue { opcode, queue })
+        }
+        (Some(None), DdpTarget::Tagged { .. }) => None,
+    };
+    // The header of another kind of message has other fields.
+    let has_own_header = place.is_none();
+    let offset = match segment.target {
+        DdpTarget::Untagged { offset, .. } if has_own_header && offset != 0 && !opcode.is_send() => {
+            Some(RdmapFault::MessageOffset { offset, expected: 0 })
+        }
+        _ => None,
+    };
+    let length = payload.length;
+    let has_wrong_length =
+        has_own_header && opcode == RdmapOpcode::READ_REQUEST && length != ReadRequest::LENGTH;
+    let is_reserved_used = ddp.reserved != 0 || rdmap.reserved != 0;
+    let mut faults = [
+        (ddp.version != DdpControl::VERSION).then_some(RdmapFault::DdpVersion(ddp.version)),
+        (rdmap.version > 1).then_some(RdmapFault::RdmapVersion(rdmap.version)),
+        is_reserved_used.then_some(RdmapFault::ReservedBits { ddp: ddp.reserved, rdmap: rdmap.reserved }),
+        place,
+        offset,
+        has_wrong_length.then_some(RdmapFault::HeaderLength { opcode, length: length as u32 }),
+    ]
+    .into_iter()
+    .flatten();
+    let first = faults.next()?;
+    faults.next().is_none().then_some(first)
+}
+
+/// A message whose last segment is still to come.
+#[derive(Clone, Copy, Debug)]
+struct OpenMessage {
+    opcode: RdmapOpcode,
+    target: OpenTarget,
+    /// Offset of its first byte.
+    start: u64,
+    /// Offset of its next byte.
+    next: u64,
+}
+
+/// Destination of all segments of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpenTarget {
+    Tagged(Handle),
+    Untagged(DdpQueue, MessageNumber),
+}
+
+/// Number of queues with consecutive message numbers: Sends, RDMA Read Requests, Terminates.
+const QUEUES: usize = 3;
+
+/// Order of the segments of one direction.
+#[derive(Debug, Default)]
+pub(super) struct SegmentOrder {
+    /// Start-up frame of the side, if it has sent no FPDU since.
+    first_of: Option<StartupFrameKind>,
+    /// `true` if all FPDUs since the start-up frame are known.
+    has_all_fpdus: bool,
+    /// `true` if, in addition, no Read Response deviated.
+    are_responses_regular: bool,
+    /// `true` if it is known whether a message is open.
+    knows_open: bool,
+    /// Next number of each queue, if known.
+    next_numbers: [Option<MessageNumber>; QUEUES],
+    open: Option<OpenMessage>,
+}
+
+impl SegmentOrder {
+    /// Creates the order after the start-up frame: numbers begin with 1 (RFC 5041 section 4.3).
+    pub(super) fn at_start(kind: StartupFrameKind) -> Self {
+        Self {
+            first_of: Some(kind),
+            has_all_fpdus: true,
+            are_responses_regular: true,
+            knows_open: true,
+            next_numbers: [Some(MessageNumber(1)); QUEUES],
+            open: None,
+        }
+    }
+
+    /// Returns `true` if all FPDUs since the start-up frame are known.
+    pub(super) fn has_all_fpdus(&self) -> bool {
+        self.has_all_fpdus
+    }
+
+    /// Returns `true` if the predecessors of the next segment are known.
+    pub(super) fn is_known(&self) -> bool {
+        self.knows_open
+    }
+
+    /// Returns `true` if no FPDU followed the start-up frame yet.
+    pub(super) fn awaits_first_fpdu(&self) -> bool {
+        self.first_of.is_some()
+    }
+
+    /// Returns the deviation of a segment, at the first part of its payload. `reads` are the RDMA Reads of the receiver, if all
+    /// of them are known. `is_peer_silent`: the receiver has sent no FPDU since its start-up frame.
+    pub(super) fn check(
+        &mut self,
+        payload: &FpduPayload<'_>,
+        reads: Option<&VecDeque<OutstandingRead>>,
+        is_peer_silent: bool,
+    ) -> Option<RdmapFault> {
+        if payload.offset > 0 {
+            return None;
+        }
+        let is_first_of_responder = self.first_of.take() == Some(StartupFrameKind::Reply);
+        let start_fault = (is_first_of_responder && is_peer_silent).then_some(RdmapFault::ResponderFirst);
+        let DdpSegment { opcode, is_last, target, .. } = *payload.segment;
+        let length = u64::from(payload.length);
+        let (target, start) = match target {
+            DdpTarget::Tagged { stag, offset } => (OpenTarget::Tagged(stag), offset),
+            DdpTarget::Untagged { queue, number, offset } => {
+                (OpenTarget::Untagged(queue, number), u64::from(offset))
+            }
+        };
+        let open = self.open.take();
+        let is_next_part = open.is_some_and(|open| open.target == target && open.opcode == opcode);
+        let fault = match open {
+            Some(open) if is_next_part => continuation_fault(&open, start),
+            Some(OpenMessage { opcode, .. }) => Some(RdmapFault::Interrupted { opcode }),
+            None => self.beginning_fault(target, start),
+        };
+        let message = match open {
+            Some(open) if is_next_part => OpenMessage { next: start.wrapping_add(length), ..open },
+            _ => OpenMessage { opcode, target, start, next: start.wrapping_add(length) },
+        };
+        let response_fault = match (target, reads) {
+            (OpenTarget::Tagged(stag), Some(reads))
+                if opcode == RdmapOpcode::READ_RESPONSE && self.are_responses_regular && length > 0 =>
+            {
+                response_fault(stag, &message, (start, payload.length, is_last), reads)
+            }
+            _ => None,
+        };
+        // After a deviation, the requests that wait are unknown.
+        self.are_responses_regular &= response_fault.is_none();
+        if let OpenTarget::Untagged(queue, number) = target
+            && let Some(next) = self.next_numbers.get_mut(queue.0 as usize)
+        {
+            *next = Some(MessageNumber(number.0.wrapping_add(u32::from(is_last))));
+        }
+        self.open = (!is_last).then_some(message);
+        self.knows_open |= is_last;
+        match (start_fault.or(fault), response_fault) {
+            // Another sink in the middle of a response.
+            (Some(RdmapFault::Interrupted { .. }), Some(response_fault)) => Some(response_fault),
+            (fault, response_fault) => fault.or(response_fault),
+        }
+    }
+
+    /// Returns the deviation of the first segment of a message.
+    fn beginning_fault(&self, target: OpenTarget, offset: u64) -> Option<RdmapFault> {
+        let OpenTarget::Untagged(queue, number) = target else { return None };
+        let expected = self.next_numbers.get(queue.0 as usize).copied().flatten();
+        match expected {
+            Some(expected) if expected != number => {
+                Some(RdmapFault::MessageNumber { queue, number, expected })
+            }
+            _ if self.knows_open && offset != 0 => {
+                Some(RdmapFault::MessageOffset { offset: offset as u32, expected: 0 })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the deviation of a segment that continues a message.
+fn continuation_fault(open: &OpenMessage, offset: u64) -> Option<RdmapFault> {
+    if offset == open.next {
+        return None;
+    }
+    Some(match open.target {
+        OpenTarget::Tagged(stag) => RdmapFault::TaggedOffset { stag, offset, expected: open.next },
+        OpenTarget::Untagged(..) => {
+            RdmapFault::MessageOffset { offset: offset as u32, expected: open.next as u32 }
+        }
+    })
+}
+
+/// Returns the deviation of a segment of a Read Response. A response without bytes need not name its sink (RFC 5041 section
+/// 5.2), so requests without bytes do not count.
+fn response_fault(
+    stag: Handle,
+    message: &OpenMessage,
+    (offset, length, is_last): (u64, u32, bool),
+    reads: &VecDeque<OutstandingRead>,
+) -> Option<RdmapFault> {
+    let end = offset.checked_add(u64::from(length))?;
+    let is_sink = |read: &&OutstandingRead| {
+        read.sink_stag == stag
+            && read.sink_offset <= offset
+            && end <= read.sink_offset.saturating_add(u64::from(read.length))
+    };
+    let mut waiting = reads.iter().filter(|read| read.length > 0);
+    let first = waiting.clone().next();
+    let Some(unanswered) = waiting.position(|read| is_sink(&read)) else {
+        return Some(RdmapFault::UnrequestedResponse { stag, offset, length });
+    };
+    if unanswered > 0 {
+        return Some(RdmapFault::ResponseOrder { stag, unanswered: unanswered as u32 });
+    }
+    let read = first?;
+    if message.start != read.sink_offset {
+        return Some(RdmapFault::UnrequestedResponse { stag, offset, length });
+    }
+    let returned = end - message.start;
+    (is_last && returned != u64::from(read.length))
+        .then_some(RdmapFault::ResponseLength { length: returned, requested: read.length })
+}

@@ -1,0 +1,38 @@
+//! Deviations of start-up frames from RFC 5044 section 7.1 and RFC 6581.
+
+use crate::flow::transport_event::StartupFault;
+use crate::iwarp::mpa::{Enhanced, Startup, StartupFrameKind};
+
+/// Depth of an RDMA Read queue that is left to the layer above. RFC 6581 section 9.1.
+const UNNEGOTIATED_DEPTH: u16 = 0x3fff;
+
+/// Revision of MPA that has enhanced connection data. RFC 6581 section 6.
+const ENHANCED_REVISION: u8 = 2;
+
+/// Returns the first deviation of a start-up frame. `request` is the frame that it answers, if it is a captured Reply.
+#[cold]
+pub(super) fn startup_fault(frame: &Startup, request: Option<&Startup>) -> Option<StartupFault> {
+    let Startup { reserved, revision, announces_enhanced, .. } = *frame;
+    if reserved != 0 {
+        return Some(StartupFault::ReservedBits(reserved));
+    }
+    if announces_enhanced && revision < ENHANCED_REVISION {
+        return Some(StartupFault::EnhancedRevision(revision));
+    }
+    if announces_enhanced && frame.length < Startup::FIXED_LENGTH + Enhanced::LENGTH {
+        return Some(StartupFault::NoEnhancedData);
+    }
+    let request = request.filter(|request| {
+        frame.kind == StartupFrameKind::Reply && request.kind == StartupFrameKind::Request
+    })?;
+    if announces_enhanced != request.announces_enhanced {
+        return Some(StartupFault::EnhancedReply { is_enhanced: announces_enhanced });
+    }
+    let (offered, chosen) = (request.enhanced?, frame.enhanced?);
+    if offered.peer_to_peer != chosen.peer_to_peer {
+        return Some(StartupFault::PeerToPeer { is_requested: offered.peer_to_peer });
+    }
+    let is_negotiated = ![offered.ird.0, chosen.ord.0].contains(&UNNEGOTIATED_DEPTH);
+    (!frame.rejected && is_negotiated && chosen.ord.0 > offered.ird.0)
+        .then_some(StartupFault::ReadDepth { outbound: chosen.ord.0, inbound: offered.ird.0 })
+}

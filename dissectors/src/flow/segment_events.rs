@@ -1,0 +1,52 @@
+//! Transport events of TCP segments.
+
+use crate::net::TcpSegment;
+use crate::rdma::ConnectionSide;
+
+use super::transport_event::TransportEventKind;
+use super::{Flow, PacketMeta};
+
+impl Flow {
+    /// Returns `true` if the bytes of a segment, which was not processed yet, are a retransmission.
+    #[cold]
+    pub(super) fn is_retransmission(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        segment: &TcpSegment<'_>,
+    ) -> bool {
+        let Some(stream) = self.streams.get_mut(at) else { return false };
+        let (own, _) = stream.directions_from(sender);
+        !segment.flags.syn()
+            && own.is_near(segment.sequence)
+            && own.is_retransmission(segment.sequence, segment.payload.length as u32)
+    }
+
+    /// Records the transport events of a segment.
+    #[cold]
+    pub(super) fn record_segment_events(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        packet_meta: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+        is_retransmission: bool,
+    ) {
+        let Some(key) = self.streams.get_mut(at).and_then(|stream| stream.connection) else { return };
+        if !self.connections.contains_key(key) {
+            return;
+        }
+        let TcpSegment { flags, window, .. } = *segment;
+        let has_closed_window = window == 0 && !flags.syn() && !flags.fin() && !flags.rst();
+        let events = &mut self.transaction_table.transport_events;
+        events.checks.segments += 1;
+        let kinds = [
+            (is_retransmission, TransportEventKind::Retransmission),
+            (has_closed_window, TransportEventKind::ZeroWindow),
+            (events.has_congestion_mark, TransportEventKind::CongestionExperienced),
+        ];
+        for (_, kind) in kinds.into_iter().filter(|(has_occurred, _)| *has_occurred) {
+            events.record((key.slot, sender), &packet_meta, None, kind);
+        }
+    }
+}
