@@ -69,6 +69,8 @@ pub enum RuleCheck {
     Transaction(fn(&TransactionView<'_>) -> Option<Verdict>),
     /// Judges each transport event.
     Event(fn(&TransportEvent) -> Option<Verdict>),
+    /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
+    MessageOrEvent(fn(&MessageView<'_>) -> Option<Verdict>, fn(&TransportEvent) -> Option<Verdict>),
 }
 
 /// Number of findings that a rule makes.

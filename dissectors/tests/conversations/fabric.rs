@@ -30,6 +30,8 @@ pub(crate) struct Fabric {
     pub(crate) first_reply: Option<usize>,
     /// Indices of the first packets of multi-packet RDMA Writes.
     pub(crate) write_firsts: Vec<usize>,
+    /// Distinguishes connections between the same hosts, by client port and queue pairs.
+    pub(crate) connection: u16,
 }
 
 const PORTS: [u16; 2] = [0xc001, 20049];
@@ -72,14 +74,16 @@ impl Fabric {
             frames: Vec::new(),
             first_reply: None,
             write_firsts: Vec::new(),
+            connection: 0,
         }
     }
 
     pub(crate) fn tcp(&mut self, from: Side, flags: u8, payload: &[u8]) {
         let at = from as usize;
         let mut segment = Vec::new();
-        segment.extend(PORTS[at].to_be_bytes());
-        segment.extend(PORTS[1 - at].to_be_bytes());
+        let port = |at: usize| PORTS[at] + if at == 0 { self.connection } else { 0 };
+        segment.extend(port(at).to_be_bytes());
+        segment.extend(port(1 - at).to_be_bytes());
         segment.extend(self.next[at].to_be_bytes());
         segment.extend(self.next[1 - at].to_be_bytes());
         segment.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
@@ -131,7 +135,7 @@ impl Fabric {
 
     /// Sends a packet of the Reliable Connection service.
     pub(crate) fn packet(&mut self, from: Side, opcode: u8, psn: u32, headers: &[u8], payload: &[u8]) {
-        let queue_pair = QPNS[1 - from as usize];
+        let queue_pair = QPNS[1 - from as usize] + (u32::from(self.connection) << 8);
         self.packet_to(from, queue_pair, opcode, psn, headers, payload);
     }
 

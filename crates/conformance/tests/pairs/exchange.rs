@@ -6,6 +6,8 @@ use crate::writer::{Memory, Writer};
 /// rdma_proc. RFC 8166 section 4.2.4.
 pub(crate) const RDMA_MSG: u32 = 0;
 pub(crate) const RDMA_NOMSG: u32 = 1;
+pub(crate) const RDMA_MSGP: u32 = 2;
+pub(crate) const RDMA_ERROR: u32 = 4;
 
 /// An RPC-over-RDMA header and what follows it in the Send.
 #[derive(Clone, Debug)]
@@ -40,6 +42,10 @@ impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         to.words(&[self.xid, self.version, self.credits, self.proc]);
+        if self.proc == RDMA_MSGP {
+            // Alignment, and a threshold that no item reaches. RFC 5666 section 4.2.
+            to.words(&[4, u32::MAX]);
+        }
         for (position, memory) in &self.reads {
             to.words(&[1, *position, memory.handle, memory.length]).hyper(memory.offset);
         }

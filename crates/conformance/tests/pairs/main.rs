@@ -116,9 +116,16 @@ fn each_pair_breaks_its_rule_and_nothing_else() {
             for broken in [true, false] {
                 let mut scene = Scene::new(*kind);
                 (pair.conversation)(&mut scene, broken);
+                let accepted = std::mem::take(&mut scene.accepted);
                 let found = findings(&scene.frames());
+                let mut rules = broken_rules(&found, pair.rule);
+                assert!(
+                    accepted.iter().all(|rule| rules.remove(rule)),
+                    "{}: none of {accepted:?}",
+                    pair.rule
+                );
                 let expected: BTreeSet<&str> = broken.then_some(pair.rule).into_iter().collect();
-                if broken_rules(&found, pair.rule) != expected {
+                if rules != expected {
                     let twin = if broken { "broken" } else { "legal" };
                     failures.push(format!("{} {kind:?} {twin}: {:#?}", pair.rule, describe(&found)));
                 }

@@ -4,12 +4,15 @@ use nfsrdma_dissectors::address::Lid;
 use nfsrdma_dissectors::infiniband::cm::{self, CommunicationId, Guid, PathMtu, ServiceId, TransportService};
 use nfsrdma_dissectors::infiniband::{PartitionKey, Psn, Qpn, QueueKey};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, RDMA_ERROR};
 use crate::fabric::{Fabric, Kind, Side};
+use crate::writer::Writer;
 
 /// A connection on which a test sends.
 pub(crate) struct Scene {
     pub(crate) fabric: Fabric,
+    /// Rules that the conversation breaks in both forms.
+    pub(crate) accepted: Vec<&'static str>,
     next_xid: u32,
 }
 
@@ -45,13 +48,20 @@ impl Scene {
 
     /// Creates a connection with this private data of client and server, without an exchange.
     pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
+        Self::with_number(kind, private, 0)
+    }
+
+    /// Creates a further connection between the same hosts, with a number above zero.
+    pub(crate) fn with_number(kind: Kind, private: [Option<Private>; 2], number: u16) -> Self {
         let mut fabric = Fabric::without_set_up(kind, 1024);
+        fabric.connection = number;
         let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
         match kind {
             Kind::Roce => {
-                management(&mut fabric, Side::Client, 0x10, &[&request(), &client[..]].concat());
-                management(&mut fabric, Side::Server, 0x13, &[&reply(), &server[..]].concat());
-                management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, 7, 0, 0, 0, 7]);
+                management(&mut fabric, Side::Client, 0x10, &[&request(number), &client[..]].concat());
+                management(&mut fabric, Side::Server, 0x13, &[&reply(number), &server[..]].concat());
+                let id = 7 + number as u8;
+                management(&mut fabric, Side::Client, 0x14, &[0, 0, 0, id, 0, 0, 0, id]);
             }
             Kind::Iwarp => {
                 fabric.tcp(Side::Client, 0x02, &[]);
@@ -65,7 +75,7 @@ impl Scene {
                 }
             }
         }
-        Self { fabric, next_xid: 0x101 }
+        Self { fabric, accepted: Vec::new(), next_xid: 0x101 }
     }
 
     /// Returns a new XID.
@@ -102,6 +112,13 @@ impl Scene {
         self.fabric.send_and_invalidate(Side::Server, &exchange.reply.encode(), exchange.invalidate);
     }
 
+    /// Sends RDMA_ERROR of version 1 with this code, and a range of versions. RFC 8166 section 4.5.
+    pub(crate) fn error(&mut self, from: Side, xid: u32, code: &[u32]) {
+        let mut to = Writer::default();
+        to.words(&[xid, 1, 32, RDMA_ERROR]).words(code);
+        self.fabric.send(from, &to.bytes);
+    }
+
     /// Returns the frames, with two more exchanges at the end, which show that nothing was lost.
     pub(crate) fn frames(mut self) -> Vec<Vec<u8>> {
         for _ in 0..2 {
@@ -125,14 +142,14 @@ fn management(fabric: &mut Fabric, from: Side, attribute: u8, message: &[u8]) {
 const CLIENT_QPN: u32 = 0x11;
 const SERVER_QPN: u32 = 0x22;
 
-fn request() -> Vec<u8> {
+fn request(number: u16) -> Vec<u8> {
     let unset = std::net::Ipv6Addr::UNSPECIFIED;
     cm::Request {
-        local_comm_id: CommunicationId(7),
+        local_comm_id: CommunicationId(7 + u32::from(number)),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(CLIENT_QPN),
+        local_qpn: Qpn(CLIENT_QPN + (u32::from(number) << 8)),
         responder_resources: 16,
         local_eecn: 0,
         initiator_depth: 16,
@@ -177,12 +194,12 @@ fn request() -> Vec<u8> {
     .to_vec()
 }
 
-fn reply() -> Vec<u8> {
+fn reply(number: u16) -> Vec<u8> {
     cm::Reply {
-        local_comm_id: CommunicationId(7),
-        remote_comm_id: CommunicationId(7),
+        local_comm_id: CommunicationId(7 + u32::from(number)),
+        remote_comm_id: CommunicationId(7 + u32::from(number)),
         local_q_key: QueueKey(0),
-        local_qpn: Qpn(SERVER_QPN),
+        local_qpn: Qpn(SERVER_QPN + (u32::from(number) << 8)),
         local_eecn: 0,
         starting_psn: Psn(0x80_0000),
         responder_resources: 16,

@@ -38,9 +38,7 @@ impl RpcConversation {
         if let FrameKind::Undecoded(reason) = kind
             && self.is_rpc
         {
-            let length = u32::try_from(message.length).unwrap_or(u32::MAX);
-            let event = TransportEventKind::Undecoded { reason, length };
-            context.transaction_table.transport_events.record(sides, context.packet_meta, None, event);
+            self.record_undecoded(context, sender, message, reason);
         }
         kind
     }
@@ -193,6 +191,9 @@ impl RpcConversation {
                 self.add_call(context, sender, record, envelope, rpc)
             }
             RpcMessageKind::Reply => {
+                if !envelope.read_chunks.is_empty() {
+                    self.record_reply_read_chunks();
+                }
                 if context.limits.dialect.is_none() {
                     self.record_read_list(&envelope);
                 }
@@ -322,6 +323,7 @@ impl RpcConversation {
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
         let key = self.transactions.get(&(sender, xid)).copied();
+        self.record_done(context, sender, key);
         let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             return context.stats.count_undecoded(UndecodedReason::MalformedHeader);

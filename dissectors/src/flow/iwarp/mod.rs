@@ -38,6 +38,7 @@ use crate::rpcrdma;
 use super::PacketMeta;
 use super::statistics::UndecodedReason;
 use super::stream::{Position, StreamBytes};
+use super::transport_event::TransportEventKind;
 
 pub use segment_view::observe_segment;
 
@@ -55,8 +56,9 @@ pub(super) enum IwarpEvent<'a> {
     Operation(RdmaOperation<'a>),
     /// A part of an incomplete message.
     Part,
-    /// A message that moves no bytes and only shows that the sender is ready (RFC 6581 section 9.2).
-    Control,
+    /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its kind, if
+    /// that is of interest.
+    Control(Option<TransportEventKind>),
     /// The stream ends, for this reason.
     Terminate(Terminate),
     /// Bytes that cannot be decoded.
