@@ -305,9 +305,10 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     let transaction = view.transaction;
     let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
     let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
-    // A Requester may try another version after ERR_VERS.
+    // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
     let is_refused = view.reply().is_some_and(MessageRecord::is_rdma_error);
-    if let Some(words) = call.or(reply).filter(|_| !is_refused) {
+    let is_agreed = call.map(|words| words.version) == reply.map(|words| words.version);
+    if let Some(words) = call.filter(|words| is_agreed && !is_refused && matches!(words.version, 1 | 2)) {
         history.version.get_or_insert(words.version);
     }
     if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {

@@ -407,8 +407,12 @@ impl RpcConversation {
             credits.set_in_flight(in_flight, time);
             if let Some(entry) = context.transaction_table.get_mut(key) {
                 entry.losses_when_idle = credits.losses_when_idle;
-                entry.transaction.credit_use =
-                    CreditUse { in_flight, granted: credits.limit(), ..CreditUse::default() };
+                entry.transaction.credit_use = CreditUse {
+                    in_flight,
+                    granted: credits.limit(),
+                    is_lossless: losses == 0,
+                    ..CreditUse::default()
+                };
             }
             self.last_call = Some(CapturedCall { key, frame: context.packet_meta.last_frame(), time });
         }
@@ -486,6 +490,7 @@ impl RpcConversation {
             let suspected_fault =
                 reply.is_rdma_error().then(|| self.fault_of_lone_error(context, sender, xid)).flatten();
             self.record_loss(context.packet_meta.time);
+            self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
             if let Some(stall) = stall {
                 transaction.record_stall(stall);

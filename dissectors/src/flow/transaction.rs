@@ -528,7 +528,8 @@ pub struct CreditUse {
     /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at which
     /// no Call was in flight and the Reply.
     pub is_exact: bool,
-    /// `true` if no message of the connection was lost, or missing from the capture, from the first captured one to the Reply.
+    /// `true` if no message of the connection was lost, or missing from the capture, from the first captured one to the Reply, or
+    /// to the Call if there is no Reply.
     pub is_lossless: bool,
     /// `true` if a Reply was captured so soon after the Call that it may have been received before the Call was sent: a
     /// capture of several queues reorders packets.

@@ -47,9 +47,10 @@ pub(crate) const RULES: &[Rule] = &[
             let Some((_, threshold)) = message.transaction.set_up()?.inline_thresholds() else {
                 return Some(Verdict::Unknown);
             };
-            let is_long = message.record.is_nomsg() || message.transaction.transaction.reply_chunk.is_some();
+            let has_call_chunk = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
+            let is_long = has_call_chunk || message.transaction.transaction.reply_chunk.is_some();
             Some(Verdict::from_condition(!is_long || most > threshold, || {
-                let kind = if message.record.is_nomsg() { "Long Call" } else { "Reply chunk" };
+                let kind = if has_call_chunk { "Long Call" } else { "Reply chunk" };
                 format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}")
             }))
         }),

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
     HeaderFault, MessageFault, TransportEvent, TransportEventKind,
 };
-use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus};
+use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION};
 use nfsrdma_dissectors::rpcrdma::{
     ErrCode, ErrorCode, MessageHeader, MessageType, RdmaBody, RdmaProc, RpcRdmaError, VERSION, Versions,
 };
@@ -30,6 +30,12 @@ fn header_fault(event: &TransportEvent) -> Option<HeaderFault> {
 fn message_verdict(event: &TransportEvent, wanted: MessageFault, text: &str) -> Option<Verdict> {
     let is_wanted = event.kind == TransportEventKind::UnexpectedMessage(wanted);
     is_wanted.then(|| Verdict::from_condition(false, || text.to_owned()))
+}
+
+/// Returns `Kept` for an RDMA_ERROR whose Call was captured. One without Call is a transport event.
+fn answered_error(message: &MessageView<'_>) -> Option<Verdict> {
+    let has_call = message.transaction.call().is_some();
+    (message.record.is_rdma_error() && has_call).then_some(Verdict::Kept)
 }
 
 /// Returns rdma_proc of a header of version 1, known or not.
@@ -79,6 +85,13 @@ fn demanded_error(call: &MessageView<'_>) -> Option<ErrCode> {
     is_broken.then_some(ErrCode::ERR_CHUNK)
 }
 
+/// Returns the RPC version of an inline Call.
+fn inline_rpc_version(message: &MessageView<'_>) -> Option<u32> {
+    let is_inline_call = message.is_call() && !message.record.is_nomsg();
+    let word = message.record.inline_bytes().get(8..12).filter(|_| is_inline_call)?;
+    word.try_into().ok().map(u32::from_be_bytes)
+}
+
 /// Returns the versions that ERR_VERS offers.
 fn offered_versions(message: &MessageView<'_>) -> Option<Versions> {
     match message.header()? {
@@ -126,9 +139,10 @@ pub(crate) const RULES: &[Rule] = &[
             directions may share an XID (RFC 8167 section 5.2). Look at how the sender chooses XIDs after a reconnect.",
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| {
-            message_verdict(event, MessageFault::XidInUse, "another call with this XID is in flight")
-        }),
+        check: RuleCheck::MessageOrEvent(
+            |message| message.is_call().then_some(Verdict::Kept),
+            |event| message_verdict(event, MessageFault::XidInUse, "another call with this XID is in flight"),
+        ),
     },
     Rule {
         id: "rpcrdma/version",
@@ -230,11 +244,14 @@ pub(crate) const RULES: &[Rule] = &[
             is legal: see rpcrdma/keepalive.",
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| {
-            let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
-            let is_short = header_fault(event) == Some(HeaderFault::Short);
-            is_short.then(|| Verdict::from_condition(false, || format!("{length} bytes")))
-        }),
+        check: RuleCheck::MessageOrEvent(
+            |message| message.version1().map(|_| Verdict::Kept),
+            |event| {
+                let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
+                let is_short = header_fault(event) == Some(HeaderFault::Short);
+                is_short.then(|| Verdict::from_condition(false, || format!("{length} bytes")))
+            },
+        ),
     },
     Rule {
         id: "rpcrdma/list-broken",
@@ -244,19 +261,22 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The discriminator of a list entry is 0 or 1, and the number of segments of a chunk is the number that \
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
             never completed. The text has the byte offset in the Send.",
-        needs: &[],
+        needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| {
-            Some(match header_fault(event)? {
-                HeaderFault::ChunkLists(error) => {
-                    Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
-                }
-                HeaderFault::NoRpcMessage => Verdict::from_condition(false, || {
-                    "neither a call nor a reply follows the chunk lists".to_owned()
-                }),
-                HeaderFault::Short | HeaderFault::ErrorCode(_) => return None,
-            })
-        }),
+        check: RuleCheck::MessageOrEvent(
+            |message| message.version1().map(|_| Verdict::Kept),
+            |event| {
+                Some(match header_fault(event)? {
+                    HeaderFault::ChunkLists(error) => {
+                        Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
+                    }
+                    HeaderFault::NoRpcMessage => Verdict::from_condition(false, || {
+                        "neither a call nor a reply follows the chunk lists".to_owned()
+                    }),
+                    HeaderFault::Short | HeaderFault::ErrorCode(_) => return None,
+                })
+            },
+        ),
     },
     Rule {
         id: "rpcrdma/nomsg-without-chunk",
@@ -278,7 +298,7 @@ pub(crate) const RULES: &[Rule] = &[
             the answer to a Call of its own.",
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| {
+        check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(event, MessageFault::ErrorByRequester, "RDMA_ERROR for a call of its sender")
         }),
     },
@@ -291,7 +311,7 @@ pub(crate) const RULES: &[Rule] = &[
             Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer.",
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
-        check: RuleCheck::Event(|event| {
+        check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(event, MessageFault::ErrorWithoutCall, "no call with this XID is in flight")
         }),
     },
@@ -391,7 +411,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/undecodable",
         severity: Severity::Warning,
         section: "RFC 4506, RFC 5531",
-        requirement: "A message is decodable to its end.",
+        requirement: "A message of RPC version 2 is decodable to its end.",
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there.",
         needs: &[Evidence::WholeMessage],
@@ -400,8 +420,11 @@ pub(crate) const RULES: &[Rule] = &[
             message.version1()?;
             let transaction = message.transaction;
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
+            let rpc_version = inline_rpc_version(message).unwrap_or(RPC_VERSION);
             Some(match error {
-                None => Verdict::Kept,
+                None => Verdict::from_condition(rpc_version == RPC_VERSION, || {
+                    format!("RPC version {rpc_version}")
+                }),
                 // See rpcrdma/nomsg-without-chunk.
                 Some(_) if matches!(placement(message), Some(Verdict::Broken(_))) => return None,
                 Some(error) => {

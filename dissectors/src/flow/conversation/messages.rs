@@ -62,8 +62,16 @@ impl RpcConversation {
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
+            if !is_cut {
+                // It may have advertised memory.
+                self.record_loss(context.packet_meta.time);
+            }
             return context.stats.count_undecoded(why);
         };
+        let is_other_version = self.dialect.is_some_and(|known| known.is_version1() != dialect.is_version1());
+        if envelope.is_unknown() || is_other_version {
+            self.record_loss(context.packet_meta.time);
+        }
         if context.limits.dialect.is_none() {
             self.update_dialect(&envelope);
         }
@@ -316,7 +324,7 @@ impl RpcConversation {
 
     /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     fn handle_done(
-        &self,
+        &mut self,
         context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,

@@ -26,11 +26,12 @@ struct SuspectedMessage {
     sender: ConnectionSide,
     frame: FrameNumber,
     time: Timestamp,
-    transaction: TransactionKey,
-    fault: MessageFault,
+    transaction: Option<TransactionKey>,
+    kind: TransportEventKind,
     /// `true` if the Transaction had no Call.
     is_without_call: bool,
-    losses: u64,
+    /// Number of losses of the conversation, if a lost message would permit this one.
+    losses: Option<u64>,
 }
 
 /// Messages of one connection that look invalid.
@@ -46,25 +47,54 @@ impl SuspectedMessages {
     pub(super) fn merge(&mut self, other: &Self) {
         self.has_reply_read_list |= other.has_reply_read_list;
     }
+
+    /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
+    pub(super) fn record_missing_call(&mut self, requester: ConnectionSide) {
+        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.sender == requester) {
+            suspect.losses = suspect.losses.map(|losses| losses + 1);
+        }
+    }
 }
 
 impl RpcConversation {
     /// Records a Send that was not decoded.
     #[cold]
     pub(super) fn record_undecoded(
-        &self,
+        &mut self,
         context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         reason: UndecodedReason,
     ) {
-        let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
+        let is_version1 = self.dialect.is_none_or(rpcrdma::Dialect::is_version1);
         let is_malformed = reason == UndecodedReason::MalformedHeader && message.gaps.is_empty();
         let fault = (is_version1 && is_malformed).then(|| header_fault(message)).flatten();
         let length = u32::try_from(message.length).unwrap_or(u32::MAX);
-        let event = TransportEventKind::Undecoded { reason, length, fault };
+        self.record_version1(context, sender, None, TransportEventKind::Undecoded { reason, length, fault });
+    }
+
+    /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be identified.
+    fn record_version1(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        transaction: Option<TransactionKey>,
+        kind: TransportEventKind,
+    ) {
         let events = &mut context.transaction_table.transport_events;
-        events.record((context.connection, sender), context.packet_meta, None, event);
+        if self.last_message_time.is_some() {
+            events.record((context.connection, sender), context.packet_meta, transaction, kind);
+        } else if events.is_enabled() && self.suspected_messages.suspects.len() < MAX_SUSPECTS {
+            self.suspected_messages.suspects.push(SuspectedMessage {
+                sender,
+                frame: context.packet_meta.last_frame(),
+                time: context.packet_meta.time,
+                transaction,
+                kind,
+                is_without_call: false,
+                losses: None,
+            });
+        }
     }
 
     /// Records an RDMA Write without payload.
@@ -89,12 +119,12 @@ impl RpcConversation {
 
     /// Records RDMA_DONE for a Transaction, if it is known.
     pub(super) fn record_done(
-        &self,
+        &mut self,
         context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         done: Option<TransactionKey>,
     ) {
-        if !self.dialect.is_some_and(rpcrdma::Dialect::is_version1) {
+        if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
             return;
         }
         let entry = done.and_then(|key| context.transaction_table.get(key));
@@ -105,9 +135,7 @@ impl RpcConversation {
             Some(false) if entry.is_some_and(|entry| entry.transaction.reply.is_none()) => None,
             known => known,
         };
-        let events = &mut context.transaction_table.transport_events;
-        let kind = TransportEventKind::Done { has_read_list };
-        events.record((context.connection, sender), context.packet_meta, done, kind);
+        self.record_version1(context, sender, done, TransportEventKind::Done { has_read_list });
     }
 
     /// Returns the fault of an RDMA_ERROR of `sender`, of which no Call of the peer is known.
@@ -160,10 +188,10 @@ impl RpcConversation {
             sender,
             frame: context.packet_meta.last_frame(),
             time: context.packet_meta.time,
-            transaction,
-            fault,
+            transaction: Some(transaction),
+            kind: TransportEventKind::UnexpectedMessage(fault),
             is_without_call: entry.is_some_and(|entry| entry.transaction.call.is_none()),
-            losses: self.losses,
+            losses: Some(self.losses),
         });
     }
 
@@ -179,24 +207,25 @@ impl RpcConversation {
     fn decide_messages(&mut self, context: &mut RpcContext<'_>, receiver: ConnectionSide) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
-            let SuspectedMessage { sender, frame, time, transaction, fault, is_without_call, losses } =
+            let SuspectedMessage { sender, frame, time, transaction, kind, is_without_call, losses } =
                 suspect;
-            if losses != self.losses {
+            if losses.is_some_and(|losses| losses != self.losses) {
                 continue;
             }
             if sender.peer() != receiver || context.packet_meta.last_frame() == frame {
                 waiting.push(suspect);
                 continue;
             }
-            let entry = context.transaction_table.get(transaction);
+            let entry = transaction.and_then(|key| context.transaction_table.get(key));
             // The Call was captured after its Reply.
             let has_call = entry.is_some_and(|entry| entry.transaction.call.is_some());
-            if !(is_without_call && has_call) {
+            let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
+            if is_version1 && !(is_without_call && has_call) {
                 context.transaction_table.transport_events.record_at(
                     (context.connection, sender),
                     (frame, time),
-                    Some(transaction),
-                    TransportEventKind::UnexpectedMessage(fault),
+                    transaction,
+                    kind,
                 );
             }
         }
