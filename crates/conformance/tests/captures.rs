@@ -1,6 +1,8 @@
 //! Real captures, whole and damaged: no error, no warning that is not about loss, and no finding in a damaged capture that
 //! the whole one does not have.
 
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -109,6 +111,20 @@ fn real_captures_break_no_requirement() {
         let is_rdma = !path.file_name().unwrap().to_string_lossy().starts_with("tcp-");
         assert!(judged > 0 || !is_rdma, "{}: nothing was judged", path.display());
     }
+}
+
+#[test]
+fn linux_invalidates_although_only_the_client_announced_it() {
+    let path = captures().into_iter().find(|path| path.ends_with("rxe-v42.pcap")).unwrap();
+    let (findings, tallies) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+    let known: Vec<&Finding> =
+        findings.iter().filter(|finding| finding.severity == SeverityLevel::Known).collect();
+    let [finding] = known[..] else { panic!("{}", describe(&known)) };
+    assert_eq!((finding.rule.id, finding.count), ("rpcrdma/inval-not-announced", 53));
+    assert_eq!(finding.known, Some("Linux NFS server"));
+    // Each of them invalidates memory of its own Call.
+    let (_, foreign) = tallies.iter().find(|(id, _)| *id == "rpcrdma/inval-foreign").unwrap();
+    assert_eq!((foreign.judged, foreign.findings), (53, 0));
 }
 
 /// Checks that a damaged capture has no finding that the whole one does not have.

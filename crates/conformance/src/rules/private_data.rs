@@ -1,6 +1,5 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
-use nfsrdma_dissectors::flow::ConnectedService;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
@@ -215,11 +214,8 @@ pub(crate) const RULES: &[Rule] = &[
             if !transaction.is_nfs4() || transaction.connection.has_nfs4 {
                 return None;
             }
-            let service = transaction.set_up()?.service;
-            let Some(port) = service.port() else {
-                // A service ID outside the port space of TCP.
-                return matches!(service, ConnectedService::Port(_)).then_some(Verdict::Unknown);
-            };
+            // A service ID outside the port space of TCP has none.
+            let port = transaction.set_up()?.service.port()?;
             Some(
                 Verdict::from_condition(port.0 == NFS_RDMA_PORT, || format!("port {port}"))
                     .by(ConnectionRole::Server),

@@ -41,6 +41,17 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "rpcrdma/inval-foreign",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let [before, mut exchange] = [(); 2].map(|()| Exchange::write3(scene.xid(), 1024));
+            scene.exchange(&before);
+            let owner = if broken { &before } else { &exchange };
+            exchange.invalidate = Some(memory(owner.call.xid, 0, 0).handle);
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
         rule: "rpcrdma/inval-on-call",
         kinds: BOTH,
         conversation: |scene, broken| {
@@ -93,7 +104,8 @@ pub(crate) const PAIRS: &[Pair] = &[
             // The service ID of the REQ: a port in the port space of TCP. Annex A11.
             let port: u64 = if broken { 2049 } else { 20049 };
             let request = &mut scene.fabric.frames[0];
-            let at = request.windows(8).position(|window| window == 0x1234_u64.to_be_bytes()).unwrap();
+            let at = request.windows(8).position(|window| window == 0x1234_u64.to_be_bytes());
+            let at = at.unwrap_or_default();
             request[at..at + 8].copy_from_slice(&(0x0106_0000 + port).to_be_bytes());
             let exchange = create_session(scene.xid(), 0, 4096);
             scene.exchange(&exchange);
