@@ -487,8 +487,7 @@ impl RpcConversation {
         let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             // The Call was lost, or precedes the capture.
-            let suspected_fault =
-                reply.is_rdma_error().then(|| self.fault_of_lone_error(context, sender, xid)).flatten();
+            let suspected_fault = self.fault_of_lone_reply(context, sender, xid, &reply);
             self.record_loss(context.packet_meta.time);
             self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
@@ -530,7 +529,7 @@ impl RpcConversation {
             if is_more {
                 context.transaction_table.close(key, *context.packet_meta);
             }
-            if is_second_answer && let Some(fault) = self.fault_of_lone_error(context, sender, xid) {
+            if is_second_answer && let Some(fault) = self.fault_of_lone_reply(context, sender, xid, &reply) {
                 self.suspect_message(context, sender, key, fault);
             }
             return key;

@@ -134,6 +134,8 @@ pub enum MessageFault {
     ErrorByRequester,
     /// RDMA_ERROR, but no Call in flight has its XID. RFC 8166 section 4.5.
     ErrorWithoutCall,
+    /// A Long Reply, but no Call in flight has its XID. RFC 8166 section 4.2.1.
+    LongReplyWithoutCall,
     /// A Call with the XID of another Call in flight. RFC 5531 section 9.
     XidInUse,
 }

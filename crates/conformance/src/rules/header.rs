@@ -112,22 +112,29 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call.",
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
-            message.version1()?;
-            let mut cursor = match message.kind {
-                RpcMessageKind::Call => message.transaction.call_message?,
-                RpcMessageKind::Reply => message.transaction.reply_message?,
-            };
-            if message.record.is_rdma_error() {
-                return None;
-            }
-            let inner = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid;
-            let outer = message.transaction.transaction.xid;
-            Some(
-                Verdict::from_condition(inner == outer, || format!("rdma_xid {outer}, RPC xid {inner}"))
-                    .at_field("rpcordma.xid"),
-            )
-        }),
+        check: RuleCheck::MessageOrEvent(
+            |message| {
+                message.version1()?;
+                let mut cursor = match message.kind {
+                    RpcMessageKind::Call => message.transaction.call_message?,
+                    RpcMessageKind::Reply => message.transaction.reply_message?,
+                };
+                if message.record.is_rdma_error() {
+                    return None;
+                }
+                let inner = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid;
+                let outer = message.transaction.transaction.xid;
+                Some(
+                    Verdict::from_condition(inner == outer, || format!("rdma_xid {outer}, RPC xid {inner}"))
+                        .at_field("rpcordma.xid"),
+                )
+            },
+            |event| {
+                let text = "a Long Reply, but no call in flight has its rdma_xid";
+                let verdict = message_verdict(event, MessageFault::LongReplyWithoutCall, text)?;
+                Some(if event.has_set_up { verdict.at_field("rpcordma.xid") } else { Verdict::Unknown })
+            },
+        ),
     },
     Rule {
         id: "rpcrdma/xid-reused",

@@ -1,8 +1,8 @@
 //! Pairs of the rules in `rules/header.rs`.
 
-use crate::exchange::{Exchange, RDMA_MSGP, RDMA_NOMSG, rpc_reply};
+use crate::exchange::{Exchange, RDMA_MSGP, RDMA_NOMSG, memory, rpc_reply};
 use crate::fabric::Side;
-use crate::writer::Writer;
+use crate::writer::{Memory, Writer};
 use crate::{BOTH, Pair};
 
 /// Error codes of RPC-over-RDMA. RFC 8166 section 4.5.
@@ -18,6 +18,22 @@ pub(crate) const PAIRS: &[Pair] = &[
             if broken {
                 exchange.call.rpc[0] ^= 1;
             }
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
+        rule: "rpcrdma/xid-mismatch",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // A Long Reply: its RPC message is in the Reply chunk.
+            let mut exchange = Exchange::getattr3(scene.xid());
+            let rpc = std::mem::take(&mut exchange.reply.rpc);
+            let offered = memory(exchange.call.xid, 0, 64);
+            exchange.call.reply = Some(vec![offered]);
+            exchange.reply.reply = Some(vec![Memory { length: rpc.len() as u32, ..offered }]);
+            exchange.reply.proc = RDMA_NOMSG;
+            exchange.placed = vec![(offered, rpc)];
+            exchange.reply.xid ^= if broken { 0x0100_0000 } else { 0 };
             scene.exchange(&exchange);
         },
     },

@@ -138,15 +138,20 @@ impl RpcConversation {
         self.record_version1(context, sender, done, TransportEventKind::Done { has_read_list });
     }
 
-    /// Returns the fault of an RDMA_ERROR of `sender`, of which no Call of the peer is known.
-    pub(super) fn fault_of_lone_error(
+    /// Returns the fault of an RDMA_ERROR or Long Reply of `sender`, of which no Call of the peer is in flight. The XID of
+    /// another Reply is in its RPC message, too.
+    pub(super) fn fault_of_lone_reply(
         &self,
         context: &RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
+        reply: &MessageRecord,
     ) -> Option<MessageFault> {
-        if !self.may_suspect(context) {
+        if !(reply.is_rdma_error() || reply.is_nomsg()) || !self.may_suspect(context) {
             return None;
+        }
+        if reply.is_nomsg() {
+            return Some(MessageFault::LongReplyWithoutCall);
         }
         let own = self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
         Some(match own.is_some_and(TransactionEntry::is_open) {
