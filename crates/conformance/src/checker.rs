@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ConnectionName, ConnectionRole, MessageRecord, RpcMessageKind,
+};
 use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -96,12 +98,16 @@ impl ConformanceChecker {
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
         for (at, rule) in RULES.iter().enumerate() {
-            let (RuleCheck::Event(check) | RuleCheck::Absence(check, _) | RuleCheck::Counted(check, _)) =
-                rule.check
+            let (RuleCheck::Event(check)
+            | RuleCheck::Absence(check, _)
+            | RuleCheck::Counted(check, _)
+            | RuleCheck::MessageOrEvent(_, check)) = rule.check
             else {
                 continue;
             };
             let Some(verdict) = check(event) else { continue };
+            let lacks_set_up = rule.needs.contains(&Evidence::SetUp) && !event.has_set_up;
+            let verdict = if lacks_set_up { Verdict::Unknown } else { verdict };
             let Some(violation) = self.count(at, verdict) else { continue };
             let finding = Finding {
                 side: violation.side.unwrap_or(event.sender),
@@ -155,14 +161,14 @@ impl ConformanceChecker {
             (finding.transaction, finding.xid) = (Some(transaction.index), Some(transaction.xid));
             finding.connection = transaction.connection;
         }
-        let history = self.connections.of(transaction.connection.number).clone();
+        let history = self.connections.before(transaction);
         let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
         for (at, rule) in RULES.iter().enumerate() {
             match rule.check {
-                RuleCheck::Message(check) => {
+                RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
                     for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                         if let Some(message) = view.message(kind)
                             && let Some(verdict) = judge_message(rule, check, &message)
@@ -336,7 +342,10 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     let transaction = view.transaction;
     let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
     let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
-    if let Some(words) = call.or(reply) {
+    // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
+    let is_refused = view.reply().is_some_and(MessageRecord::is_rdma_error);
+    let is_agreed = call.map(|words| words.version) == reply.map(|words| words.version);
+    if let Some(words) = call.filter(|words| is_agreed && !is_refused && matches!(words.version, 1 | 2)) {
         history.version.get_or_insert(words.version);
     }
     if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
@@ -346,11 +355,15 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
         history.last_requests[usize::from(transaction.direction == CallDirection::Reverse)] = Some(requested);
     }
     history.record_refusal(transaction);
-    history.is_rfc5666 |= !transaction.reply_read_chunks.is_empty() || transaction.is_done;
     history.losses = history.losses.max(transaction.credit_use.losses);
     history.last_call_time = history.last_call_time.max(transaction.call.as_ref().map(|call| call.time));
+    history.is_rfc5666 |= view.is_rfc5666();
+    history.at_limit_ns += transaction.credit_use.at_limit_ns;
+    history.has_nfs4 |= view.is_nfs4();
+    history.backchannel.update(view);
     let record = transaction.call.as_ref().or(transaction.reply.as_ref());
     let first = record.and_then(|record| record.frames.first().copied());
     history.first_frame = history.first_frame.or(first);
+    history.first_time = history.first_time.or(record.map(|record| record.time));
     history
 }

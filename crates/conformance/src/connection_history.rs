@@ -1,12 +1,16 @@
 //! Facts about a connection from its earlier messages.
 
+use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Results};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
 use crate::rules::REFUSED;
+
+use crate::transaction_view::TransactionView;
 
 /// Maximum number of connections with a history. Beyond it, all histories are forgotten, and rules that need them start
 /// anew.
@@ -23,8 +27,14 @@ pub struct ConnectionHistory {
     pub last_requests: [Option<u32>; 2],
     /// `true` if a message had a form of RFC 5666 that RFC 8166 removed.
     pub is_rfc5666: bool,
-    /// `true` if a session uses the connection for callbacks.
-    pub has_backchannel: bool,
+    /// Use of the connection for callbacks.
+    pub backchannel: Backchannel,
+    /// `true` after a Call of NFS version 4.
+    pub has_nfs4: bool,
+    /// Nanoseconds during which all granted credits were in use.
+    pub at_limit_ns: u64,
+    /// Inline thresholds in bytes, client to server and server to client, of the connection before between the same hosts.
+    pub previous_thresholds: Option<(u32, u32)>,
     /// First frame of the first Transaction.
     pub first_frame: Option<FrameNumber>,
     /// Losses until the last Transaction; see `CreditUse::losses`.
@@ -33,6 +43,48 @@ pub struct ConnectionHistory {
     pub last_call_time: Option<Timestamp>,
     /// Last Calls that were answered ERR_CHUNK.
     pub refused_xids: Vec<(CallDirection, Xid)>,
+    /// Time of the first Transaction.
+    pub first_time: Option<Timestamp>,
+}
+
+/// Use of a connection for callbacks by sessions. RFC 8881 section 2.10.3.1.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backchannel {
+    /// `true` if a session has bound the connection to its backchannel.
+    pub is_bound: bool,
+    /// ca_maxrequestsize in bytes of the backchannel of the last session that was created on the connection and bound it.
+    pub max_request_bytes: Option<u32>,
+    /// `true` if a Call of the client could not be decoded: it may have bound the connection.
+    pub is_uncertain: bool,
+}
+
+impl Backchannel {
+    /// Updates the state after a Transaction.
+    pub(crate) fn update(&mut self, view: &TransactionView<'_>) {
+        if view.transaction.direction == CallDirection::Reverse {
+            return;
+        }
+        let is_compound = view.summary.program.is_none() || view.summary.procedure_name == Some("COMPOUND");
+        let is_read = view.operations.has_all_arguments && (view.operations.has_all_results || self.is_bound);
+        self.is_uncertain |= is_compound && !is_read;
+        for (_, result) in view.operations.pairs() {
+            match result {
+                Some(Results::CREATE_SESSION(created)) => {
+                    const BINDS: CreateSessionFlags = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+                    let bound = created.ok().filter(|created| created.csr_flags.contains(BINDS));
+                    if let Some(created) = bound {
+                        self.is_bound = true;
+                        self.max_request_bytes = Some(created.csr_back_chan_attrs.ca_maxrequestsize);
+                    }
+                }
+                Some(Results::BIND_CONN_TO_SESSION(bound)) => {
+                    let direction = bound.ok().map(|bound| bound.bctsr_dir);
+                    self.is_bound |= direction.is_some_and(|to| to != ChannelDirFromServer4::CDFS4_FORE);
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Maximum number of XIDs in [`ConnectionHistory::refused_xids`].
@@ -59,21 +111,44 @@ impl ConnectionHistory {
     }
 }
 
+/// Addresses of client and server, and their virtual network.
+type HostPair = (Address, Address, Tenant);
+
 /// Histories of all connections by their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionHistories(FxHashMap<u64, ConnectionHistory>);
+pub(crate) struct ConnectionHistories {
+    histories: FxHashMap<u64, ConnectionHistory>,
+    /// Inline thresholds of the newest connection between two hosts.
+    thresholds: FxHashMap<HostPair, (u32, u32)>,
+}
 
 impl ConnectionHistories {
     /// Returns the history of a connection, if it has one.
     pub(crate) fn get(&self, number: u64) -> Option<&ConnectionHistory> {
-        self.0.get(&number)
+        self.histories.get(&number)
+    }
+
+    /// Returns the history of the connection of a Transaction before it.
+    pub(crate) fn before(&mut self, transaction: &Transaction) -> ConnectionHistory {
+        let ConnectionName { number, client, server, tenant, .. } = transaction.connection;
+        let mut history = self.of(number).clone();
+        if history.first_frame.is_none()
+            && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
+        {
+            if self.thresholds.len() >= MAX_CONNECTIONS {
+                self.thresholds.clear();
+            }
+            let hosts = (client.address, server.address, tenant);
+            history.previous_thresholds = self.thresholds.insert(hosts, now);
+        }
+        history
     }
 
     /// Returns the history of a connection.
     pub(crate) fn of(&mut self, number: u64) -> &mut ConnectionHistory {
-        if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&number) {
-            self.0.clear();
+        if self.histories.len() >= MAX_CONNECTIONS && !self.histories.contains_key(&number) {
+            self.histories.clear();
         }
-        self.0.entry(number).or_default()
+        self.histories.entry(number).or_default()
     }
 }

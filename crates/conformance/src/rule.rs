@@ -75,6 +75,8 @@ pub enum RuleCheck {
     /// Judges each transport event. The second function returns the number of packets, of all that were examined, to which
     /// the rule applied: without an event, they kept it.
     Counted(fn(&TransportEvent) -> Option<Verdict>, fn(&TransportChecks) -> u64),
+    /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
+    MessageOrEvent(fn(&MessageView<'_>) -> Option<Verdict>, fn(&TransportEvent) -> Option<Verdict>),
 }
 
 /// Number of findings that a rule makes.

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
@@ -117,6 +118,18 @@ impl<'t> TransactionView<'t> {
     /// Returns the Reply.
     pub fn reply(&self) -> Option<&'t MessageRecord> {
         self.transaction.reply.as_ref()
+    }
+
+    /// Returns `true` if the connection follows RFC 5666 instead of RFC 8166: a Requester has fetched the Read chunks of a Reply.
+    pub fn is_rfc5666(&self) -> bool {
+        let reads = &self.transaction.reply_read_chunks;
+        let is_fetched = self.transaction.is_done || reads.iter().any(|chunk| chunk.moved_bytes() > 0);
+        self.connection.is_rfc5666 || (!reads.is_empty() && is_fetched)
+    }
+
+    /// Returns `true` if the Call is of NFS version 4.
+    pub fn is_nfs4(&self) -> bool {
+        (self.summary.program, self.summary.version) == (Some(Program::NFS), Some(4))
     }
 
     /// Returns the parameters of the connection, if its set-up was captured.

@@ -118,6 +118,20 @@ fn real_captures_break_no_requirement() {
     }
 }
 
+#[test]
+fn linux_invalidates_although_only_the_client_announced_it() {
+    let path = captures().into_iter().find(|path| path.ends_with("rxe-v42.pcap")).unwrap();
+    let (findings, tallies) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+    let known: Vec<&Finding> =
+        findings.iter().filter(|finding| finding.severity == SeverityLevel::Known).collect();
+    let [finding] = known[..] else { panic!("{}", describe(&known)) };
+    assert_eq!((finding.rule.id, finding.count), ("rpcrdma/inval-not-announced", 53));
+    assert_eq!(finding.known.as_deref(), Some("Linux NFS server"));
+    // Each of them invalidates memory of its own Call.
+    let (_, foreign) = tallies.iter().find(|(id, _)| *id == "rpcrdma/inval-foreign").unwrap();
+    assert_eq!((foreign.judged, foreign.findings), (53, 0));
+}
+
 /// Checks that a damaged capture has no finding that the whole one does not have.
 fn assert_no_more(name: &str, whole: &BTreeSet<FindingId>, damaged: &[Finding]) {
     let damaged: Vec<&Finding> = damaged.iter().filter(|finding| !is_about_connections(finding)).collect();

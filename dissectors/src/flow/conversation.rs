@@ -9,6 +9,7 @@ mod messages;
 mod plain_rpc;
 mod read_depth;
 mod trailer;
+mod unexpected_messages;
 
 use std::hash::Hash;
 
@@ -39,13 +40,14 @@ use super::transaction::{
 use super::transaction_table::{
     SegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
 };
-use super::transport_event::MemoryAccess;
+use super::transport_event::{MemoryAccess, MessageFault};
 use super::transport_header::RpcRdmaTransportHeader;
 use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use credits::Credits;
 pub use credits::MessageCredits;
 use memory_access::SuspectedAccesses;
 use read_depth::ReadDepths;
+use unexpected_messages::SuspectedMessages;
 
 /// State outside the conversation that its operations use.
 pub(super) struct RpcContext<'a> {
@@ -62,6 +64,8 @@ enum XidMatch {
     Copy(TransactionKey),
     /// The Reply in this Transaction was captured before the Call.
     Reply(TransactionKey),
+    /// The XID is reused for another Call. This Transaction's Call was in flight.
+    InUse(TransactionKey),
     /// The XID is new, or reused for another Call.
     NoMatch,
 }
@@ -111,6 +115,8 @@ pub(super) struct RpcConversation {
     suspects: SuspectedAccesses,
     /// RDMA Reads in flight, if transport events are recorded.
     read_depths: ReadDepths,
+    /// Messages that look invalid, if transport events are recorded.
+    suspected_messages: SuspectedMessages,
     /// The Call captured last.
     last_call: Option<CapturedCall>,
     /// End time of the last captured message.
@@ -125,6 +131,7 @@ impl RpcConversation {
         self.read_depths.merge_limits(&other.read_depths, swapped);
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
+        self.suspected_messages.merge(&other.suspected_messages);
         self.continuations.adopt(other.continuations, side);
         let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
         self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
@@ -201,6 +208,7 @@ impl RpcConversation {
                     *owner =
                         self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
                     if context.transaction_table.transport_events.is_enabled() {
+                        self.record_empty_write(context, sender, length);
                         let access = MemoryAccess { is_read: false, handle, offset, length };
                         self.check_access(context, sender, *owner, access);
                     }
@@ -249,6 +257,7 @@ impl RpcConversation {
                 let kind = self.handle_message(context, sender, &message, owner);
                 if context.packet_meta.anomaly.is_none() {
                     self.confirm_accesses(context, sender, false);
+                    self.confirm_messages(context, sender);
                 }
                 kind
             }
@@ -302,6 +311,7 @@ impl RpcConversation {
     ) -> TransactionKey {
         let xid = envelope.xid;
         let quiet_ns = self.update_last_message_time(&call);
+        let mut is_xid_in_use = false;
         let answered = match self.match_call_xid(context, sender, xid, &call) {
             XidMatch::Copy(key) => {
                 let moved = |entry: &TransactionEntry| {
@@ -313,6 +323,10 @@ impl RpcConversation {
                 return key;
             }
             XidMatch::Reply(key) => Some(key),
+            XidMatch::InUse(key) => {
+                is_xid_in_use = self.is_other_call(context, key, &call);
+                None
+            }
             XidMatch::NoMatch => None,
         };
         let mut transaction = Transaction { quiet_ns, ..empty_transaction(xid) };
@@ -321,7 +335,11 @@ impl RpcConversation {
         }
         transaction.call = Some(call);
         let program = store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
-        self.open_transaction(context, sender, transaction, program, answered)
+        let key = self.open_transaction(context, sender, transaction, program, answered);
+        if is_xid_in_use {
+            self.suspect_message(context, sender, key, MessageFault::XidInUse);
+        }
+        key
     }
 
     /// Updates the time of the last message. Returns the nanoseconds since the message before, if there was one.
@@ -355,6 +373,7 @@ impl RpcConversation {
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionState::Open {
             context.transaction_table.close(key, *context.packet_meta);
+            return XidMatch::InUse(key);
         }
         XidMatch::NoMatch
     }
@@ -484,7 +503,9 @@ impl RpcConversation {
         let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             // The Call was lost, or precedes the capture.
+            let suspected_fault = self.fault_of_lone_reply(context, sender, xid, &reply);
             self.record_loss(context.packet_meta.time);
+            self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
             transaction.credit_use.losses = self.losses;
             if let Some(stall) = stall {
@@ -505,6 +526,9 @@ impl RpcConversation {
             let key = context.transaction_table.add(entry);
             self.transactions.insert((requester, xid), key);
             context.transaction_table.close(key, *context.packet_meta);
+            if let Some(fault) = suspected_fault {
+                self.suspect_message(context, sender, key, fault);
+            }
             return key;
         };
         let transaction = &mut entry.transaction;
@@ -515,9 +539,15 @@ impl RpcConversation {
             }
             let listed_bytes = append_frames(&mut before.frames, &reply.frames, context.stats);
             let is_more = before.adopt_longer_copy(&reply);
+            let is_second_answer = reply.is_rdma_error()
+                && !before.is_rdma_error()
+                && transaction.call.as_ref().is_some_and(|call| call.copies == 1);
             context.transaction_table.apply_size_change(key, 0, listed_bytes);
             if is_more {
                 context.transaction_table.close(key, *context.packet_meta);
+            }
+            if is_second_answer && let Some(fault) = self.fault_of_lone_reply(context, sender, xid, &reply) {
+                self.suspect_message(context, sender, key, fault);
             }
             return key;
         }

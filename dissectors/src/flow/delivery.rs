@@ -208,6 +208,16 @@ impl Delivery {
         }
     }
 
+    /// Returns `true` if no packet with this number or a later one was captured.
+    #[inline]
+    pub(super) fn is_missing(&self, sequence: ExtendedPsn) -> bool {
+        match self.expected {
+            Some(expected) => sequence >= expected.get(),
+            // After an RDMA Read of unknown size, the next number is unknown.
+            None => self.last_packet_time == Timestamp::default(),
+        }
+    }
+
     /// Records that everything before `next` was received.
     #[inline]
     pub(super) fn acknowledge(&mut self, next: ExtendedPsn) {

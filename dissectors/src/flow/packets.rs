@@ -220,6 +220,9 @@ impl Flow {
         }
         self.recent_frames.record(mark, packet_meta.time);
         if is_response {
+            if !is_known && peer.requests.is_missing(sequence) {
+                conversation.record_loss(packet_meta.time);
+            }
             return None;
         }
         Some(match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {

@@ -231,6 +231,12 @@ impl Requests {
         is_known
     }
 
+    /// Returns `true` if no packet of this side with this number, which the peer answers, was captured so far.
+    #[inline]
+    pub(super) fn is_missing(&self, sequence: ExtendedPsn) -> bool {
+        self.delivery.is_missing(sequence)
+    }
+
     /// Returns the times at which the receiver last requested a retransmission and at which one was last sent.
     pub(super) fn retransmission_times(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         (self.delivery.last_refusal(), self.delivery.last_retransmission())

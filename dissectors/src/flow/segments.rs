@@ -147,13 +147,15 @@ impl StreamDispatcher<'_> {
         let Some(opened_by) = connection.opened_by else { return };
         let not_captured = SidePrivateData::Cut;
         let [a, b] = startups.map(|startup| startup.map_or(not_captured, |startup| startup.rpcrdma));
+        let [a_format, b_format] = startups.map(|startup| startup?.private_data_format);
         let reads = startups.map(|startup| {
             let enhanced = startup?.enhanced?;
             Some(ReadResources { inbound: enhanced.ird.0, outbound: enhanced.ord.0 })
         });
-        let ([client_reads, server_reads], [client, server]) = match opened_by {
-            ConnectionSide::A => (reads, [a, b]),
-            ConnectionSide::B => ([reads[1], reads[0]], [b, a]),
+        let ([client_reads, server_reads], [client, server], [client_format, server_format]) = match opened_by
+        {
+            ConnectionSide::A => (reads, [a, b], [a_format, b_format]),
+            ConnectionSide::B => ([reads[1], reads[0]], [b, a], [b_format, a_format]),
         };
         let port = match opened_by {
             ConnectionSide::A => self.ports.b.1,
@@ -163,6 +165,8 @@ impl StreamDispatcher<'_> {
             service: ConnectedService::Port(port),
             client,
             server,
+            client_format,
+            server_format,
             client_reads,
             server_reads,
             ack_timeout_ns: None,

@@ -9,7 +9,7 @@ use crate::address::{Address, Port, Tenant};
 use crate::field::NullObserver;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PortSpace, ServiceId};
-use crate::rpcrdma::SidePrivateData;
+use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 /// Port of NFS over RDMA (RFC 8267 section 6.3).
 pub(super) const NFS_RDMA_PORT: Port = Port(20049);
@@ -25,7 +25,7 @@ pub enum ConnectedService {
 
 impl ConnectedService {
     /// Returns the TCP port, or the port in the TCP port space of InfiniBand.
-    fn port(&self) -> Option<Port> {
+    pub fn port(&self) -> Option<Port> {
         match self {
             Self::Id(id, ip) => {
                 let port = ip.map(|ip| (ip.space, ip.destination_port)).or(id.ip_port());
@@ -46,6 +46,10 @@ pub struct NegotiatedParameters {
     pub client: SidePrivateData,
     /// RPC-over-RDMA private data of the server.
     pub server: SidePrivateData,
+    /// Version and flags of the client's private data, of any version.
+    pub client_format: Option<PrivateDataFormat>,
+    /// Version and flags of the server's private data, of any version.
+    pub server_format: Option<PrivateDataFormat>,
     /// RDMA Reads that the client can have in flight; `None` if it did not declare a number.
     pub client_reads: Option<ReadResources>,
     /// RDMA Reads that the server can have in flight; `None` if it did not declare a number.
@@ -174,6 +178,8 @@ impl SetUps {
                     service: ConnectedService::Id(request.service_id, *ip),
                     client,
                     server: SidePrivateData::Cut,
+                    client_format: PrivateDataFormat::find(private.bytes),
+                    server_format: None,
                     client_reads: Some(ReadResources {
                         inbound: request.responder_resources.into(),
                         outbound: request.initiator_depth.into(),
@@ -214,6 +220,7 @@ impl SetUps {
                     communication: (reply.remote_comm_id, reply.local_comm_id),
                     parameters: NegotiatedParameters {
                         server,
+                        server_format: PrivateDataFormat::find(private.bytes),
                         server_reads: Some(ReadResources {
                             inbound: reply.responder_resources.into(),
                             outbound: reply.initiator_depth.into(),
@@ -267,6 +274,8 @@ mod tests {
             service: ConnectedService::Id(ServiceId(service), None),
             client,
             server,
+            client_format: None,
+            server_format: None,
             client_reads: None,
             server_reads: None,
             ack_timeout_ns: None,
@@ -286,6 +295,8 @@ mod tests {
                 service,
                 client,
                 server,
+                client_format: None,
+                server_format: None,
                 client_reads: None,
                 server_reads: None,
                 ack_timeout_ns: None,

@@ -9,6 +9,7 @@ use crate::iwarp::ddp::{DdpQueue, MessageNumber};
 use crate::iwarp::rdmap::RdmapOpcode;
 use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
+use crate::xdr::XdrError;
 
 use super::connection::ConnectionKey;
 use super::statistics::UndecodedReason;
@@ -27,6 +28,8 @@ pub struct TransportEvent {
     pub connection: ConnectionName,
     /// Sender of the packet.
     pub sender: ConnectionRole,
+    /// `true` if the set-up of the connection was captured.
+    pub has_set_up: bool,
     /// Transaction that the packet belongs to, if it was identified. It may have been emitted already.
     pub transaction: Option<TransactionKey>,
     /// Kind of the event.
@@ -79,11 +82,23 @@ pub enum TransportEventKind {
         reason: UndecodedReason,
         /// Length of the message in bytes.
         length: u32,
+        /// Fault of its header, if it is complete and the connection uses version 1.
+        fault: Option<HeaderFault>,
     },
     /// A Send without payload.
     EmptySend,
     /// A segment of iWARP that deviates from its specifications.
     Rdmap(RdmapFault),
+    /// An RDMA Write without payload.
+    EmptyWrite,
+    /// RDMA_DONE of RFC 5666.
+    Done {
+        /// `true` if the Reply of the Call has Read chunks, or the connection had such Replies before; `None` if neither is
+        /// known.
+        has_read_list: Option<bool>,
+    },
+    /// A message that the state of its connection does not permit.
+    UnexpectedMessage(MessageFault),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
     Terminate,
 }
@@ -249,6 +264,32 @@ pub enum AccessFault {
     WrongOperation,
     /// The sender has Calls in flight, and its peer has none: a Requester accesses memory of the Responder.
     ByRequester,
+}
+
+/// Fault of an RPC-over-RDMA header. RFC 8166 section 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderFault {
+    /// The message is shorter than the smallest header. Section 4.5.
+    Short,
+    /// The chunk lists cannot be decoded. Section 4.3.
+    ChunkLists(XdrError),
+    /// RDMA_ERROR has an unknown error code. Section 4.5.
+    ErrorCode(u32),
+    /// Neither a Call nor a Reply follows the chunk lists of an RDMA_MSG. Section 4.2.4.
+    NoRpcMessage,
+}
+
+/// Reason why the state of a connection does not permit a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MessageFault {
+    /// The Requester of a Call in flight sent RDMA_ERROR with its XID. RFC 8166 section 4.2.4.
+    ErrorByRequester,
+    /// RDMA_ERROR, but no Call in flight has its XID. RFC 8166 section 4.5.
+    ErrorWithoutCall,
+    /// A Long Reply, but no Call in flight has its XID. RFC 8166 section 4.2.1.
+    LongReplyWithoutCall,
+    /// A Call with the XID of another Call in flight. RFC 5531 section 9.
+    XidInUse,
 }
 
 /// Event before its connection is named.
@@ -432,6 +473,7 @@ impl Flow {
                 time: event.time,
                 connection: connection.name(client),
                 sender: ConnectionRole::from_sides(event.sender, client),
+                has_set_up: connection.parameters.is_some(),
                 transaction: event.transaction,
                 kind: event.kind,
             })

@@ -4,7 +4,7 @@ use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::frame::CapturedSlice;
 use crate::header::Fixed;
-use crate::rpcrdma::SidePrivateData;
+use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use super::crc::Crc;
 
@@ -204,6 +204,8 @@ pub struct Startup {
     pub enhanced: Option<Enhanced>,
     /// Private data of RPC-over-RDMA. RFC 8797.
     pub rpcrdma: SidePrivateData,
+    /// Version and flags of that private data, of any version.
+    pub private_data_format: Option<PrivateDataFormat>,
     /// Length of the frame in bytes.
     pub length: usize,
 }
@@ -255,6 +257,7 @@ impl Startup {
             announces_enhanced: is_enhanced,
             enhanced,
             rpcrdma,
+            private_data_format: PrivateDataFormat::find(own.bytes),
             length: Self::FIXED_LENGTH + length,
         })
     }

@@ -19,7 +19,7 @@ pub use header::{
     RpcRdmaError, RpcRdmaHeader, UnknownRdmaBody, VERSION, VersionBody, Versions, WriteChunk,
 };
 pub use message::{Carriage, ErrorCode, MessageHeader, MessageType};
-pub use private_data::{PrivateData, SidePrivateData};
+pub use private_data::{PrivateData, PrivateDataFormat, SidePrivateData};
 pub use recognize::{
     MIN_HEADER_BYTES, RpcRdmaEvidence, may_be_truncated_rpcrdma, recognize, recognize_dialect,
 };

@@ -82,6 +82,28 @@ impl PrivateData {
     }
 }
 
+/// Version and flags of private data with the format identifier, whatever the version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrivateDataFormat {
+    /// Version of the format. [`PrivateData`] is version 1.
+    pub version: u8,
+    /// All flags, with the reserved bits. RFC 8797 section 4.
+    pub flags: u8,
+}
+
+impl PrivateDataFormat {
+    /// Bits of the flags that a sender sets to zero. RFC 8797 section 4.
+    pub const RESERVED_FLAGS: u8 = 0xfe;
+
+    /// Searches the private data of a connection. `None` if it has no complete private data of RPC-over-RDMA.
+    pub fn find(private_data: &[u8]) -> Option<Self> {
+        let identifier = FormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
+        let mut windows = private_data.windows(PrivateData::LENGTH);
+        let found = windows.find(|window| window.starts_with(&identifier))?;
+        Some(Self { version: *found.get(4)?, flags: *found.get(FLAGS_OFFSET)? })
+    }
+}
+
 /// Private data of one side of a connection, as far as it was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SidePrivateData {
@@ -176,6 +198,14 @@ mod tests {
         let bytes = [&[0; 3][..], &[0xf6, 0xab, 0x0e, 0x18, 1, 0xfe, 0, 0]].concat();
         PrivateData::find(&bytes, 100, &mut flags);
         assert_eq!(flags.0, Some((108..109, FieldValue::Unsigned(0xfe))));
+    }
+
+    #[test]
+    fn the_format_is_known_for_every_version() {
+        let bytes = [&[0xf6, 0xab, 0x0e][..], &[0xf6, 0xab, 0x0e, 0x18, 2, 0x81, 0, 0]].concat();
+        assert_eq!(find(&bytes), None);
+        assert_eq!(PrivateDataFormat::find(&bytes), Some(PrivateDataFormat { version: 2, flags: 0x81 }));
+        assert_eq!(PrivateDataFormat::find(&bytes[..10]), None);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
 use super::write_chunks;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 
+/// Nanoseconds from the first Call of a connection before its use of credits is judged.
+const MIN_OBSERVED_NS: u64 = 20_000_000;
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/credit-zero",
@@ -75,6 +78,32 @@ pub(crate) const RULES: &[Rule] = &[
             Some(Verdict::from_condition(used.min_in_flight() == 1, || {
                 format!("{} calls in flight before the first reply", used.min_in_flight())
             }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/credits-all-used",
+        severity: Severity::Info,
+        section: "RFC 8267 section 6.7.2",
+        requirement: "A client keeps one credit for the assessment of its connection.",
+        explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further Calls \
+            waited in the client, and a client that has used all credits cannot find out that its server has vanished. A \
+            larger grant may raise throughput; compare the time that the server needs for a Call.",
+        needs: &[Evidence::NoLoss],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
+            let of = message.transaction;
+            let granted = of.transaction.credit_use.granted.filter(|granted| *granted > 1)?;
+            let elapsed_ns = message.record.end_time.nanoseconds_since(of.connection.first_time?)?;
+            let at_limit_ns = of.transaction.credit_use.at_limit_ns;
+            let total_ns = of.connection.at_limit_ns + at_limit_ns;
+            let is_limited = at_limit_ns > 0 && elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
+            Some(
+                Verdict::from_condition(!is_limited, || {
+                    format!("all of {granted} credits used for {}% of the time", total_ns * 100 / elapsed_ns)
+                })
+                .by(of.requester()),
+            )
         }),
     },
     Rule {

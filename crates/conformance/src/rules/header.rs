@@ -1,12 +1,108 @@
 //! The RPC-over-RDMA header: RFC 8166 sections 4.2 to 4.6.
 
 use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::rpc::RpcMsg;
-use nfsrdma_dissectors::rpcrdma::{MessageType, RdmaProc, VERSION};
+use nfsrdma_dissectors::flow::transport_event::{
+    HeaderFault, MessageFault, TransportEvent, TransportEventKind,
+};
+use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION};
+use nfsrdma_dissectors::rpcrdma::{
+    ErrCode, ErrorCode, MessageHeader, MessageType, RdmaBody, RdmaProc, RpcRdmaError, VERSION, Versions,
+};
+use nfsrdma_dissectors::xdr::XdrError;
 
 use super::read_chunks;
+use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+
+/// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
+const IDLE_NS: u64 = 5_000_000_000;
+
+/// Returns the fault of a message that could not be decoded.
+fn header_fault(event: &TransportEvent) -> Option<HeaderFault> {
+    match event.kind {
+        TransportEventKind::Undecoded { fault, .. } => fault,
+        _ => None,
+    }
+}
+
+/// Returns a violation if the event is a message with this fault.
+fn message_verdict(event: &TransportEvent, wanted: MessageFault, text: &str) -> Option<Verdict> {
+    let is_wanted = event.kind == TransportEventKind::UnexpectedMessage(wanted);
+    is_wanted.then(|| Verdict::from_condition(false, || text.to_owned()))
+}
+
+/// Returns `Kept` for an RDMA_ERROR whose Call was captured. One without Call is a transport event.
+fn answered_error(message: &MessageView<'_>) -> Option<Verdict> {
+    let has_call = message.transaction.call().is_some();
+    (message.record.is_rdma_error() && has_call).then_some(Verdict::Kept)
+}
+
+/// Returns rdma_proc of a header of version 1, known or not.
+fn version1_proc(message: &MessageView<'_>) -> Option<RdmaProc> {
+    match message.words.message_type {
+        MessageType::Version1(proc) => Some(proc),
+        _ => None,
+    }
+}
+
+/// Judges the place of the RPC message: behind the header of RDMA_MSG, in a chunk of RDMA_NOMSG.
+fn placement(message: &MessageView<'_>) -> Option<Verdict> {
+    let MessageType::Version1(proc) = message.version1()?.message_type else { return None };
+    let inline = message.record.inline_length().filter(|_| message.record.gaps.is_empty())?;
+    match proc {
+        RdmaProc::RDMA_MSG => {
+            Some(Verdict::from_condition(inline > 0, || "RDMA_MSG without an RPC message".to_owned()))
+        }
+        RdmaProc::RDMA_NOMSG => {
+            let has_whole = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
+            let (has_chunk, chunk) = match message.kind {
+                RpcMessageKind::Call => (has_whole, "Position-Zero Read chunk"),
+                RpcMessageKind::Reply => {
+                    let is_rfc5666 = has_whole && message.transaction.is_rfc5666();
+                    (is_rfc5666 || message.header()?.reply_chunk().is_some(), "Reply chunk")
+                }
+            };
+            if !has_chunk {
+                return Some(Verdict::from_condition(false, || format!("RDMA_NOMSG without a {chunk}")));
+            }
+            Some(Verdict::from_condition(inline == 0, || {
+                format!("RDMA_NOMSG, {inline} bytes behind the header")
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the error code with which a Responder must answer a Call, if its header has an error.
+fn demanded_error(call: &MessageView<'_>) -> Option<ErrCode> {
+    let proc = version1_proc(call)?;
+    if call.words.version != VERSION {
+        return Some(ErrCode::ERR_VERS);
+    }
+    let is_broken = proc.name().is_none()
+        || (call.has_complete_lists() && matches!(placement(call), Some(Verdict::Broken(_))));
+    is_broken.then_some(ErrCode::ERR_CHUNK)
+}
+
+/// Returns the RPC version of an inline Call.
+fn inline_rpc_version(message: &MessageView<'_>) -> Option<u32> {
+    let is_inline_call = message.is_call() && !message.record.is_nomsg();
+    let word = message.record.inline_bytes().get(8..12).filter(|_| is_inline_call)?;
+    word.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// Returns the versions that ERR_VERS offers.
+fn offered_versions(message: &MessageView<'_>) -> Option<Versions> {
+    match message.header()? {
+        MessageHeader::Version1(header) => match header.rdma_body {
+            RdmaBody::Error(RpcRdmaError::Vers(versions)) => Some(versions),
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -17,38 +113,71 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call.",
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
-            message.version1()?;
-            let mut cursor = match message.kind {
-                RpcMessageKind::Call => message.transaction.call_message?,
-                RpcMessageKind::Reply => message.transaction.reply_message?,
-            };
-            if message.record.is_rdma_error() {
-                return None;
-            }
-            let inner = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid;
-            let outer = message.transaction.transaction.xid;
-            Some(
-                Verdict::from_condition(inner == outer, || format!("rdma_xid {outer}, RPC xid {inner}"))
-                    .at_field("rpcordma.xid"),
-            )
-        }),
+        check: RuleCheck::MessageOrEvent(
+            |message| {
+                message.version1()?;
+                let mut cursor = match message.kind {
+                    RpcMessageKind::Call => message.transaction.call_message?,
+                    RpcMessageKind::Reply => message.transaction.reply_message?,
+                };
+                if message.record.is_rdma_error() {
+                    return None;
+                }
+                let inner = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid;
+                let outer = message.transaction.transaction.xid;
+                Some(
+                    Verdict::from_condition(inner == outer, || format!("rdma_xid {outer}, RPC xid {inner}"))
+                        .at_field("rpcordma.xid"),
+                )
+            },
+            |event| {
+                let text = "a Long Reply, but no call in flight has its rdma_xid";
+                let verdict = message_verdict(event, MessageFault::LongReplyWithoutCall, text)?;
+                Some(if event.has_set_up { verdict.at_field("rpcordma.xid") } else { Verdict::Unknown })
+            },
+        ),
+    },
+    Rule {
+        id: "rpcrdma/xid-reused",
+        severity: Severity::Error,
+        section: "RFC 5531 section 9",
+        requirement: "A Call has an XID that no other Call in flight of its sender has.",
+        explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply completes \
+            the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the two \
+            directions may share an XID (RFC 8167 section 5.2). Look at how the sender chooses XIDs after a reconnect.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Each,
+        check: RuleCheck::MessageOrEvent(
+            |message| message.is_call().then_some(Verdict::Kept),
+            |event| message_verdict(event, MessageFault::XidInUse, "another call with this XID is in flight"),
+        ),
     },
     Rule {
         id: "rpcrdma/version",
         severity: Severity::Error,
         section: "RFC 8166 section 4.2.2, RFC 8167 section 5.1",
-        requirement: "All messages of a connection have one version of RPC-over-RDMA, except ERR_VERS.",
-        explanation: "A Reply has the version of its Call. A Responder that does not support the version answers ERR_VERS.",
+        requirement: "All messages of a connection have one version of RPC-over-RDMA, except Calls that RDMA_ERROR refuses.",
+        explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
+            version answers ERR_VERS; the Requester may then try another.",
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
-            if message.record.is_rdma_error() {
-                return None;
-            }
-            let expected = message.transaction.connection.version.unwrap_or(VERSION);
             let version = message.words.version;
+            let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
+            if message.record.is_rdma_error() {
+                let of_call = of_call?;
+                return Some(
+                    Verdict::from_condition(version == of_call, || {
+                        format!("RDMA_ERROR of version {version}, its call has version {of_call}")
+                    })
+                    .at_field("rpcordma.version"),
+                );
+            }
             let is_known = matches!(version, 1 | 2);
+            let expected = message.transaction.connection.version;
+            let expected = expected
+                .or(of_call.filter(|of_call| matches!(of_call, 1 | 2)))
+                .unwrap_or(if is_known { version } else { VERSION });
             Some(
                 Verdict::from_condition(is_known && version == expected, || {
                     format!("version {version}, the connection uses {expected}")
@@ -79,19 +208,218 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.6.1",
         requirement: "RDMA_MSGP is not sent.",
-        explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate.",
+        explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
+            whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666.",
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
             let MessageType::Version1(proc) = message.version1()?.message_type else { return None };
-            Some(Verdict::from_condition(proc != RdmaProc::RDMA_MSGP, || "RDMA_MSGP".to_owned()))
+            if message.transaction.is_rfc5666() {
+                return None;
+            }
+            Some(
+                Verdict::from_condition(proc != RdmaProc::RDMA_MSGP, || "RDMA_MSGP".to_owned())
+                    .at_field("rpcordma.msg_type"),
+            )
+        }),
+    },
+    Rule {
+        id: "rpcrdma/done",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.6.2",
+        requirement: "RDMA_DONE is not sent.",
+        explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; it \
+            uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
+            and the rule does not apply; see dialect/rfc5666.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Event(|event| {
+            let TransportEventKind::Done { has_read_list } = event.kind else { return None };
+            match has_read_list {
+                Some(true) => None,
+                // The Reply may precede the capture.
+                None if !event.has_set_up => Some(Verdict::Unknown),
+                _ => Some(Verdict::from_condition(false, || "RDMA_DONE".to_owned())),
+            }
+        }),
+    },
+    Rule {
+        id: "rpcrdma/short-message",
+        severity: Severity::Warning,
+        section: "RFC 8166 section 4.5",
+        requirement: "A message is at least as long as the smallest header: 28 bytes, or 20 for ERR_CHUNK.",
+        explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any byte \
+            is legal: see rpcrdma/keepalive.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::MessageOrEvent(
+            |message| message.version1().map(|_| Verdict::Kept),
+            |event| {
+                let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
+                let is_short = header_fault(event) == Some(HeaderFault::Short);
+                is_short.then(|| Verdict::from_condition(false, || format!("{length} bytes")))
+            },
+        ),
+    },
+    Rule {
+        id: "rpcrdma/list-broken",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.3, RFC 4506 section 4.19",
+        requirement: "The chunk lists are valid XDR, end within the Send, and the RPC message of an RDMA_MSG follows them.",
+        explanation: "The discriminator of a list entry is 0 or 1, and the number of segments of a chunk is the number that \
+            follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
+            never completed. The text has the byte offset in the Send.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::MessageOrEvent(
+            |message| message.version1().map(|_| Verdict::Kept),
+            |event| {
+                Some(match header_fault(event)? {
+                    HeaderFault::ChunkLists(error) => {
+                        Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
+                    }
+                    HeaderFault::NoRpcMessage => Verdict::from_condition(false, || {
+                        "neither a call nor a reply follows the chunk lists".to_owned()
+                    }),
+                    HeaderFault::Short | HeaderFault::ErrorCode(_) => return None,
+                })
+            },
+        ),
+    },
+    Rule {
+        id: "rpcrdma/nomsg-without-chunk",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 4.2.4 and 4.5.2",
+        requirement: "The RPC message of RDMA_MSG follows the header; that of RDMA_NOMSG is in a Position-Zero Read chunk or in \
+            the Reply chunk, and nothing follows the header.",
+        explanation: "The receiver cannot find the RPC message, or finds two.",
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| Some(placement(message)?.at_field("rpcordma.msg_type"))),
+    },
+    Rule {
+        id: "rpcrdma/error-from-requester",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 4.2.4 and 4.5",
+        requirement: "Only the Responder of a Call sends RDMA_ERROR with its XID.",
+        explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR for \
+            the answer to a Call of its own.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Each,
+        check: RuleCheck::MessageOrEvent(answered_error, |event| {
+            message_verdict(event, MessageFault::ErrorByRequester, "RDMA_ERROR for a call of its sender")
+        }),
+    },
+    Rule {
+        id: "rpcrdma/error-no-call",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.5",
+        requirement: "RDMA_ERROR has the XID of a Call in flight.",
+        explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and the \
+            Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Each,
+        check: RuleCheck::MessageOrEvent(answered_error, |event| {
+            message_verdict(event, MessageFault::ErrorWithoutCall, "no call with this XID is in flight")
+        }),
+    },
+    Rule {
+        id: "rpcrdma/error-range",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.5.1",
+        requirement: "RDMA_ERROR is ERR_CHUNK, or ERR_VERS with a range of versions that lacks the version of the Call.",
+        explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
+            version again. RDMA_ERROR with another code is discarded, and the Call is never completed.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::MessageOrEvent(
+            |message| {
+                if !message.record.is_rdma_error() {
+                    return None;
+                }
+                let Some(Versions { rdma_vers_low: low, rdma_vers_high: high }) = offered_versions(message)
+                else {
+                    let is_version1 = message.words.dialect.is_version1();
+                    return is_version1.then_some(Verdict::Kept);
+                };
+                let of_call =
+                    message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
+                let tried = of_call.unwrap_or(message.words.version);
+                Some(
+                    Verdict::from_condition(low <= high && !(low..=high).contains(&tried), || {
+                        format!("ERR_VERS for version {tried}, versions {low} to {high} are supported")
+                    })
+                    .at_field("rpcordma.vers_low"),
+                )
+            },
+            |event| match header_fault(event)? {
+                HeaderFault::ErrorCode(code) => {
+                    Some(Verdict::from_condition(false, || format!("error code {code}")))
+                }
+                _ => None,
+            },
+        ),
+    },
+    Rule {
+        id: "rpcrdma/error-not-sent",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 4.5, 4.5.1 and 4.5.2",
+        requirement: "A Responder answers a Call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
+            otherwise ERR_CHUNK.",
+        explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
+            understand.",
+        needs: &[Evidence::BothMessages],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
+            let reply = transaction.message(RpcMessageKind::Reply)?;
+            if !reply.record.is_rdma_error() {
+                return Some(Verdict::from_condition(false, || {
+                    format!("a reply to a call that demands {demanded}", demanded = name(demanded))
+                }));
+            }
+            let Some(ErrorCode::Version1(sent)) = reply.header()?.error() else { return None };
+            Some(Verdict::from_condition(sent == demanded, || {
+                format!("{} to a call that demands {}", name(sent), name(demanded))
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/garbage-args",
+        severity: Severity::Warning,
+        section: "RFC 8166 section 4.5.2",
+        requirement: "A Responder answers a Call whose arguments it cannot decode with GARBAGE_ARGS or a status of bad XDR.",
+        explanation: "The server reports success for arguments that end too early or have undefined values: it does not check \
+            them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments.",
+        needs: &[Evidence::BothMessages, Evidence::WholeMessage],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let call = transaction.message(RpcMessageKind::Call)?;
+            call.version1()?;
+            let summary = transaction.summary;
+            let error = summary.decode_error(transaction.transaction, RpcMessageKind::Call)?;
+            // Bytes that follow the arguments, and numbers that this program does not know, need not be errors.
+            let is_malformed =
+                matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Invalid { .. });
+            let is_success = summary.rpc_status
+                == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)))
+                && summary.status.is_none_or(|status| status.is_ok);
+            is_malformed.then(|| {
+                Verdict::from_condition(!is_success, || {
+                    format!(
+                        "success, but the arguments have an error at byte {}: {}",
+                        error.at(),
+                        error.reason()
+                    )
+                })
+            })
         }),
     },
     Rule {
         id: "rpcrdma/undecodable",
         severity: Severity::Warning,
         section: "RFC 4506, RFC 5531",
-        requirement: "A message is decodable to its end.",
+        requirement: "A message of RPC version 2 is decodable to its end.",
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there.",
         needs: &[Evidence::WholeMessage],
@@ -100,13 +428,55 @@ pub(crate) const RULES: &[Rule] = &[
             message.version1()?;
             let transaction = message.transaction;
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
+            let rpc_version = inline_rpc_version(message).unwrap_or(RPC_VERSION);
             Some(match error {
-                None => Verdict::Kept,
+                None => Verdict::from_condition(rpc_version == RPC_VERSION, || {
+                    format!("RPC version {rpc_version}")
+                }),
                 Some(_) if read_chunks::explains_decode_error(message) => return None,
+                // See rpcrdma/nomsg-without-chunk.
+                Some(_) if matches!(placement(message), Some(Verdict::Broken(_))) => return None,
                 Some(error) => {
                     Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
                 }
             })
         }),
     },
+    Rule {
+        id: "rpcrdma/keepalive",
+        severity: Severity::Info,
+        section: "RFC 8267 section 6.7.2",
+        requirement: "A side may assess an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
+        explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without payload \
+            uses a receive buffer of its receiver; an RDMA Write without payload does not.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::MessageOrEvent(
+            |message| {
+                let transaction = message.transaction.transaction;
+                let is_null = message.is_call()
+                    && message.transaction.summary.procedure == Some(0)
+                    && message.transaction.connection.first_frame.is_some();
+                is_null.then(|| {
+                    Verdict::from_condition(transaction.quiet_ns.is_none_or(|quiet| quiet < IDLE_NS), || {
+                        "NULL call on an idle connection".to_owned()
+                    })
+                })
+            },
+            |event| match event.kind {
+                TransportEventKind::EmptySend => {
+                    Some(Verdict::from_condition(false, || "Send without payload".to_owned()))
+                }
+                TransportEventKind::EmptyWrite => {
+                    Some(Verdict::from_condition(false, || "RDMA Write without payload".to_owned()))
+                }
+                _ => None,
+            },
+        ),
+    },
 ];
+
+/// Returns the name of an error code.
+fn name(code: ErrCode) -> String {
+    code.name().map_or_else(|| format!("error code {}", code.0), str::to_owned)
+}

@@ -1,5 +1,246 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
-use crate::rule::Rule;
+use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
-pub(crate) const RULES: &[Rule] = &[];
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::transaction_view::TransactionView;
+
+/// Port of NFS over RDMA. RFC 8267 section 9.
+const NFS_RDMA_PORT: u16 = 20049;
+
+/// Version of the private data. RFC 8797 section 4.
+const PRIVATE_DATA_VERSION: u8 = 1;
+
+/// Returns the private data of both sides, and its format: once per connection, with its first Transaction.
+fn declarations(
+    transaction: &TransactionView<'_>,
+) -> Option<[(ConnectionRole, SidePrivateData, Option<PrivateDataFormat>); 2]> {
+    let set_up = transaction.set_up().filter(|_| transaction.connection.first_frame.is_none())?;
+    Some([
+        (ConnectionRole::Client, set_up.client, set_up.client_format),
+        (ConnectionRole::Server, set_up.server, set_up.server_format),
+    ])
+}
+
+/// Judges the format of the private data of each side that sent some.
+fn format_verdict(
+    transaction: &TransactionView<'_>,
+    field: &'static str,
+    fault: impl Fn(PrivateDataFormat) -> Option<String>,
+) -> Option<Verdict> {
+    let mut formats = declarations(transaction)?
+        .into_iter()
+        .filter_map(|(side, _, format)| Some((side, format?)))
+        .peekable();
+    formats.peek()?;
+    let broken = formats.find_map(|(side, format)| Some((side, fault(format)?)));
+    Some(match broken {
+        None => Verdict::Kept,
+        Some((side, text)) => Verdict::from_condition(false, || text).by(side).at_field(field),
+    })
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpcrdma/inval-not-announced",
+        severity: Severity::Error,
+        section: "RFC 8797 section 4.1",
+        requirement: "A Responder uses Send With Invalidate only if both sides set the R bit in their private data.",
+        explanation: "A Requester that did not set R may not expect that its memory is invalidated, and invalidates it again or \
+            uses it on. The server of Linux does not set R itself, and invalidates as soon as the client has set it: known.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            let handle = message.record.invalidated_handle.filter(|_| !message.is_call())?;
+            let set_up = message.transaction.set_up()?;
+            let announced = |side: SidePrivateData| side.effective().map(|data| data.remote_invalidation);
+            let (Some(client), Some(server)) = (announced(set_up.client), announced(set_up.server)) else {
+                return Some(Verdict::Unknown);
+            };
+            let verdict = Verdict::from_condition(client && server, || {
+                let without = match (client, server) {
+                    (false, false) => "neither side",
+                    (false, true) => "not the client",
+                    _ => "not the server",
+                };
+                format!("handle {handle} invalidated, {without} set R")
+            });
+            let is_linux = client && message.sender() == ConnectionRole::Server;
+            Some(if is_linux { verdict.known_of("Linux NFS server") } else { verdict })
+        }),
+    },
+    Rule {
+        id: "rpcrdma/inval-foreign",
+        severity: Severity::Error,
+        section: "RFC 8797 section 4.1",
+        requirement: "A Send With Invalidate invalidates a handle of the Call with the XID that the Reply carries.",
+        explanation: "The Requester may use the memory of another Call on, which then fails with a Remote Access Error, or wait \
+            for an invalidation that does not come.",
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let of = transaction.transaction;
+            let handle = transaction.reply()?.invalidated_handle?;
+            // An earlier copy of the Call may have offered other memory.
+            if transaction.call()?.copies > 1 {
+                return Some(Verdict::Unknown);
+            }
+            let mut offered = { of.read_chunks.iter().chain(&of.write_chunks).chain(&of.reply_chunk) }
+                .flat_map(|chunk| &chunk.segments);
+            let is_own = offered.any(|segment| segment.handle == handle);
+            Some(Verdict::from_condition(is_own, || format!("handle {handle} is not of this call")))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/inval-on-call",
+        severity: Severity::Error,
+        section: "RFC 8797 section 4.1",
+        requirement: "Only Replies use Send With Invalidate.",
+        explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something else.",
+        needs: &[],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.is_call().then_some(())?;
+            let handle = message.record.invalidated_handle;
+            Some(Verdict::from_condition(handle.is_none(), || {
+                format!("a call invalidates handle {}", handle.unwrap_or_default())
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/private-reserved",
+        severity: Severity::Warning,
+        section: "RFC 8797 section 4",
+        requirement: "The reserved bits of the private data are zero.",
+        explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would announce.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|transaction| {
+            format_verdict(
+                transaction,
+                "rpcordma.private_data.flags",
+                |PrivateDataFormat { version, flags }| {
+                    let is_set =
+                        version == PRIVATE_DATA_VERSION && flags & PrivateDataFormat::RESERVED_FLAGS != 0;
+                    is_set.then(|| format!("flags 0x{flags:02x}"))
+                },
+            )
+        }),
+    },
+    Rule {
+        id: "rpcrdma/private-version",
+        severity: Severity::Info,
+        section: "RFC 8797 sections 4 and 5.1",
+        requirement: "The private data has version 1.",
+        explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
+            1,024 bytes, and no remote invalidation.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|transaction| {
+            format_verdict(
+                transaction,
+                "rpcordma.private_data.version",
+                |PrivateDataFormat { version, .. }| {
+                    (version != PRIVATE_DATA_VERSION).then(|| format!("version {version}"))
+                },
+            )
+        }),
+    },
+    Rule {
+        id: "rpcrdma/private-none",
+        severity: Severity::Info,
+        section: "RFC 8797 section 5.1",
+        requirement: "A side may connect without private data.",
+        explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. Most \
+            Calls and Replies of NFSv4 then need chunks, each with an RDMA operation.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|transaction| {
+            let sides = declarations(transaction)?;
+            if sides.iter().all(|(_, data, _)| *data == SidePrivateData::Cut) {
+                return Some(Verdict::Unknown);
+            }
+            let without = sides
+                .iter()
+                .find(|(_, data, format)| *data == SidePrivateData::Absent && format.is_none())
+                .map(|(side, ..)| *side);
+            Some(match without {
+                None => Verdict::Kept,
+                Some(side) => Verdict::from_condition(false, || {
+                    "no private data: inline thresholds of 1024 bytes".to_owned()
+                })
+                .by(side),
+            })
+        }),
+    },
+    Rule {
+        id: "rpcrdma/thresholds-shrank",
+        severity: Severity::Warning,
+        section: "RFC 8797 section 4",
+        requirement: "A Call that is sent again on a new connection fits its inline thresholds, which may be smaller.",
+        explanation: "A client that encodes a Call once, and sends it again as it is, exceeds a smaller threshold, and the \
+            connection ends again. See rpcrdma/send-too-long for Sends that do. Look at the configuration of the server that \
+            took over, or at the device that the client connects through.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            let of = message.transaction;
+            message.version1().filter(|_| message.is_call() && of.transaction.retry_of.is_some())?;
+            let (before_to_server, before_to_client) = of.connection.previous_thresholds?;
+            let Some((to_server, to_client)) = of.set_up()?.inline_thresholds() else {
+                return Some(Verdict::Unknown);
+            };
+            let is_kept = to_server >= before_to_server && to_client >= before_to_client;
+            Some(Verdict::from_condition(is_kept, || {
+                format!(
+                    "thresholds {to_server} and {to_client} bytes, {before_to_server} and {before_to_client} on the \
+                     connection before"
+                )
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/port",
+        severity: Severity::Warning,
+        section: "RFC 8267 section 6.3",
+        requirement: "A server of NFS version 4 offers NFS over RDMA at port 20049.",
+        explanation: "Clients connect to this port without asking rpcbind. Another one is a choice of the site, which each mount \
+            must name; port 2049 is that of NFS over TCP.",
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|transaction| {
+            // Once per connection: with its first Call of NFS version 4.
+            if !transaction.is_nfs4() || transaction.connection.has_nfs4 {
+                return None;
+            }
+            // A service ID outside the port space of TCP has none.
+            let port = transaction.set_up()?.service.port()?;
+            Some(
+                Verdict::from_condition(port.0 == NFS_RDMA_PORT, || format!("port {port}"))
+                    .by(ConnectionRole::Server),
+            )
+        }),
+    },
+    Rule {
+        id: "dialect/rfc5666",
+        severity: Severity::Info,
+        section: "RFC 5666 sections 3.5 and 4.1, RFC 8166 sections 4.3.1 and 4.6",
+        requirement: "A Requester may fetch the Read chunks of a Reply and confirm with RDMA_DONE, as RFC 5666 has it.",
+        explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a connection \
+            that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
+            rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done.",
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| !message.is_call())?;
+            let of = message.transaction;
+            let is_read_read = !of.transaction.reply_read_chunks.is_empty() && of.is_rfc5666();
+            Some(Verdict::from_condition(!is_read_read, || {
+                let chunks = of.transaction.reply_read_chunks.len();
+                let end = if of.transaction.is_done { ", confirmed with RDMA_DONE" } else { "" };
+                format!("{chunks} Read chunks in a reply, fetched by the requester{end}")
+            }))
+        }),
+    },
+];

@@ -6,6 +6,7 @@ use crate::writer::{Memory, Writer};
 /// rdma_proc. RFC 8166 section 4.2.4.
 pub(crate) const RDMA_MSG: u32 = 0;
 pub(crate) const RDMA_NOMSG: u32 = 1;
+pub(crate) const RDMA_MSGP: u32 = 2;
 pub(crate) const RDMA_ERROR: u32 = 4;
 
 /// An RPC-over-RDMA header and what follows it in the Send.
@@ -43,6 +44,10 @@ impl Message {
         to.words(&[self.xid, self.version, self.credits, self.proc]);
         if self.proc == RDMA_ERROR {
             return [to.bytes, self.rpc.clone()].concat();
+        }
+        if self.proc == RDMA_MSGP {
+            // Alignment, and a threshold that no item reaches. RFC 5666 section 4.2.
+            to.words(&[4, u32::MAX]);
         }
         for (position, memory) in &self.reads {
             to.words(&[1, *position, memory.handle, memory.length]).hyper(memory.offset);

@@ -4,8 +4,9 @@ use nfsrdma_dissectors::address::Lid;
 use nfsrdma_dissectors::infiniband::cm::{self, CommunicationId, Guid, PathMtu, ServiceId, TransportService};
 use nfsrdma_dissectors::infiniband::{PartitionKey, Psn, Qpn, QueueKey};
 
-use crate::exchange::{Compound, Exchange, Operation};
+use crate::exchange::{Compound, Exchange, Operation, RDMA_ERROR};
 use crate::fabric::{Fabric, Kind, Side};
+use crate::writer::Writer;
 
 /// Flags of the start-up frames over iWARP: CRCs, no markers. RFC 5044 section 7.1.1.
 const STARTUP_FLAGS: u8 = 0x40;
@@ -126,6 +127,13 @@ impl Scene {
 
     pub(crate) fn reply(&mut self, exchange: &Exchange) {
         self.fabric.send_and_invalidate(Side::Server, &exchange.reply.encode(), exchange.invalidate);
+    }
+
+    /// Sends RDMA_ERROR of version 1 with this code, and a range of versions. RFC 8166 section 4.5.
+    pub(crate) fn error(&mut self, from: Side, xid: u32, code: &[u32]) {
+        let mut to = Writer::default();
+        to.words(&[xid, 1, 32, RDMA_ERROR]).words(code);
+        self.fabric.send(from, &to.bytes);
     }
 
     /// Returns the frames, with two more exchanges at the end, which show that nothing was lost.

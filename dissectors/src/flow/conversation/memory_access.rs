@@ -18,7 +18,7 @@ const MAX_SUSPECTS: usize = 64;
 const MAX_SKEW_NS: u64 = 1_000_000;
 
 /// Nanoseconds without loss before an access that make it certain that the capture has all Calls in flight.
-const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
+pub(super) const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
 
 /// An access that looks invalid.
 #[derive(Clone, Copy, Debug)]

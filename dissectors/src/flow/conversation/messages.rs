@@ -38,9 +38,7 @@ impl RpcConversation {
         if let FrameKind::Undecoded(reason) = kind
             && self.is_rpc
         {
-            let length = u32::try_from(message.length).unwrap_or(u32::MAX);
-            let event = TransportEventKind::Undecoded { reason, length };
-            context.transaction_table.transport_events.record(sides, context.packet_meta, None, event);
+            self.record_undecoded(context, sender, message, reason);
         }
         kind
     }
@@ -64,8 +62,16 @@ impl RpcConversation {
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
+            if !is_cut {
+                // It may have advertised memory.
+                self.record_loss(context.packet_meta.time);
+            }
             return context.stats.count_undecoded(why);
         };
+        let is_other_version = self.dialect.is_some_and(|known| known.is_version1() != dialect.is_version1());
+        if envelope.is_unknown() || is_other_version {
+            self.record_loss(context.packet_meta.time);
+        }
         if context.limits.dialect.is_none() {
             self.update_dialect(&envelope);
         }
@@ -193,6 +199,9 @@ impl RpcConversation {
                 self.add_call(context, sender, record, envelope, rpc)
             }
             RpcMessageKind::Reply => {
+                if !envelope.read_chunks.is_empty() {
+                    self.record_reply_read_chunks();
+                }
                 if context.limits.dialect.is_none() {
                     self.record_read_list(&envelope);
                 }
@@ -315,13 +324,14 @@ impl RpcConversation {
 
     /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     fn handle_done(
-        &self,
+        &mut self,
         context: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
         let key = self.transactions.get(&(sender, xid)).copied();
+        self.record_done(context, sender, key);
         let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             return context.stats.count_undecoded(UndecodedReason::MalformedHeader);

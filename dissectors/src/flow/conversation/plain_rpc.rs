@@ -55,7 +55,7 @@ impl RpcConversation {
         let answered = match self.match_call_xid(context, sender, xid, &call) {
             XidMatch::Copy(key) => return key,
             XidMatch::Reply(key) => Some(key),
-            XidMatch::NoMatch => None,
+            XidMatch::InUse(_) | XidMatch::NoMatch => None,
         };
         let program = call_program(&call);
         let mut transaction = empty_transaction(xid);

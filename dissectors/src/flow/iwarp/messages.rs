@@ -10,6 +10,7 @@ use crate::field::NullObserver;
 use crate::flow::gaps::add_gap;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::Position;
+use crate::flow::transport_event::TransportEventKind;
 use crate::flow::{PacketMeta, Stall};
 use crate::frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
@@ -257,7 +258,7 @@ impl IwarpMessages {
         let ends = payload.is_end() && payload.segment.is_last;
         if data.length == 0 {
             self.ongoing_write = self.ongoing_write.take().filter(|_| !ends);
-            taker.event(payload.meta, IwarpEvent::Control);
+            taker.event(payload.meta, IwarpEvent::Control(Some(TransportEventKind::EmptyWrite)));
             return RdmaAttribution::default();
         }
         let write = match &mut self.ongoing_write {
@@ -314,7 +315,7 @@ impl IwarpMessages {
         // Earlier requests have been answered.
         self.outstanding_reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
-            taker.event(payload.meta, IwarpEvent::Control);
+            taker.event(payload.meta, IwarpEvent::Control(None));
             return RdmaAttribution::default();
         }
         if payload.was_captured() {
@@ -335,7 +336,7 @@ impl IwarpMessages {
         let is_whole = offset == 0 && payload.is_complete() && payload.segment.is_last;
         if is_whole && !self.send_reassembly.is_open {
             if data.length == 0 {
-                return taker.event(packet_meta, IwarpEvent::Control);
+                return taker.event(packet_meta, IwarpEvent::Control(Some(TransportEventKind::EmptySend)));
             }
             let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
             let message = RdmaMessage {
@@ -393,7 +394,7 @@ impl IwarpMessages {
             return;
         }
         if *length == 0 {
-            return taker.event(packet_meta, IwarpEvent::Control);
+            return taker.event(packet_meta, IwarpEvent::Control(None));
         }
         let message = RdmaMessage {
             bytes,
@@ -500,7 +501,7 @@ impl IwarpMessages {
                 length: request.length,
                 attribution: &mut read.attribution,
             }),
-            _ => IwarpEvent::Control,
+            _ => IwarpEvent::Control(None),
         }
     }
 

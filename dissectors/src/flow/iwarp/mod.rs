@@ -60,8 +60,9 @@ pub(super) enum IwarpEvent<'a> {
     Operation(RdmaOperation<'a>),
     /// A part of an incomplete message.
     Part,
-    /// A message that moves no bytes and only shows that the sender is ready (RFC 6581 section 9.2).
-    Control,
+    /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its kind, if
+    /// that is of interest.
+    Control(Option<TransportEventKind>),
     /// The stream ends, for this reason.
     Terminate(Terminate),
     /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose requests

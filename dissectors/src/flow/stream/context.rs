@@ -86,7 +86,13 @@ impl IwarpEventSink for StreamContext<'_> {
                 FrameKind::Management
             }
             IwarpEvent::Part => FrameKind::PartialMessage,
-            IwarpEvent::Control => FrameKind::Control,
+            IwarpEvent::Control(kind) => {
+                if let Some(kind) = kind {
+                    let sides = (self.connection, self.sender);
+                    self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
+                }
+                FrameKind::Control
+            }
             IwarpEvent::Terminate(terminate) => {
                 let sender = self.sender;
                 let (conversation, mut context) = self.rpc_context(&packet_meta);

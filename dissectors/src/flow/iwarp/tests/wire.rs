@@ -300,7 +300,7 @@ impl IwarpEventSink for Log {
             }
             IwarpEvent::Terminate(terminate) => Seen::Terminate(terminate.to_string()),
             IwarpEvent::Undecoded(why) => Seen::Undecoded(why.key()),
-            IwarpEvent::Part | IwarpEvent::Control => return,
+            IwarpEvent::Part | IwarpEvent::Control(_) => return,
         };
         self.push(seen);
     }

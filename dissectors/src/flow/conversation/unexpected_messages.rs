@@ -1,0 +1,284 @@
+//! Messages that are malformed, or that the state of their connection does not permit, for transport events.
+//!
+//! A capture may lack the message that permits another one. So such a message is reported only once its receiver has sent a
+//! further message without loss.
+
+use crate::field::NullObserver;
+use crate::flow::statistics::UndecodedReason;
+use crate::flow::transaction::{HeaderWords, MessageRecord};
+use crate::flow::transaction_table::{TransactionEntry, TransactionKey};
+use crate::flow::transport_event::{HeaderFault, MessageFault, TransportEventKind};
+use crate::frame::{FrameNumber, Timestamp};
+use crate::rdma::{ConnectionSide, RdmaMessage};
+use crate::rpc::{RpcMsg, Xid};
+use crate::rpcrdma::{self, ErrCode, MessageHeader, RdmaProc};
+use crate::xdr::Cursor;
+
+use super::memory_access::MIN_LOSSLESS_NS;
+use super::{RpcContext, RpcConversation};
+
+/// Maximum number of suspected messages per connection.
+const MAX_SUSPECTS: usize = 64;
+
+/// A message that the state of its connection does not seem to permit.
+#[derive(Clone, Copy, Debug)]
+struct SuspectedMessage {
+    sender: ConnectionSide,
+    frame: FrameNumber,
+    time: Timestamp,
+    transaction: Option<TransactionKey>,
+    kind: TransportEventKind,
+    /// `true` if the Transaction had no Call.
+    is_without_call: bool,
+    /// Number of losses of the conversation, if a lost message would permit this one.
+    losses: Option<u64>,
+}
+
+/// Messages of one connection that look invalid.
+#[derive(Debug, Default)]
+pub(super) struct SuspectedMessages {
+    suspects: Vec<SuspectedMessage>,
+    /// `true` if a Reply had Read chunks (RFC 5666).
+    has_reply_read_list: bool,
+}
+
+impl SuspectedMessages {
+    /// Adopts the facts about another part of the same connection. Its suspected messages are dropped.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.has_reply_read_list |= other.has_reply_read_list;
+    }
+
+    /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
+    pub(super) fn record_missing_call(&mut self, requester: ConnectionSide) {
+        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.sender == requester) {
+            suspect.losses = suspect.losses.map(|losses| losses + 1);
+        }
+    }
+}
+
+impl RpcConversation {
+    /// Records a Send that was not decoded.
+    #[cold]
+    pub(super) fn record_undecoded(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        message: &RdmaMessage<'_>,
+        reason: UndecodedReason,
+    ) {
+        let is_version1 = self.dialect.is_none_or(rpcrdma::Dialect::is_version1);
+        let is_malformed = reason == UndecodedReason::MalformedHeader && message.gaps.is_empty();
+        let fault = (is_version1 && is_malformed).then(|| header_fault(message)).flatten();
+        let length = u32::try_from(message.length).unwrap_or(u32::MAX);
+        self.record_version1(context, sender, None, TransportEventKind::Undecoded { reason, length, fault });
+    }
+
+    /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be identified.
+    fn record_version1(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        transaction: Option<TransactionKey>,
+        kind: TransportEventKind,
+    ) {
+        let events = &mut context.transaction_table.transport_events;
+        if self.last_message_time.is_some() {
+            events.record((context.connection, sender), context.packet_meta, transaction, kind);
+        } else if events.is_enabled() && self.suspected_messages.suspects.len() < MAX_SUSPECTS {
+            self.suspected_messages.suspects.push(SuspectedMessage {
+                sender,
+                frame: context.packet_meta.last_frame(),
+                time: context.packet_meta.time,
+                transaction,
+                kind,
+                is_without_call: false,
+                losses: None,
+            });
+        }
+    }
+
+    /// Records an RDMA Write without payload.
+    #[inline]
+    pub(super) fn record_empty_write(
+        &self,
+        context: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        length: u32,
+    ) {
+        if length == 0 {
+            let events = &mut context.transaction_table.transport_events;
+            let sides = (context.connection, sender);
+            events.record(sides, context.packet_meta, None, TransportEventKind::EmptyWrite);
+        }
+    }
+
+    /// Records that a Reply has Read chunks.
+    pub(super) fn record_reply_read_chunks(&mut self) {
+        self.suspected_messages.has_reply_read_list = true;
+    }
+
+    /// Records RDMA_DONE for a Transaction, if it is known.
+    pub(super) fn record_done(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        done: Option<TransactionKey>,
+    ) {
+        if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
+            return;
+        }
+        let entry = done.and_then(|key| context.transaction_table.get(key));
+        let of_transaction = entry.map(|entry| !entry.transaction.reply_read_chunks.is_empty());
+        let has_read_list = match of_transaction {
+            _ if self.suspected_messages.has_reply_read_list => Some(true),
+            // The Reply is not captured yet, or not at all.
+            Some(false) if entry.is_some_and(|entry| entry.transaction.reply.is_none()) => None,
+            known => known,
+        };
+        self.record_version1(context, sender, done, TransportEventKind::Done { has_read_list });
+    }
+
+    /// Returns the fault of an RDMA_ERROR or Long Reply of `sender`, of which no Call of the peer is in flight. The XID of
+    /// another Reply is in its RPC message, too.
+    pub(super) fn fault_of_lone_reply(
+        &self,
+        context: &RpcContext<'_>,
+        sender: ConnectionSide,
+        xid: Xid,
+        reply: &MessageRecord,
+    ) -> Option<MessageFault> {
+        if !(reply.is_rdma_error() || reply.is_nomsg()) || !self.may_suspect(context) {
+            return None;
+        }
+        if reply.is_nomsg() {
+            return Some(MessageFault::LongReplyWithoutCall);
+        }
+        let own = self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
+        Some(match own.is_some_and(TransactionEntry::is_open) {
+            true => MessageFault::ErrorByRequester,
+            false => MessageFault::ErrorWithoutCall,
+        })
+    }
+
+    fn may_suspect(&self, context: &RpcContext<'_>) -> bool {
+        let has_lost_recently =
+            self.last_loss.is_some_and(|loss| context.packet_meta.time.abs_diff_ns(loss) < MIN_LOSSLESS_NS);
+        context.transaction_table.transport_events.is_enabled()
+            && context.packet_meta.anomaly.is_none()
+            && !has_lost_recently
+            && self.suspected_messages.suspects.len() < MAX_SUSPECTS
+    }
+
+    /// Returns `true` if a Call has the XID of the Call in `used`, but asks for something else.
+    pub(super) fn is_other_call(
+        &self,
+        context: &RpcContext<'_>,
+        used: TransactionKey,
+        call: &MessageRecord,
+    ) -> bool {
+        let before = context.transaction_table.get(used).and_then(|entry| entry.transaction.call.as_ref());
+        self.may_suspect(context) && before.is_some_and(|before| asks_for_other(before, call))
+    }
+
+    /// Reports a message once its receiver has sent a further message without loss.
+    pub(super) fn suspect_message(
+        &mut self,
+        context: &RpcContext<'_>,
+        sender: ConnectionSide,
+        transaction: TransactionKey,
+        fault: MessageFault,
+    ) {
+        let entry = context.transaction_table.get(transaction);
+        self.suspected_messages.suspects.push(SuspectedMessage {
+            sender,
+            frame: context.packet_meta.last_frame(),
+            time: context.packet_meta.time,
+            transaction: Some(transaction),
+            kind: TransportEventKind::UnexpectedMessage(fault),
+            is_without_call: entry.is_some_and(|entry| entry.transaction.call.is_none()),
+            losses: Some(self.losses),
+        });
+    }
+
+    /// Decides the suspected messages that `receiver` received: it has sent a message without loss.
+    #[inline]
+    pub(super) fn confirm_messages(&mut self, context: &mut RpcContext<'_>, receiver: ConnectionSide) {
+        if !self.suspected_messages.suspects.is_empty() {
+            self.decide_messages(context, receiver);
+        }
+    }
+
+    #[cold]
+    fn decide_messages(&mut self, context: &mut RpcContext<'_>, receiver: ConnectionSide) {
+        let mut waiting = Vec::new();
+        for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
+            let SuspectedMessage { sender, frame, time, transaction, kind, is_without_call, losses } =
+                suspect;
+            if losses.is_some_and(|losses| losses != self.losses) {
+                continue;
+            }
+            if sender.peer() != receiver || context.packet_meta.last_frame() == frame {
+                waiting.push(suspect);
+                continue;
+            }
+            let entry = transaction.and_then(|key| context.transaction_table.get(key));
+            // The Call was captured after its Reply.
+            let has_call = entry.is_some_and(|entry| entry.transaction.call.is_some());
+            let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
+            if is_version1 && !(is_without_call && has_call) {
+                context.transaction_table.transport_events.record_at(
+                    (context.connection, sender),
+                    (frame, time),
+                    transaction,
+                    kind,
+                );
+            }
+        }
+        self.suspected_messages.suspects = waiting;
+    }
+}
+
+/// Returns the fault of the header of a message that was captured completely.
+fn header_fault(message: &RdmaMessage<'_>) -> Option<HeaderFault> {
+    let mut words = Cursor::new(message.bytes).with_length(message.length);
+    let mut word = || words.word().ok();
+    let (_xid, version, _credits) = (word(), word(), word());
+    let (proc, code) = (word().map(RdmaProc), word());
+    if version == Some(rpcrdma::VERSION) {
+        match (proc, code) {
+            (Some(RdmaProc::RDMA_DONE), _) => return None,
+            (Some(RdmaProc::RDMA_ERROR), Some(code)) if ErrCode(code).name().is_none() => {
+                return Some(HeaderFault::ErrorCode(code));
+            }
+            _ => {}
+        }
+    }
+    if message.length < rpcrdma::MIN_HEADER_BYTES {
+        return Some(HeaderFault::Short);
+    }
+    if message.bytes.len() < HeaderWords::LENGTH {
+        return None;
+    }
+    let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+    match MessageHeader::decode(rpcrdma::Dialect::Rfc8166, &mut cursor, &mut NullObserver) {
+        Ok(_) => Some(HeaderFault::NoRpcMessage),
+        Err(error) if error.is_cut() => None,
+        Err(error) => Some(HeaderFault::ChunkLists(error)),
+    }
+}
+
+/// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their arguments.
+/// Credentials may differ: RPCSEC_GSS numbers each copy, also in protected arguments (RFC 2203 section 5.3.3.1).
+fn asks_for_other(before: &MessageRecord, call: &MessageRecord) -> bool {
+    let (mut one, mut other) = (Cursor::new(before.inline_bytes()), Cursor::new(call.inline_bytes()));
+    let decode = |cursor: &mut Cursor<'_>| {
+        let message = RpcMsg::decode(cursor, &mut NullObserver).ok()?;
+        let call = message.call()?;
+        Some(((call.prog, call.vers, call.proc), call.cred.gss().is_some()))
+    };
+    let (Some((first, has_gss)), Some((second, _))) = (decode(&mut one), decode(&mut other)) else {
+        return false;
+    };
+    let common = one.rest().len().min(other.rest().len());
+    first != second || (!has_gss && one.rest().get(..common) != other.rest().get(..common))
+}
