@@ -20,11 +20,13 @@
 mod auxiliary_calls;
 mod cb_getattr;
 mod concurrency;
+mod connections;
 mod context_renewal;
 mod delegation_return;
 mod delegation_substitutes;
 mod event_loop;
 mod io_split;
+mod issuer;
 mod issuing;
 mod locks;
 mod outsiders;
@@ -35,34 +37,32 @@ mod reply;
 mod reply_check_queue;
 mod reply_timeout;
 mod rpcsec_gss;
+mod scheduler;
 mod send;
 mod think_time;
+mod verifier;
 mod window;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self, GssError};
-use nfsrdma_rpc::{CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError};
-use rustc_hash::{FxHashMap, FxHashSet};
+use nfsrdma_rpc::{ConnectTarget, RpcTransport, RpcTransportError};
+use rustc_hash::FxHashMap;
 
-use super::call_description::{CallDescription, CallTitleCache};
+use super::call_description::CallDescription;
 use super::callbacks::CallbackServer;
-use super::dependencies::DependencyGraph;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_targets::NameTargetTable;
 use super::file_divergence::FileDivergence;
 use super::options::ReplayOptions;
 use super::prologue::{PrologueError, create_missing_state};
 use super::recording::ReplayRecorder;
-use super::recovery::client_state::RecoverableState;
 use super::reply_check::ReplyChecker;
 use super::report::{ReplayReport, ReplayStepState, StepId};
-use super::tree_check::{ExpectedTree, LiveServerNames, TreeCheckReport};
+use super::tree_check::{LiveServerNames, TreeCheckReport};
 use super::values::{LiveValues, client_suffix};
 use crate::analysis::comparison::record::hash;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
@@ -70,21 +70,15 @@ use crate::replay::containment::{ContainedTransport, Containment};
 use crate::replay::plan;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::seed::SeededTree;
-use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{TraceError, TraceReader, TraceStep};
-use cb_getattr::CbGetattrAnswers;
-use concurrency::{CapturedConcurrency, LiveConcurrency};
-use delegation_return::DelegationReturn;
-use delegation_substitutes::DelegationSubstitutes;
+use connections::ConnectionManager;
 pub(super) use delegation_substitutes::SubstitutedStateid;
 use io_split::MissingValueReason;
-use locks::LiveLockStateids;
-use queue::StepQueue;
-use reclaim::ClientReclaim;
-use reply_check_queue::ReplyCheckQueue;
+use issuer::CallIssuer;
 use rpcsec_gss::GssCallSigner;
-use think_time::ThinkTimeHistory;
-use window::{StepWindow, WindowStep};
+use scheduler::StepScheduler;
+use verifier::ReplyVerifier;
+use window::WindowStep;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
 const REPLY_HEADROOM_BYTES: u32 = 1024;
@@ -163,31 +157,6 @@ impl ReplayMonitor for () {
 
 /// Recorder of everything sent and received, if there is one.
 type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
-
-/// A live connection.
-#[derive(Debug)]
-struct LiveConnection {
-    connection: ConnectionId,
-    xid: u32,
-    /// Window indices of the steps that wait for a credit or for memory.
-    parked: VecDeque<u32>,
-    /// Set once the connection is lost and must be replaced.
-    lost: Option<LostConnection>,
-    /// Sessions that use this connection as backchannel: variable and minor version.
-    backchannels: Vec<(u32, u32)>,
-    /// Backchannels that are not bound to this connection yet.
-    unbound_backchannels: Vec<(u32, u32)>,
-    /// Number of recoveries in the run when the sessions were last bound.
-    recoveries_at_binding: u32,
-}
-
-/// A connection that was lost.
-#[derive(Clone, Copy, Debug)]
-struct LostConnection {
-    since: Instant,
-    /// Earliest time of the next connection attempt.
-    next_attempt: Instant,
-}
 
 /// Outcome of an attempt to send a step.
 enum StepSendOutcome {
@@ -306,251 +275,127 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         };
         let end = &steps.summary().end;
         report.recorded_ns = end.last.saturating_sub(end.first);
-        let first = end.first;
+        let checker = ReplyChecker::new(
+            options.strict,
+            options.disabled_rules.iter().copied(),
+            options.selection.clone(),
+        )
+        .with_rules(options.rules.clone())
+        .with_squashed(seeded.squashed_owner);
+        let refused_handles = seeded.refused_handles.iter();
         Ok(Self {
-            number,
-            tag,
-            steps,
-            contents,
-            target,
-            seeded,
-            options,
-            callbacks,
-            plan,
-            values,
-            containment,
-            checker: ReplyChecker::new(
-                options.strict,
-                options.disabled_rules.iter().copied(),
-                options.selection.clone(),
-            )
-            .with_rules(options.rules.clone())
-            .with_squashed(seeded.squashed_owner),
+            scheduler: StepScheduler::new(
+                steps,
+                plan,
+                DependencyCollector::new(options.order, options.pace, names),
+                end.first,
+            ),
+            issuer: CallIssuer {
+                values,
+                containment,
+                signing,
+                missing_values: refused_handles
+                    .map(|variable| (*variable, MissingValueReason::Object))
+                    .collect(),
+                auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
+                ..CallIssuer::default()
+            },
+            connections: ConnectionManager::default(),
+            verifier: ReplyVerifier::new(checker, seeded.parents_of_refused.clone()),
             report: ReplayReport { squashed: seeded.squashed_owner, ..report },
-            titles: CallTitleCache::default(),
-            window: StepWindow::default(),
-            graph: DependencyGraph::default(),
-            dependencies: DependencyCollector::new(options.order, options.pace, names),
-            queue: StepQueue::default(),
-            ready: Vec::new(),
-            turns: 0,
-            captured_concurrency: CapturedConcurrency::default(),
-            live_concurrency: LiveConcurrency::default(),
-            locks: LiveLockStateids::default(),
-            captured_reply_times: BinaryHeap::new(),
-            in_flight: 0,
-            failed_connections: 0,
-            reply_timeouts: 0,
-            silent_since: None,
-            stalled_since: None,
-            delayed_since: None,
-            futile_retries: 0,
-            client_state: RecoverableState::default(),
-            reclaim: None,
-            unwanted_delegations: VecDeque::new(),
-            recoveries: 0,
-            recovery_calls: 0,
-            unrecovered: FxHashSet::default(),
-            expiries: VecDeque::new(),
-            connections: Vec::new(),
-            connection_by_client: FxHashMap::default(),
-            connection_index: FxHashMap::default(),
-            slots: FxHashMap::default(),
-            clients: FxHashMap::default(),
-            started: None,
-            first_call_time: first,
-            sent: 0,
-            is_exhausted: false,
-            next_due: None,
-            divergent_files: FxHashMap::default(),
-            ungranted_delegations: FxHashSet::default(),
-            substitutes: DelegationSubstitutes::default(),
-            missing_values: seeded
-                .refused_handles
-                .iter()
-                .map(|variable| (*variable, MissingValueReason::Object))
-                .collect(),
-            unmodified_directories: seeded.parents_of_refused.clone(),
-            leaves_open: false,
-            cb_getattr_answers: CbGetattrAnswers::default(),
-            call_buffer: Vec::new(),
-            placed: Vec::new(),
-            signing,
-            buffers: Vec::new(),
-            needs: Vec::new(),
-            is_directory: Vec::new(),
-            expected_data: Vec::new(),
-            key_data: Vec::new(),
-            unchecked_replies: ReplyCheckQueue::default(),
-            pending_variables: FxHashSet::default(),
-            expected_tree: Some(ExpectedTree::new()),
-            auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
+            context: RunContext { number, tag, target, seeded, options, callbacks },
+            contents,
         })
     }
 }
 
-struct ReplayEngine<'r, R> {
+/// Settings that all parts of a run read.
+struct RunContext<'r> {
     /// Number of this client copy, from 0.
     number: u32,
     /// Suffix that makes client owner strings unique per run and per copy.
     tag: String,
-    steps: &'r mut TraceReader<R>,
-    contents: &'r mut TraceReader<R>,
     target: &'r ConnectTarget,
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
     callbacks: &'r CallbackServer,
-    plan: plan::planner::StepPlanner,
-    values: LiveValues,
-    /// Check that every Call must pass before it is sent.
-    containment: Containment,
-    checker: ReplyChecker,
+}
+
+/// The run of one client copy: five parts that do not know each other, and the steps that involve several of them.
+struct ReplayEngine<'r, R> {
+    context: RunContext<'r>,
+    /// Contents of payloads, which Calls and the verification of Replies need.
+    contents: &'r mut TraceReader<R>,
+    scheduler: StepScheduler<'r, R>,
+    issuer: CallIssuer,
+    connections: ConnectionManager,
+    verifier: ReplyVerifier,
     report: ReplayReport,
-    titles: CallTitleCache,
-    window: StepWindow,
-    graph: DependencyGraph,
-    dependencies: DependencyCollector,
-    queue: StepQueue,
-    /// Window indices of steps whose dependencies are satisfied.
-    ready: Vec<u32>,
-    /// Number of steps admitted to the window.
-    turns: u64,
-    captured_concurrency: CapturedConcurrency,
-    /// Steps that overlap in this run.
-    live_concurrency: LiveConcurrency,
-    locks: LiveLockStateids,
-    /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
-    captured_reply_times: BinaryHeap<Reverse<u64>>,
-    in_flight: usize,
-    /// Number of consecutive connections lost without a Reply.
-    failed_connections: u32,
-    /// Number of consecutive reply timeouts, and the time of the last one.
-    reply_timeouts: u32,
-    silent_since: Option<Instant>,
-    /// Time since which steps wait for a Reply to a Call that is no step: one that binds a connection or recovers
-    /// state.
-    stalled_since: Option<Instant>,
-    /// Time since which the server has only answered with requests to retry later.
-    delayed_since: Option<Instant>,
-    /// Number of retries requested by the server that had no effect.
-    futile_retries: u32,
-    /// State that the clients hold at the server.
-    client_state: RecoverableState,
-    /// Client whose state is being reclaimed.
-    reclaim: Option<ClientReclaim>,
-    /// Delegations that are to be returned.
-    unwanted_delegations: VecDeque<DelegationReturn>,
-    /// Number of recoveries, and number of Calls that they took.
-    recoveries: u32,
-    recovery_calls: u64,
-    /// Variables of state that could not be recovered.
-    unrecovered: FxHashSet<u32>,
-    /// Send times of the Calls in flight, in ascending order.
-    expiries: VecDeque<(Instant, CallTag)>,
-    connections: Vec<LiveConnection>,
-    /// Index of the live connection by client and captured connection.
-    connection_by_client: FxHashMap<(u32, u64), usize>,
-    connection_index: FxHashMap<ConnectionId, usize>,
-    /// Steps that wait for a slot of a live session, by session variable and slot.
-    slots: FxHashMap<(u32, u32), VecDeque<u32>>,
-    /// Completion times of the latest steps of each client, if clients have think time.
-    clients: FxHashMap<u32, ThinkTimeHistory>,
-    started: Option<Instant>,
-    /// Capture time of the first Call.
-    first_call_time: u64,
-    sent: u64,
-    is_exhausted: bool,
-    /// Time when the next step is due, if known.
-    next_due: Option<Instant>,
-    /// Differences of files from the capture caused by earlier steps, by the variable of the file.
-    divergent_files: FxHashMap<u32, FileDivergence>,
-    /// Variables of delegations that the live server did not grant.
-    ungranted_delegations: FxHashSet<u32>,
-    /// Opens that replace these delegations.
-    substitutes: DelegationSubstitutes,
-    /// Reasons why variables have no value.
-    missing_values: FxHashMap<u32, MissingValueReason>,
-    /// Variables of directories in which a create, remove or rename was not sent.
-    unmodified_directories: FxHashSet<u32>,
-    /// `true` if an open of the trace, or one that replaces a delegation, is closed by no step.
-    leaves_open: bool,
-    /// Captured answers to CB_GETATTR.
-    cb_getattr_answers: CbGetattrAnswers,
-    call_buffer: Vec<u8>,
-    placed: Vec<PlacedPayload>,
-    /// Signs Calls with RPCSEC_GSS, if the run does.
-    signing: Option<GssCallSigner>,
-    buffers: Vec<Vec<u8>>,
-    needs: Vec<u32>,
-    /// For each operation of the answered step, `true` if its file is a directory.
-    is_directory: Vec<bool>,
-    /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
-    expected_data: Vec<(u32, Option<u128>)>,
-    key_data: Vec<u8>,
-    unchecked_replies: ReplyCheckQueue,
-    /// Variables given by Replies that are not processed yet.
-    pending_variables: FxHashSet<u32>,
-    /// Expected file tree after the run.
-    expected_tree: Option<ExpectedTree>,
-    /// Connections of the programs other than NFS; `None` while one of them is in use.
-    auxiliary: Option<AuxiliaryRpcConnections>,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns `true` if no step is left.
     fn is_done(&self) -> bool {
-        self.is_exhausted && self.window.count() == 0
+        self.scheduler.is_exhausted && self.scheduler.window.count() == 0
     }
 
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
         let ended = || ReplayStepState::Skipped("interrupted: the run was ended before it".into());
-        for held in self.window.steps_in_order() {
+        for held in self.scheduler.window.steps_in_order() {
             self.report.count_step(
                 held.id,
                 held.description.title(),
                 ended(),
-                self.options.max_shown_mismatches,
+                self.context.options.max_shown_mismatches,
             );
         }
         let mut parts = CallDescription::default();
-        while !self.is_exhausted {
-            match self.steps.next_step()? {
+        while !self.scheduler.is_exhausted {
+            match self.scheduler.steps.next_step()? {
                 Some(step) => {
-                    parts.read(&step, &mut self.titles);
+                    parts.read(&step, &mut self.scheduler.titles);
                     self.report.count_step(
                         step_id(&step),
                         parts.title(),
                         ended(),
-                        self.options.max_shown_mismatches,
+                        self.context.options.max_shown_mismatches,
                     );
                 }
-                None => self.is_exhausted = true,
+                None => self.scheduler.is_exhausted = true,
             }
         }
         self.destroy_contexts(transport);
-        let late = self.checker.take_late_differences(true);
-        self.report.apply_late_differences(late, self.options.max_shown_mismatches);
-        if let (Some(why), true) = (&self.report.unreachable, self.options.checks_tree) {
+        let late = self.verifier.checker.take_late_differences(true);
+        self.report.apply_late_differences(late, self.context.options.max_shown_mismatches);
+        if let (Some(why), true) = (&self.report.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
             let failed = Some(format!("not begun: {why}"));
             self.report.tree_check = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
-        } else if let Some(walk) =
-            self.expected_tree.take().filter(|_| self.options.checks_tree && !self.report.is_interrupted)
+        } else if let Some(walk) = self
+            .verifier
+            .expected_tree
+            .take()
+            .filter(|_| self.context.options.checks_tree && !self.report.is_interrupted)
         {
-            let left = LiveServerNames { seeded: self.seeded, values: &self.values, checker: &self.checker };
-            let (tag, shown) = (&self.tag, self.options.max_shown_mismatches);
+            let left = LiveServerNames {
+                seeded: self.context.seeded,
+                values: &self.issuer.values,
+                checker: &self.verifier.checker,
+            };
+            let (tag, shown) = (&self.context.tag, self.context.options.max_shown_mismatches);
             self.report.tree_check = Some(walk.check(
-                (transport, &mut self.containment),
-                self.target,
+                (transport, &mut self.issuer.containment),
+                self.context.target,
                 tag,
                 &left,
                 self.contents,
                 shown,
             ));
         }
-        self.report.dropped_values += self.containment.take_dropped_count();
-        self.report.compared = [self.checker.compared.fields, self.checker.compared.data_bytes];
+        self.report.dropped_values += self.issuer.containment.take_dropped_count();
+        self.report.compared =
+            [self.verifier.checker.compared.fields, self.verifier.checker.compared.data_bytes];
         Ok(self.report)
     }
 
@@ -565,15 +410,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             self.mark_objects_uncertain(&held, &step, &state);
         }
-        self.report.count_step(held.id, held.description.title(), state, self.options.max_shown_mismatches);
+        self.report.count_step(
+            held.id,
+            held.description.title(),
+            state,
+            self.context.options.max_shown_mismatches,
+        );
         self.release_step(window_index, held);
     }
 
     /// Releases the window entry of a step, keeps its buffers for reuse, and enqueues the steps that waited for it.
     fn release_step(&mut self, window_index: u32, room: Box<WindowStep>) {
-        self.window.release(window_index, room);
-        self.graph.finish(window_index, &mut self.ready);
-        while let Some(window_index) = self.ready.pop() {
+        self.scheduler.window.release(window_index, room);
+        self.scheduler.graph.finish(window_index, &mut self.scheduler.ready);
+        while let Some(window_index) = self.scheduler.ready.pop() {
             self.enqueue(window_index);
         }
     }

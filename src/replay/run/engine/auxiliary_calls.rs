@@ -24,7 +24,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepSendOutcome, ReplayRunError> {
         self.check_all()?;
-        let Some(mut beside) = self.auxiliary.take() else {
+        let Some(mut beside) = self.issuer.auxiliary.take() else {
             return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
                 "other-program: another is being asked".into(),
             )));
@@ -35,7 +35,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => Ok(StepSendOutcome::Finished(unreadable_state())),
         };
         held.step = kept;
-        self.auxiliary = Some(beside);
+        self.issuer.auxiliary = Some(beside);
         going
     }
 
@@ -48,24 +48,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<StepSendOutcome, ReplayRunError> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
-        self.values.begin_call(step.call.body);
+        self.issuer.values.begin_call(step.call.body);
         let header = replacement_header(step, xid);
         let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed);
+        let emitted = emit(
+            &step.call,
+            header,
+            &mut self.issuer.values,
+            &mut self.issuer.call_buffer,
+            &mut self.issuer.placed,
+        );
         if let Some(why) = self.missing_value_reason(emitted.is_ok()) {
             return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
         }
-        if !self.placed.is_empty() {
+        if !self.issuer.placed.is_empty() {
             return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
                 "payloads: more than can be sent".into(),
             )));
         }
-        let mut message = std::mem::take(&mut self.call_buffer);
+        let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
-        let captured = reroot_mount_path(&message, &self.seeded.path)
+        let captured = reroot_mount_path(&message, &self.context.seeded.path)
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
-        let call = match self.containment.check_call(TransportCall::without_payloads(
+        let call = match self.issuer.containment.check_call(TransportCall::without_payloads(
             xid,
             CallTag(xid.0.into()),
             &message,
@@ -73,27 +79,27 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         )) {
             Ok(call) => call,
             Err(escape) => {
-                self.call_buffer = message;
+                self.issuer.call_buffer = message;
                 return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string())));
             }
         };
-        self.values.swap_counts(&mut held.counts);
+        self.issuer.values.swap_counts(&mut held.counts);
         let client = step.caller.client;
         let lane = match beside.lane(client, (program, version)) {
             Ok(lane) => lane,
             Err(why) => {
-                self.call_buffer = message;
+                self.issuer.call_buffer = message;
                 return Ok(StepSendOutcome::Finished(self.no_reply_state(&why)));
             }
         };
         let sent = Instant::now();
-        self.started.get_or_insert(sent);
+        self.scheduler.started.get_or_insert(sent);
         self.report.calls += 1;
         held.reply_identifiers = call.reply_identifiers();
         let mut answer_of_tape = None;
         let answered = beside.call(lane, &call, |reply| {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
-            self.containment.record_reply(call.call(), reply.cursor());
+            self.issuer.containment.record_reply(call.call(), reply.cursor());
             Ok(match self.process_reply(held, step, reply)? {
                 ReplyDisposition::Retry => StepSendOutcome::RetryLater,
                 ReplyDisposition::Finished(state) => StepSendOutcome::Finished(state),
@@ -110,17 +116,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
             tape.record_exchange(&Exchange {
                 // Each copy of the clients has its own connections.
-                stream: Stream::Program(u64::from(self.number) << 24 | number),
+                stream: Stream::Program(u64::from(self.context.number) << 24 | number),
                 caller: local,
                 callee: peer,
-                client_key: (self.number, client),
+                client_key: (self.context.number, client),
                 step: step.origin.id,
                 message: captured.as_deref().unwrap_or(&message),
                 answer: answer.as_deref(),
                 times: [sent, came],
             });
         }
-        self.call_buffer = message;
+        self.issuer.call_buffer = message;
         match answered {
             Ok(going) => going,
             Err(why) => Ok(StepSendOutcome::Finished(self.no_reply_state(&why))),

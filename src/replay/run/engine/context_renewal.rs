@@ -96,13 +96,13 @@ impl RenewableContext {
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn context_mut(&mut self, at: usize) -> Option<&mut RenewableContext> {
-        self.signing.as_mut()?.contexts.get_mut(at)
+        self.issuer.signing.as_mut()?.contexts.get_mut(at)
     }
 
     /// Starts the renewal of a context that the server has denied. Returns `true` if the context is being renewed or
     /// was renewed since, so that the Call can be sent again.
     pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
-        let line = self.connection_index.get(&connection).copied().unwrap_or_default();
+        let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
         let Some(kept) = self.context_mut(with.context) else { return false };
         if kept.generation != with.generation {
             return true;
@@ -127,13 +127,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) {
         (held.is_lost, held.is_denied) = (true, true);
         held.denials += 1;
-        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
+        let line = self
+            .connections
+            .connection_index
+            .get(&connection)
+            .and_then(|line| self.connections.lines.get_mut(*line));
         if let Some((line, xid)) = line.zip(held.sent.get_mut(..4)) {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
         }
-        self.queue.push(held.turn, window_index, None);
-        self.window.put(window_index, held);
+        self.scheduler.queue.push(held.turn, window_index, None);
+        self.scheduler.window.put(window_index, held);
     }
 
     /// Queues a denied Call that is no step to be sent again.
@@ -141,9 +145,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.handle_recovery_loss(reply.tag) {
             return;
         }
-        let number = self.number;
-        let line =
-            self.connection_index.get(&reply.connection).and_then(|line| self.connections.get_mut(*line));
+        let number = self.context.number;
+        let line = self
+            .connections
+            .connection_index
+            .get(&reply.connection)
+            .and_then(|line| self.connections.lines.get_mut(*line));
         let Some(line) = line else { return };
         let is_of = |(session, _): &&(u32, u32)| call_tag(number, BIND_INDEX, (*session).into()) == reply.tag;
         let bound = line.backchannels.iter().find(is_of).copied();
@@ -155,7 +162,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
             let due = self
                 .context_mut(at)
@@ -174,21 +181,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         line: usize,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        if self.failed_connections > MAX_FAILED_CONNECTIONS {
+        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS {
             self.lose_context(at, "connections go away without a Reply");
             return Ok(());
         }
         if self.ensure_connected(line, transport)?.is_some() {
             return Ok(());
         }
-        let Some((connection, xid)) = self.connections.get_mut(line).map(|line| {
+        let Some((connection, xid)) = self.connections.lines.get_mut(line).map(|line| {
             line.xid = line.xid.wrapping_add(1);
             (line.connection, Xid(line.xid))
         }) else {
             return Ok(());
         };
-        let Some(mechanism) = self.signing.as_ref().map(|signing| signing.mechanism) else { return Ok(()) };
-        let (host, tag) = (&self.target.name, call_tag(self.number, CONTEXT_INDEX, at as u64));
+        let Some(mechanism) = self.issuer.signing.as_ref().map(|signing| signing.mechanism) else {
+            return Ok(());
+        };
+        let (host, tag) =
+            (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
         let Some(kept) = self.context_mut(at) else { return Ok(()) };
         let version = kept.version;
         let Some(renewal) = kept.renewal() else { return Ok(()) };
@@ -213,7 +223,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
-                self.failed_connections = self.failed_connections.saturating_add(1);
+                self.connections.failed_connections = self.connections.failed_connections.saturating_add(1);
                 self.mark_connection_lost(connection);
             }
         }
@@ -222,8 +232,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns the index of the context whose Call has this tag.
     fn context_of_tag(&self, tag: CallTag) -> Option<usize> {
-        let count = self.signing.as_ref()?.contexts.len();
-        (0..count).find(|at| call_tag(self.number, CONTEXT_INDEX, *at as u64) == tag)
+        let count = self.issuer.signing.as_ref()?.contexts.len();
+        (0..count).find(|at| call_tag(self.context.number, CONTEXT_INDEX, *at as u64) == tag)
     }
 
     /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
@@ -265,8 +275,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up contexts whose Reply timed out.
     pub(super) fn expire_contexts(&mut self, now: Instant) {
-        let timeout = self.options.timeout;
-        let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        let timeout = self.context.options.timeout;
+        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
             let sent =
                 self.context_mut(at).and_then(RenewableContext::renewal).and_then(|renewal| renewal.sent);
@@ -289,13 +299,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer
     /// for.
     pub(super) fn destroy_contexts(&mut self, transport: &mut ContainedTransport<'_>) {
-        let Some(mut signing) = self.signing.take().filter(|_| self.report.unreachable.is_none()) else {
+        let Some(mut signing) = self.issuer.signing.take().filter(|_| self.report.unreachable.is_none())
+        else {
             return;
         };
-        let open = self.connections.iter().find(|line| line.lost.is_none()).map(|line| line.connection);
-        let Some(connection) = open.or_else(|| transport.connect(self.target).ok()) else { return };
-        let timeout = self.options.timeout.min(DESTROY_TIMEOUT);
-        let first = hash(format!("{} security ends", self.tag).as_bytes()) as u32;
+        let open = self.connections.lines.iter().find(|line| line.lost.is_none()).map(|line| line.connection);
+        let Some(connection) = open.or_else(|| transport.connect(self.context.target).ok()) else { return };
+        let timeout = self.context.options.timeout.min(DESTROY_TIMEOUT);
+        let first = hash(format!("{} security ends", self.context.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
             if !matches!(kept.state, ContextState::Ready) {
                 continue;

@@ -94,8 +94,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
         let header = header.and_then(|_| held.sent.get(..cursor.at()));
         match header {
-            Some(header) if self.unwanted_delegations.len() < MAX_PENDING_RETURNS => {
-                self.unwanted_delegations.push_back(DelegationReturn {
+            Some(header) if self.issuer.unwanted_delegations.len() < MAX_PENDING_RETURNS => {
+                self.issuer.unwanted_delegations.push_back(DelegationReturn {
                     connection: reply.connection,
                     header: header.into(),
                     file,
@@ -108,21 +108,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Sends the pending DELEGRETURNs, as far as their connections have capacity.
     pub(super) fn return_unwanted_delegations(&mut self, transport: &mut ContainedTransport<'_>) {
-        for _ in 0..self.unwanted_delegations.len() {
-            let Some(unasked) = self.unwanted_delegations.pop_front() else { return };
+        for _ in 0..self.issuer.unwanted_delegations.len() {
+            let Some(unasked) = self.issuer.unwanted_delegations.pop_front() else { return };
             // If the connection is lost, the server may have restarted and lost the delegation; other users of the file
             // wait for that.
-            let number = self.connection_index.get(&unasked.connection).copied();
-            let Some(line) = number.and_then(|number| self.connections.get_mut(number)) else { continue };
+            let number = self.connections.connection_index.get(&unasked.connection).copied();
+            let Some(line) = number.and_then(|number| self.connections.lines.get_mut(number)) else {
+                continue;
+            };
             line.xid = line.xid.wrapping_add(1);
             let Some(message) = encode_delegreturn(&unasked, Xid(line.xid)) else { continue };
             let call = TransportCall::without_payloads(
                 Xid(line.xid),
-                call_tag(self.number, RETURN_INDEX, 0),
+                call_tag(self.context.number, RETURN_INDEX, 0),
                 &message,
                 REPLY_HEADROOM_BYTES,
             );
-            let Ok(call) = self.containment.check_call(call) else {
+            let Ok(call) = self.issuer.containment.check_call(call) else {
                 self.report.dropped_values += 1;
                 continue;
             };
@@ -131,7 +133,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.report.calls += 1;
                     self.report.returned_delegations += 1;
                 }
-                Err(SubmitError::Busy(_)) => self.unwanted_delegations.push_back(unasked),
+                Err(SubmitError::Busy(_)) => self.issuer.unwanted_delegations.push_back(unasked),
                 // The transport reports the end of the connection later.
                 Err(SubmitError::Refused(_)) => {}
             }
@@ -140,7 +142,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles a Reply to a DELEGRETURN of this program. Returns `true` if it is one.
     pub(super) fn handle_return_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let is_own = reply.tag == call_tag(self.number, RETURN_INDEX, 0);
+        let is_own = reply.tag == call_tag(self.context.number, RETURN_INDEX, 0);
         if is_own {
             self.unpark_connection(reply.connection, usize::MAX);
         }

@@ -85,13 +85,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) {
-        let missing = self.substitutes.missing.take();
+        let missing = self.issuer.substitutes.missing.take();
         if missing.is_some()
             || step.asked.minor_version == 0
             || CapturedOpens::wants_of_step(step).any_granted_only_delegation()
         {
-            self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
-            self.leaves_open |= missing.is_some() && self.substitutes.wanted.is_none();
+            self.issuer.substitutes.wanted =
+                SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
+            self.verifier.leaves_open |= missing.is_some() && self.issuer.substitutes.wanted.is_none();
         }
     }
 
@@ -103,10 +104,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         room: Box<WindowStep>,
         connection: ConnectionId,
     ) {
-        let Some(wanted) = self.substitutes.wanted.take() else {
+        let Some(wanted) = self.issuer.substitutes.wanted.take() else {
             return self.release_step(window_index, room);
         };
-        let Some(line) = self.connection_index.get(&connection).copied() else {
+        let Some(line) = self.connections.connection_index.get(&connection).copied() else {
             return self.release_step(window_index, room);
         };
         let mut todo = VecDeque::new();
@@ -114,7 +115,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if wanted.delegation.is_some() || wanted.surplus_open.is_some() {
             todo.push_back(SubstituteStage::Open);
         }
-        self.substitutes.waiting.push_back(DelegationSubstitute {
+        self.issuer.substitutes.waiting.push_back(DelegationSubstitute {
             window_index,
             session: room.slot,
             window_step: room,
@@ -136,12 +137,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        for _ in 0..self.substitutes.waiting.len() {
-            let Some(mut one) = self.substitutes.waiting.pop_front() else { break };
+        for _ in 0..self.issuer.substitutes.waiting.len() {
+            let Some(mut one) = self.issuer.substitutes.waiting.pop_front() else { break };
             let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
             match is_over {
                 true => self.abandon_substitute(one),
-                false => self.substitutes.waiting.push_back(one),
+                false => self.issuer.substitutes.waiting.push_back(one),
             }
         }
         Ok(())
@@ -153,7 +154,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         one: &mut DelegationSubstitute,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<bool, ReplayRunError> {
-        if self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
+        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
             return Ok(true);
         }
         if std::mem::take(&mut one.is_renewed) && !self.update_renewed(one) || one.stages.is_empty() {
@@ -169,17 +170,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => {
                 let mut sequence = None;
                 if let Some((session, captured)) = one.session {
-                    let Some(live) = self.values.session(session) else { return Ok(true) };
+                    let Some(live) = self.issuer.values.session(session) else { return Ok(true) };
                     let slot = live.slot(captured);
                     if live.is_busy(slot) {
                         return Ok(false);
                     }
-                    let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
+                    let id = self.issuer.values.get(session).and_then(|id| id.first_chunk().copied());
                     let Some(id) = id else { return Ok(true) };
-                    let next = self.values.next_sequence((session, slot));
+                    let next = self.issuer.values.next_sequence((session, slot));
                     (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
                 }
-                let Some(xid) = self.connections.get_mut(one.line).map(|line| {
+                let Some(xid) = self.connections.lines.get_mut(one.line).map(|line| {
                     line.xid = line.xid.wrapping_add(1);
                     Xid(line.xid)
                 }) else {
@@ -189,11 +190,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 (xid, message)
             }
         };
-        let Some(connection) = self.connections.get(one.line).map(|line| line.connection) else {
+        let Some(connection) = self.connections.lines.get(one.line).map(|line| line.connection) else {
             return Ok(true);
         };
-        let tag = call_tag(self.number, SUBSTITUTE_INDEX, one.window_index.into());
-        let Ok(call) = self.containment.check_call(TransportCall::without_payloads(
+        let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
+        let Ok(call) = self.issuer.containment.check_call(TransportCall::without_payloads(
             xid,
             tag,
             &message,
@@ -203,10 +204,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         match transport.submit(connection, &call) {
             Ok(_) => {
-                self.in_flight += 1;
+                self.scheduler.in_flight += 1;
                 one.sent = Some(now);
                 if let Some(slot) = one.slot {
-                    self.values.set_slot_state(slot, true, false);
+                    self.issuer.values.set_slot_state(slot, true, false);
                 }
             }
             Err(SubmitError::Busy(_)) => {}
@@ -226,7 +227,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let wanted = &one.request;
         let stage = one.stages.front()?;
         let variable = wanted.seqid_owner(stage);
-        let seqid = if wanted.minor_version == 0 { self.values.next_seqid((false, variable)) } else { 0 };
+        let seqid =
+            if wanted.minor_version == 0 { self.issuer.values.next_seqid((false, variable)) } else { 0 };
         let owner = substitute_owner(variable);
         let mut operations: Vec<Args<'_>> = Vec::new();
         if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
@@ -250,14 +252,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Removes and returns the substitute in flight whose Call has this tag.
     fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
-        let number = self.number;
+        let number = self.context.number;
         let is_of = |one: &DelegationSubstitute| {
             one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.window_index.into()) == tag
         };
-        let at = self.substitutes.waiting.iter().position(is_of)?;
-        let mut one = self.substitutes.waiting.remove(at)?;
+        let at = self.issuer.substitutes.waiting.iter().position(is_of)?;
+        let mut one = self.issuer.substitutes.waiting.remove(at)?;
         one.sent = None;
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
         Some(one)
     }
 
@@ -266,7 +268,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(mut one) = self.take_substitute(reply.tag) else { return false };
         self.unpark_connection(reply.connection, 1);
         if let Some((_, message)) = one.message.take() {
-            self.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
+            self.issuer.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
         let Some(opened) = SubstituteReply::of(reply.cursor()) else {
             self.abandon_substitute(one);
@@ -280,8 +282,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // If the operation was not reached, the server did not count the seqid.
         if one.request.minor_version == 0 && opened.statuses.len() > 1 {
             let owner = one.request.seqid_owner(&stage);
-            let seqid = self.values.next_seqid((false, owner));
-            self.values.update_owner_seqid(false, owner, seqid, status.0);
+            let seqid = self.issuer.values.next_seqid((false, owner));
+            self.issuer.values.update_owner_seqid(false, owner, seqid, status.0);
         }
         let is_forgotten = matches!(
             status,
@@ -291,23 +293,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 | Nfsstat4::NFS4ERR_STALE_STATEID
         );
         if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
-            self.substitutes.waiting.push_back(one);
+            self.issuer.substitutes.waiting.push_back(one);
             return true;
         }
         match (status, opened.stateid) {
             (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
-                if one.tries < self.options.max_delay_retries =>
+                if one.tries < self.context.options.max_delay_retries =>
             {
                 one.tries += 1;
                 one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
                 self.report.delayed += 1;
-                self.substitutes.waiting.push_back(one);
+                self.issuer.substitutes.waiting.push_back(one);
             }
             (status, stateid) => {
                 let is_done = status == Nfsstat4::NFS4_OK;
                 self.complete_stage(&mut one, &stage, stateid, is_done);
                 match (is_done, one.stages.is_empty()) {
-                    (true, false) => self.substitutes.waiting.push_back(one),
+                    (true, false) => self.issuer.substitutes.waiting.push_back(one),
                     (true, true) => self.release_step(one.window_index, one.window_step),
                     (false, _) => self.abandon_substitute(one),
                 }
@@ -319,12 +321,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
     /// Returns `true` if this is possible.
     fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
-        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+        let id = one.session.and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
         let client = match id {
-            Some(id) => self.client_state.session(id).map(|session| session.client),
+            Some(id) => self.connections.client_state.session(id).map(|session| session.client),
             None => Some(one.request.clientid),
         };
-        let Some(client) = client.filter(|client| self.client_state.client(*client).is_some()) else {
+        let Some(client) = client.filter(|client| self.connections.client_state.client(*client).is_some())
+        else {
             return false;
         };
         self.start_recovery(client, id, connection);
@@ -345,17 +348,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let wanted = &mut one.request;
         if wanted.minor_version == 0 {
             let client = wanted.clientid;
-            let is_new = |client: u64| self.client_state.client(client).is_none();
+            let is_new = |client: u64| self.connections.client_state.client(client).is_none();
             if is_new(client) {
                 let Some(variable) = wanted.client_variable else { return false };
-                let id = self.values.get(variable).and_then(|id| id.first_chunk().copied());
+                let id = self.issuer.values.get(variable).and_then(|id| id.first_chunk().copied());
                 let Some(id) = id else { return false };
                 wanted.clientid = u64::from_be_bytes(id);
             }
         }
         // The captured owner's open stands in for the delegation while there is no substitute.
         if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
-            return renewed(&self.values, variable, surplus);
+            return renewed(&self.issuer.values, variable, surplus);
         }
         // A recovery has confirmed the captured owner.
         one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
@@ -376,7 +379,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
                 Some((stateid, _)),
             ) => {
-                self.values.set_seqid(*variable, stateid.seqid);
+                self.issuer.values.set_seqid(*variable, stateid.seqid);
             }
             (SubstituteStage::Open, Some((stateid, true))) => {
                 one.stages.push_front(SubstituteStage::Confirm(stateid))
@@ -387,7 +390,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(surplus) =
             one.request.surplus_open.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
         {
-            self.client_state.remove_open(surplus.other);
+            self.connections.client_state.remove_open(surplus.other);
         }
     }
 
@@ -395,20 +398,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
         let wanted = &one.request;
         let Some((variable, access)) = wanted.delegation else { return };
-        if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
+        if self.issuer.substitutes.active.len() >= MAX_DIVERGENT_FILES {
             self.report.dropped_values += 1;
             return;
         }
-        self.values.set_value(variable, &stateid.other);
-        self.values.set_seqid(variable, stateid.seqid);
-        self.substitutes.active.insert(variable);
-        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+        self.issuer.values.set_value(variable, &stateid.other);
+        self.issuer.values.set_seqid(variable, stateid.seqid);
+        self.issuer.substitutes.active.insert(variable);
+        let id = one.session.and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
         let client = match id {
-            Some(id) => self.client_state.session(id).map(|session| session.client),
+            Some(id) => self.connections.client_state.session(id).map(|session| session.client),
             None => Some(wanted.clientid),
         };
         let Some(client) = client else { return };
-        self.client_state.add_substitute_open(
+        self.connections.client_state.add_substitute_open(
             stateid.other,
             SubstituteOpen {
                 client,
@@ -423,7 +426,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up a substitute; the captured owner's open stands in for the delegation.
     fn abandon_substitute(&mut self, one: DelegationSubstitute) {
-        self.leaves_open = true;
+        self.verifier.leaves_open = true;
         if let Some(slot) = one.slot {
             self.retire_slot(slot);
         }
@@ -437,7 +440,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match is_again && one.resends < MAX_RESENDS {
             true => {
                 one.resends += 1;
-                self.substitutes.waiting.push_back(one);
+                self.issuer.substitutes.waiting.push_back(one);
             }
             false => self.abandon_substitute(one),
         }
@@ -445,38 +448,40 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up substitutes whose Reply timed out.
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
-        let timeout = self.options.timeout;
+        let timeout = self.context.options.timeout;
         let is_late = |one: &DelegationSubstitute| {
             one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
         };
-        while let Some(late) = self.substitutes.waiting.iter().find(|one| is_late(one)) {
-            let tag = call_tag(self.number, SUBSTITUTE_INDEX, late.window_index.into());
+        while let Some(late) = self.issuer.substitutes.waiting.iter().find(|one| is_late(one)) {
+            let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, late.window_index.into());
             self.lose_substitute(tag, false);
         }
     }
 
     /// Gives up all substitutes, including those in flight.
     pub(super) fn abandon_substitutes(&mut self) {
-        while let Some(one) = self.substitutes.waiting.pop_front() {
-            self.in_flight = self.in_flight.saturating_sub(usize::from(one.sent.is_some()));
+        while let Some(one) = self.issuer.substitutes.waiting.pop_front() {
+            self.scheduler.in_flight =
+                self.scheduler.in_flight.saturating_sub(usize::from(one.sent.is_some()));
             self.abandon_substitute(one);
         }
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
     pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
-        if self.ungranted_delegations.is_empty() {
+        if self.issuer.ungranted_delegations.is_empty() {
             return Vec::new();
         }
         let slots = step.call.slots.iter().filter(|slot| {
-            slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
+            slot.holds == MessageSlotKind::STATEID
+                && self.issuer.ungranted_delegations.contains(&slot.variable)
         });
         let of = |slot: MessageSlot| SubstitutedStateid {
             operation: slot.operation as usize,
-            has_own_owner: self.substitutes.has_substitute(slot.variable),
+            has_own_owner: self.issuer.substitutes.has_substitute(slot.variable),
             variable: slot.variable,
             seqid: if step.asked.minor_version == 0 {
-                self.values.next_seqid((false, slot.variable))
+                self.issuer.values.next_seqid((false, slot.variable))
             } else {
                 0
             },
@@ -487,12 +492,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
     pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
         for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
-            if !self.substitutes.active.remove(&slot.variable) {
+            if !self.issuer.substitutes.active.remove(&slot.variable) {
                 continue;
             }
-            if let Some(other) = self.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
+            if let Some(other) =
+                self.issuer.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
             {
-                self.client_state.remove_open(other);
+                self.connections.client_state.remove_open(other);
             }
         }
     }

@@ -56,10 +56,10 @@ pub(super) fn drive<R: Read + Seek>(
     tape: &mut OptionalReplayRecorder,
     callbacks: &CallbackServer,
 ) -> Result<(), ReplayRunError> {
-    let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
+    let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
     let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
     let recorded = engines.iter().map(|engine| engine.report.recorded_ns).max().unwrap_or(0);
-    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.options.max_duration(recorded));
+    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded));
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
@@ -70,8 +70,8 @@ pub(super) fn drive<R: Read + Seek>(
     loop {
         // While other Calls keep the server busy, the events that arrived together are handled before new steps are
         // issued, with a single doorbell.
-        let takes_more =
-            (1..MAX_EVENT_BATCH).contains(&together) && engines.iter().any(|engine| engine.in_flight > 0);
+        let takes_more = (1..MAX_EVENT_BATCH).contains(&together)
+            && engines.iter().any(|engine| engine.scheduler.in_flight > 0);
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
             if ending.is_none() && !takes_more && busy.contains(number) {
@@ -79,10 +79,10 @@ pub(super) fn drive<R: Read + Seek>(
                 engine.issue(transport, tape)?;
                 transport.flush();
                 engine.admit()?;
-                engine.next_due = engine.issue(transport, tape)?;
+                engine.scheduler.next_due = engine.issue(transport, tape)?;
             }
-            due = [due, engine.next_due].into_iter().flatten().min();
-            in_flight += engine.in_flight;
+            due = [due, engine.scheduler.next_due].into_iter().flatten().min();
+            in_flight += engine.scheduler.in_flight;
             is_done &= engine.is_done();
         }
         if !takes_more {
@@ -141,7 +141,7 @@ pub(super) fn drive<R: Read + Seek>(
                 let mut names = Vec::new();
                 let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
                     let engine = engine_of_connection(engines, call.connection)?;
-                    engine.cb_getattr_answers.next_attributes(&engine.values, handle, asked)
+                    engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
                 };
                 answer = responder::answer_callback(call.message, &mut names, &mut told)
                     .map(|message| (call.connection, call.xid, message));
@@ -162,7 +162,8 @@ pub(super) fn drive<R: Read + Seek>(
                     if reason.is_violation() {
                         engine.report.count_violation(reason.to_string());
                     }
-                    engine.failed_connections = engine.failed_connections.saturating_add(1);
+                    engine.connections.failed_connections =
+                        engine.connections.failed_connections.saturating_add(1);
                 }
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
@@ -205,7 +206,7 @@ pub(super) fn drive<R: Read + Seek>(
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
             let engine = engines.get_mut(number as usize)?;
-            engine.cb_getattr_answers.next_attributes(&engine.values, handle, asked)
+            engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
         });
         tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
         report_progress(engines, total, watch, now - begin);
@@ -237,7 +238,7 @@ fn engine_of_connection<'e, 'r, R>(
     engines: &'e mut [ReplayEngine<'r, R>],
     connection: ConnectionId,
 ) -> Option<&'e mut ReplayEngine<'r, R>> {
-    let at = engines.iter().position(|engine| engine.connection_index.contains_key(&connection));
+    let at = engines.iter().position(|engine| engine.connections.connection_index.contains_key(&connection));
     engines.get_mut(at.unwrap_or(0))
 }
 

@@ -120,7 +120,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         parts: &CallDescription,
         (slot, last): (Option<(u32, u32)>, Option<SplitIoPiece>),
     ) -> Result<Option<SplitIoPiece>, ReplayStepState> {
-        let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
+        let session =
+            slot.and_then(|(session, _)| self.issuer.values.session(session)).map(|live| live.limits);
         let most = session.map_or(u32::MAX, |limits| limits.operations);
         if parts.operations.len() > most as usize {
             return Err(limit_exceeded_state(&format!(
@@ -128,12 +129,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             )));
         }
         let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
-        let io = self.seeded.io;
+        let io = self.context.seeded.io;
         let in_session = session.map_or(u32::MAX, |limits| match is_read {
             true => {
                 limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES)
             }
-            false => limits.request_bytes.saturating_sub(self.call_buffer.len() as u32 + 4),
+            false => limits.request_bytes.saturating_sub(self.issuer.call_buffer.len() as u32 + 4),
         });
         let most = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
         if total <= most && last.is_none() {
@@ -167,11 +168,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         length: u32,
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
-        let items = PlacedPayload::items(&self.placed);
-        let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
+        let items = PlacedPayload::items(&self.issuer.placed);
+        let mut cursor = Cursor::new(&self.issuer.call_buffer).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let mut encoder = Encoder::new();
-        encoder.raw(self.call_buffer.get(..cursor.at())?);
+        encoder.raw(self.issuer.call_buffer.get(..cursor.at())?);
         match step.asked.find_description()? {
             Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
                 let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
@@ -215,16 +216,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => return None,
         }
         let (bytes, splices) = encoder.finish();
-        if splices.len() != self.placed.len() {
+        if splices.len() != self.issuer.placed.len() {
             return None;
         }
-        for (placed, splice) in self.placed.iter_mut().zip(splices) {
+        for (placed, splice) in self.issuer.placed.iter_mut().zip(splices) {
             placed.position = u32::try_from(splice.position).ok()?;
             placed.payload.length = length;
             placed.payload.offset = placed.payload.offset.saturating_add(done.into());
         }
-        self.call_buffer.clear();
-        self.call_buffer.extend_from_slice(&bytes);
+        self.issuer.call_buffer.clear();
+        self.issuer.call_buffer.extend_from_slice(&bytes);
         Some(())
     }
 
@@ -287,7 +288,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         recorded: impl FnOnce() -> ReplyOutcome,
     ) -> Option<ReplayStepState> {
         let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
-        let session = held.slot.and_then(|(session, _)| self.values.session(session))?;
+        let session = held.slot.and_then(|(session, _)| self.issuer.values.session(session))?;
         if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
             return None;
         }
@@ -305,15 +306,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let lack = match why.split(':').next() {
             Some(SERVER_LIMIT_CODE) => {
                 // The file that it would have closed stays open.
-                self.leaves_open = true;
+                self.verifier.leaves_open = true;
                 MissingValueReason::Limit
             }
             Some(NOT_SEEDED_CODE) => MissingValueReason::Object,
             _ => return,
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
-            if self.missing_values.len() < MAX_DIVERGENT_FILES {
-                self.missing_values.entry(slot.variable).or_insert(lack);
+            if self.issuer.missing_values.len() < MAX_DIVERGENT_FILES {
+                self.issuer.missing_values.entry(slot.variable).or_insert(lack);
             }
         }
     }

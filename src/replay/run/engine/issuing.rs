@@ -10,10 +10,11 @@ use nfsrdma_rpc::ConnectionId;
 use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayPace;
 use super::super::report::ReplayStepState;
+use super::connections::LiveConnection;
 use super::window::WindowStep;
 use super::{
-    LiveConnection, MAX_CAPTURED_DEPTH, OptionalReplayRecorder, RETRY_DELAY, ReplayEngine, ReplayRunError,
-    StepSendOutcome, record_divergence, step_id,
+    MAX_CAPTURED_DEPTH, OptionalReplayRecorder, RETRY_DELAY, ReplayEngine, ReplayRunError, StepSendOutcome,
+    record_divergence, step_id,
 };
 use crate::replay::containment::ContainedTransport;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
@@ -22,19 +23,21 @@ use crate::replay::trace::{MessageSlotKind, NONE};
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.
     pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
-        while !self.is_exhausted && self.window.count() < self.options.window.max(1) {
-            let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
-                self.is_exhausted = true;
+        while !self.scheduler.is_exhausted
+            && self.scheduler.window.count() < self.context.options.window.max(1)
+        {
+            let Some((step, bytes)) = self.scheduler.steps.next_step_with_bytes()? else {
+                self.scheduler.is_exhausted = true;
                 break;
             };
-            let (window_index, mut held) = self.window.take_free();
+            let (window_index, mut held) = self.scheduler.window.take_free();
             let mut kept = std::mem::take(&mut held.step);
             let step = kept.store(step, bytes);
-            let reason = self.plan.plan_step(&step).reason;
-            held.description.read(&step, &mut self.titles);
+            let reason = self.scheduler.plan.plan_step(&step).reason;
+            held.description.read(&step, &mut self.scheduler.titles);
             held.id = step_id(&step);
             if step.caller.is_reverse {
-                self.cb_getattr_answers.record_answers(&step);
+                self.issuer.cb_getattr_answers.record_answers(&step);
             }
             let changes = held.description.effects.is_empty()
                 || held.description.effects.iter().any(|act| act.may_change_size_or_links());
@@ -43,7 +46,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let slots = step.call.slots.iter().chain(step.reply.slots.iter());
                 for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
                     record_divergence(
-                        &mut self.divergent_files,
+                        &mut self.verifier.divergent_files,
                         slot.variable,
                         &FileDivergence::everything(),
                     );
@@ -54,15 +57,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     held.id,
                     held.description.title(),
                     state,
-                    self.options.max_shown_mismatches,
+                    self.context.options.max_shown_mismatches,
                 );
                 held.step = kept;
-                self.window.release(window_index, held);
+                self.scheduler.window.release(window_index, held);
                 continue;
             }
             (held.call_time, held.reply_time) =
                 (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
-            (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
+            (held.reason, held.client, held.turn) = (reason, step.caller.client, self.scheduler.turns);
             (held.delay_retries, held.due, held.in_flight) = (0, None, None);
             (held.is_lost, held.resends, held.renewals, held.forgotten_status) = (false, 0, 0, None);
             (held.has_dropped_attributes, held.has_changed_wants, held.is_substituted) =
@@ -72,18 +75,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let has_session = step.caller.session != NONE
                 && held.description.operations.first() == Some(&Operation::SEQUENCE);
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));
-            let directories = &self.seeded.directories;
-            self.dependencies
+            let directories = &self.context.seeded.directories;
+            self.scheduler
+                .dependencies
                 .collect(&step, &held.description, held.slot, |variable| directories.contains(&variable));
             held.step = kept;
             // A Reply that overlapped a change in the capture may show the state before or after it.
             let span = (held.call_time, held.reply_time);
             let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
-            let window_steps = &mut self.window;
-            held.overlapped_in_capture = self.captured_concurrency.admit(
+            let window_steps = &mut self.scheduler.window;
+            held.overlapped_in_capture = self.scheduler.captured_concurrency.admit(
                 span,
                 is_change,
-                (window_index, self.turns),
+                (window_index, self.scheduler.turns),
                 |window_index, turn| {
                     if let Some(before) =
                         window_steps.get_mut(window_index).filter(|before| before.turn == turn)
@@ -92,16 +96,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     }
                 },
             );
-            while self.captured_reply_times.peek().is_some_and(|Reverse(end)| *end <= held.call_time) {
-                self.captured_reply_times.pop();
+            while self
+                .scheduler
+                .captured_reply_times
+                .peek()
+                .is_some_and(|Reverse(end)| *end <= held.call_time)
+            {
+                self.scheduler.captured_reply_times.pop();
             }
-            if self.captured_reply_times.len() < MAX_CAPTURED_DEPTH {
-                self.captured_reply_times.push(Reverse(held.reply_time));
+            if self.scheduler.captured_reply_times.len() < MAX_CAPTURED_DEPTH {
+                self.scheduler.captured_reply_times.push(Reverse(held.reply_time));
             }
-            held.captured_depth = self.captured_reply_times.len() as u32;
-            self.turns += 1;
-            self.window.put(window_index, held);
-            if self.graph.admit(window_index, span, &mut self.dependencies.dependencies) {
+            held.captured_depth = self.scheduler.captured_reply_times.len() as u32;
+            self.scheduler.turns += 1;
+            self.scheduler.window.put(window_index, held);
+            if self.scheduler.graph.admit(window_index, span, &mut self.scheduler.dependencies.dependencies) {
                 self.enqueue(window_index);
             }
         }
@@ -110,19 +119,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Queues a step whose dependencies are satisfied, for the time when it is due.
     pub(super) fn enqueue(&mut self, window_index: u32) {
-        let Some(held) = self.window.get_mut(window_index) else { return };
+        let Some(held) = self.scheduler.window.get_mut(window_index) else { return };
         let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
-        held.due = match self.options.pace {
+        held.due = match self.context.options.pace {
             ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
             ReplayPace::CapturedTimes(times) => {
-                let after = held.call_time.saturating_sub(self.first_call_time) as f64;
-                Some(since(&mut self.started) + nanoseconds(after / times))
+                let after = held.call_time.saturating_sub(self.scheduler.first_call_time) as f64;
+                Some(since(&mut self.scheduler.started) + nanoseconds(after / times))
             }
             ReplayPace::ThinkTime => {
-                self.clients.get(&held.client).and_then(|client| client.due_time(held.call_time))
+                self.scheduler.clients.get(&held.client).and_then(|client| client.due_time(held.call_time))
             }
         };
-        self.queue.push(held.turn, window_index, held.due);
+        self.scheduler.queue.push(held.turn, window_index, held.due);
     }
 
     /// Sends the steps that may be sent. Returns the time when the next one is due, if there is one.
@@ -131,44 +140,47 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        if self.in_flight == 0 {
+        if self.scheduler.in_flight == 0 {
             // No Reply will arrive to wake parked steps.
             self.unpark_all();
             let waiting: Vec<u32> =
-                self.slots.drain().flat_map(|(_, window_indexes)| window_indexes).collect();
+                self.scheduler.slots.drain().flat_map(|(_, window_indexes)| window_indexes).collect();
             waiting.into_iter().for_each(|window_index| self.requeue(window_index));
         }
         self.renew_contexts(transport)?;
-        if self.reclaim.is_some() {
+        if self.connections.reclaim.is_some() {
             let due = self.recover(transport)?;
-            if self.reclaim.is_some() {
+            if self.connections.reclaim.is_some() {
                 return Ok(due);
             }
         }
         self.return_unwanted_delegations(transport);
         self.make_substitutes(transport)?;
-        while let Some(window_index) = self.queue.pop() {
-            let mut held = self.window.take(window_index);
-            if let ReplayPace::Rate(rate) = self.options.pace
+        while let Some(window_index) = self.scheduler.queue.pop() {
+            let mut held = self.scheduler.window.take(window_index);
+            if let ReplayPace::Rate(rate) = self.context.options.pace
                 && held.delay_retries == 0
             {
-                let due = self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate));
+                let due = self
+                    .scheduler
+                    .started
+                    .map(|started| started + nanoseconds(self.scheduler.sent as f64 * 1e9 / rate));
                 held.due = due;
                 if due.is_some_and(|due| due > Instant::now()) {
-                    self.queue.push(held.turn, window_index, None);
-                    self.window.put(window_index, held);
+                    self.scheduler.queue.push(held.turn, window_index, None);
+                    self.scheduler.window.put(window_index, held);
                     return Ok(due);
                 }
             }
-            if self.options.pace == ReplayPace::CapturedDepth
-                && self.in_flight >= held.captured_depth as usize
+            if self.context.options.pace == ReplayPace::CapturedDepth
+                && self.scheduler.in_flight >= held.captured_depth as usize
             {
-                self.queue.push(held.turn, window_index, None);
-                self.window.put(window_index, held);
+                self.scheduler.queue.push(held.turn, window_index, None);
+                self.scheduler.window.put(window_index, held);
                 return Ok(None);
             }
             match self.send(window_index, &mut held, transport, tape)? {
-                StepSendOutcome::Sent => self.window.put(window_index, held),
+                StepSendOutcome::Sent => self.scheduler.window.put(window_index, held),
                 StepSendOutcome::Finished(state) => {
                     self.record_undone(&held, &state);
                     self.finish_step(window_index, held, state);
@@ -178,39 +190,43 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
                 StepSendOutcome::RetryLater => self.delay_step(window_index, held, Instant::now()),
                 StepSendOutcome::UnreachableUntil(until) => {
-                    self.queue.push(held.turn, window_index, Some(until));
-                    self.window.put(window_index, held);
+                    self.scheduler.queue.push(held.turn, window_index, Some(until));
+                    self.scheduler.window.put(window_index, held);
                 }
                 StepSendOutcome::Parked(line) => {
-                    self.window.put(window_index, held);
-                    if let Some(line) = self.connections.get_mut(line) {
+                    self.scheduler.window.put(window_index, held);
+                    if let Some(line) = self.connections.lines.get_mut(line) {
                         line.parked.push_back(window_index);
                     }
                 }
                 StepSendOutcome::SlotBusy(slot) => {
-                    self.window.put(window_index, held);
-                    self.slots.entry(slot).or_default().push_back(window_index);
+                    self.scheduler.window.put(window_index, held);
+                    self.scheduler.slots.entry(slot).or_default().push_back(window_index);
                 }
             }
         }
-        Ok(self.queue.next_due())
+        Ok(self.scheduler.queue.next_due())
     }
 
     /// Queues a step to be retried as the server asked; the delay increases with each try.
     pub(super) fn delay_step(&mut self, window_index: u32, mut held: Box<WindowStep>, now: Instant) {
         held.delay_retries += 1;
         held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
-        self.queue.push(held.turn, window_index, held.due);
-        self.window.put(window_index, held);
+        self.scheduler.queue.push(held.turn, window_index, held.due);
+        self.scheduler.window.put(window_index, held);
     }
 
     /// Queues at most `most` of the steps that wait for capacity on a connection.
     pub(super) fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
-        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
+        let line = self
+            .connections
+            .connection_index
+            .get(&connection)
+            .and_then(|line| self.connections.lines.get_mut(*line));
         let Some(line) = line else { return };
         for window_index in line.parked.drain(..most.min(line.parked.len())) {
-            if let Some(held) = self.window.get(window_index) {
-                self.queue.push(held.turn, window_index, None);
+            if let Some(held) = self.scheduler.window.get(window_index) {
+                self.scheduler.queue.push(held.turn, window_index, None);
             }
         }
     }
@@ -218,21 +234,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues one waiting step of each connection.
     pub(super) fn unpark_one_each(&mut self) {
         let of_line = |line: &mut LiveConnection| line.parked.pop_front();
-        let window_indexes: Vec<u32> = self.connections.iter_mut().filter_map(of_line).collect();
+        let window_indexes: Vec<u32> = self.connections.lines.iter_mut().filter_map(of_line).collect();
         window_indexes.into_iter().for_each(|window_index| self.requeue(window_index));
     }
 
     pub(super) fn requeue(&mut self, window_index: u32) {
-        if let Some(held) = self.window.get(window_index) {
-            self.queue.push(held.turn, window_index, None);
+        if let Some(held) = self.scheduler.window.get(window_index) {
+            self.scheduler.queue.push(held.turn, window_index, None);
         }
     }
 
     pub(super) fn unpark_all(&mut self) {
-        for line in self.connections.iter_mut().filter(|line| !line.parked.is_empty()) {
+        for line in self.connections.lines.iter_mut().filter(|line| !line.parked.is_empty()) {
             for window_index in line.parked.drain(..) {
-                if let Some(held) = self.window.get(window_index) {
-                    self.queue.push(held.turn, window_index, None);
+                if let Some(held) = self.scheduler.window.get(window_index) {
+                    self.scheduler.queue.push(held.turn, window_index, None);
                 }
             }
         }

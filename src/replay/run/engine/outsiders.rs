@@ -25,7 +25,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         live: LiveReply<'_>,
         differences: &[Difference],
     ) -> Result<Option<FileDivergence>, TraceError> {
-        let Some(walk) = &self.expected_tree else { return Ok(None) };
+        let Some(walk) = &self.verifier.expected_tree else { return Ok(None) };
         let must_have = |size: u64| {
             let slots = step.call.slots.iter().chain(step.reply.slots.iter());
             let mut files =
@@ -60,7 +60,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let is_other = end != payload.offset.saturating_add(payload.length.into());
             // The common part of the data must be the same.
             let has_size =
-                self.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
+                self.verifier.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
             if is_other
                 && has_size
                 && self.is_data_unchanged_except(step, live, &FileDivergence::default())?
@@ -73,14 +73,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
     fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
-        let Some(walk) = &self.expected_tree else { return false };
+        let Some(walk) = &self.verifier.expected_tree else { return false };
         let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.any(|slot| walk.must_exist(slot.variable))
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
     fn must_have_name(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
-        let Some(walk) = &self.expected_tree else { return false };
+        let Some(walk) = &self.verifier.expected_tree else { return false };
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);

@@ -57,13 +57,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) {
         if may_change_state(&held.description.operations) {
-            self.client_state.update(&CallReplyPair {
+            self.connections.client_state.update(&CallReplyPair {
                 step,
                 sent: &held.sent,
                 placed: &held.placed,
                 reply: reply.cursor(),
             });
-            self.report.dropped_values += std::mem::take(&mut self.client_state.dropped);
+            self.report.dropped_values += std::mem::take(&mut self.connections.client_state.dropped);
         }
     }
 
@@ -81,14 +81,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if held.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
             return false;
         }
-        let Some(client) = self.client_state.client_of(step, &self.values) else { return false };
+        let Some(client) = self.connections.client_state.client_of(step, &self.issuer.values) else {
+            return false;
+        };
         let is_known = self
+            .connections
             .client_state
             .client(client)
             .is_some_and(|known| held.recoveries_at_send < known.recovery_number);
         if !is_known {
-            let id =
-                held.counts.slot.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+            let id = held
+                .counts
+                .slot
+                .and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
             self.start_recovery(client, id, connection);
         }
         held.renewals += 1;
@@ -104,8 +109,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         id: Option<Sessionid4>,
         connection: ConnectionId,
     ) {
-        let Some(line) = self.connection_index.get(&connection).copied() else { return };
-        if self.reclaim.is_some() || self.report.is_interrupted {
+        let Some(line) = self.connections.connection_index.get(&connection).copied() else { return };
+        if self.connections.reclaim.is_some() || self.report.is_interrupted {
             return;
         }
         let mut restart = ClientReclaim {
@@ -120,7 +125,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tries: 0,
             is_client_lost: false,
         };
-        match id.filter(|id| self.client_state.session(*id).is_some()) {
+        match id.filter(|id| self.connections.client_state.session(*id).is_some()) {
             Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
             None => self.plan_recovery(&mut restart),
         }
@@ -129,17 +134,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Plans the recovery of the client and all its state.
     fn plan_recovery(&self, restart: &mut ClientReclaim) {
-        let Some(client) = self.client_state.client(restart.client) else { return };
+        let Some(client) = self.connections.client_state.client(restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
         restart.calls.clear();
         if client.minor_version == 0 {
             restart.calls.push_back(RecoveryCall::Setclientid);
         } else {
             restart.calls.push_back(RecoveryCall::ExchangeId);
-            let sessions = self.client_state.sessions_of(restart.client);
+            let sessions = self.connections.client_state.sessions_of(restart.client);
             restart.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
         }
-        restart.calls.extend(self.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
+        restart.calls.extend(
+            self.connections.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open),
+        );
         if client.minor_version > 0 && client.is_complete {
             restart.calls.push_back(RecoveryCall::ReclaimComplete);
         }
@@ -147,7 +154,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Counts a loss of the client and continues the recovery, unless it was lost too often.
     fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
-        let restarts = self.client_state.client_mut(restart.client).map(|client| {
+        let restarts = self.connections.client_state.client_mut(restart.client).map(|client| {
             client.recovery_count += 1;
             client.recovery_count
         });
@@ -155,7 +162,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Some(restarts) if restarts > MAX_CLIENT_RECOVERIES => {
                 self.abandon_recovery(&restart, &format!("the server has forgotten it {restarts} times"));
             }
-            Some(_) => self.reclaim = Some(restart),
+            Some(_) => self.connections.reclaim = Some(restart),
             None => {}
         }
     }
@@ -165,34 +172,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        if self.in_flight > 0 {
+        if self.scheduler.in_flight > 0 {
             return Ok(None);
         }
         // Replies from before the recovery are checked against the old state.
         self.check_all()?;
-        let Some(mut restart) = self.reclaim.take() else { return Ok(None) };
+        let Some(mut restart) = self.connections.reclaim.take() else { return Ok(None) };
         let now = Instant::now();
         if let Some(sent) = restart.sent {
-            match now.saturating_duration_since(sent) > self.options.timeout {
+            match now.saturating_duration_since(sent) > self.context.options.timeout {
                 true => {
                     let name = restart.calls.front().map_or("", |ask| ask.name());
-                    let why = format!("no Reply to {name} within {} s", self.options.timeout.as_secs_f64());
+                    let why =
+                        format!("no Reply to {name} within {} s", self.context.options.timeout.as_secs_f64());
                     self.abandon_recovery(&restart, &why);
                 }
-                false => self.reclaim = Some(restart),
+                false => self.connections.reclaim = Some(restart),
             }
             return Ok(None);
         }
-        if self.failed_connections > MAX_FAILED_CONNECTIONS {
+        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS {
             self.abandon_recovery(&restart, "connections go away without a Reply");
             return Ok(None);
         }
         if let Some(due) = restart.retry_at.filter(|due| *due > now) {
-            self.reclaim = Some(restart);
+            self.connections.reclaim = Some(restart);
             return Ok(Some(due));
         }
         if let Some(until) = self.ensure_connected(restart.line, transport)? {
-            self.reclaim = Some(restart);
+            self.connections.reclaim = Some(restart);
             return Ok(Some(until));
         }
         let Some(message) = restart.message.take().or_else(|| self.next_call(&mut restart)) else {
@@ -200,18 +208,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(None);
         };
         let (xid, bytes) = message;
-        let Some(connection) = self.connections.get(restart.line).map(|line| line.connection) else {
+        let Some(connection) = self.connections.lines.get(restart.line).map(|line| line.connection) else {
             return Ok(None);
         };
-        self.recovery_calls += 1;
-        let tag = call_tag(self.number, RECOVERY_INDEX, self.recovery_calls);
-        let client = self.client_state.client(restart.client).map_or(NONE, |client| client.captured_client);
-        let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
+        self.connections.recovery_calls += 1;
+        let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
+        let client = self
+            .connections
+            .client_state
+            .client(restart.client)
+            .map_or(NONE, |client| client.captured_client);
+        let signed = self.issuer.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
         let sent = match signed.transpose() {
             Ok(signed) => signed.flatten().unwrap_or(&bytes),
             Err(Unsigned::NotYet) => {
                 restart.message = Some((xid, bytes));
-                self.reclaim = Some(restart);
+                self.connections.reclaim = Some(restart);
                 return Ok(None);
             }
             Err(Unsigned::Never(why)) => {
@@ -219,7 +231,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(None);
             }
         };
-        let call = match self.containment.check_call(TransportCall::without_payloads(
+        let call = match self.issuer.containment.check_call(TransportCall::without_payloads(
             xid,
             tag,
             sent,
@@ -240,12 +252,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
-                self.failed_connections = self.failed_connections.saturating_add(1);
+                self.connections.failed_connections = self.connections.failed_connections.saturating_add(1);
                 self.mark_connection_lost(connection);
             }
         }
         restart.message = Some((xid, bytes));
-        self.reclaim = Some(restart);
+        self.connections.reclaim = Some(restart);
         Ok(None)
     }
 
@@ -255,26 +267,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let ask = *restart.calls.front()?;
             let (open, lock) = match ask {
                 RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                    (self.client_state.open(open), None)
+                    (self.connections.client_state.open(open), None)
                 }
                 RecoveryCall::Lock(lock, _) => {
-                    let lock = self.client_state.lock(lock);
-                    (lock.and_then(|lock| self.client_state.open(lock.open)), lock)
+                    let lock = self.connections.client_state.lock(lock);
+                    (lock.and_then(|lock| self.connections.client_state.open(lock.open)), lock)
                 }
                 _ => (None, None),
             };
             let owners =
                 [open.map(|open| (false, open.seqid_variable)), lock.map(|lock| (true, lock.seqid_of))];
-            restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
+            restart.seqids =
+                owners.map(|owner| owner.map_or(0, |owner| self.issuer.values.next_seqid(owner)));
             // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
-            let is_first =
-                self.client_state.client(restart.client).is_some_and(|client| client.minor_version == 0);
+            let is_first = self
+                .connections
+                .client_state
+                .client(restart.client)
+                .is_some_and(|client| client.minor_version == 0);
             let count = |variables: Option<&Vec<u32>>| {
                 let variable = variables.and_then(|variables| variables.first());
-                variable.filter(|_| is_first).map_or(0, |variable| self.values.seqid(*variable))
+                variable.filter(|_| is_first).map_or(0, |variable| self.issuer.values.seqid(*variable))
             };
             let counts = [count(open.map(|open| &open.variables)), count(lock.map(|lock| &lock.variables))];
-            let xid = self.connections.get_mut(restart.line).map(|line| {
+            let xid = self.connections.lines.get_mut(restart.line).map(|line| {
                 line.xid = line.xid.wrapping_add(1);
                 Xid(line.xid)
             })?;
@@ -288,7 +304,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 seqids: restart.seqids,
                 stateid_seqids: counts,
             };
-            match calls::encode_call(&self.client_state, ask, &with) {
+            match calls::encode_call(&self.connections.client_state, ask, &with) {
                 Some(message) => return Some((xid, message)),
                 None => restart.calls.pop_front(),
             };
@@ -298,8 +314,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
     /// one.
     pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) -> bool {
-        let is_own = tag == call_tag(self.number, RECOVERY_INDEX, self.recovery_calls);
-        if let Some(restart) = self.reclaim.as_mut().filter(|_| is_own) {
+        let is_own = tag == call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
+        if let Some(restart) = self.connections.reclaim.as_mut().filter(|_| is_own) {
             restart.sent = None;
         }
         is_own
@@ -307,14 +323,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles a Reply to a Call of a recovery. Returns `true` if it is one.
     pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        if reply.tag != call_tag(self.number, RECOVERY_INDEX, self.recovery_calls) {
+        if reply.tag != call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls) {
             return false;
         }
-        let Some(mut restart) = self.reclaim.take().filter(|restart| restart.sent.is_some()) else {
+        let Some(mut restart) = self.connections.reclaim.take().filter(|restart| restart.sent.is_some())
+        else {
             return true;
         };
         if let Some((_, bytes)) = &restart.message {
-            self.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
+            self.issuer.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
         }
         (restart.sent, restart.message) = (None, None);
         let Some(ask) = restart.calls.front().copied() else { return true };
@@ -329,24 +346,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 restart.tries = 0;
                 restart.calls.pop_front();
                 match self.apply_recovery_result(&mut restart, ask, answer.result) {
-                    Ok(()) => self.reclaim = Some(restart),
+                    Ok(()) => self.connections.reclaim = Some(restart),
                     Err(why) => self.abandon_recovery(&restart, &why),
                 }
             }
             Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
-                if restart.tries < self.options.max_delay_retries =>
+                if restart.tries < self.context.options.max_delay_retries =>
             {
                 restart.tries += 1;
                 restart.retry_at = Some(Instant::now() + RETRY_DELAY * restart.tries.min(10));
                 self.report.delayed += 1;
-                self.reclaim = Some(restart);
+                self.connections.reclaim = Some(restart);
             }
             // The server does not know the client either.
             Nfsstat4::NFS4ERR_STALE_CLIENTID
                 if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
             {
                 self.plan_recovery(&mut restart);
-                self.reclaim = Some(restart);
+                self.connections.reclaim = Some(restart);
             }
             Nfsstat4::NFS4ERR_STALE_CLIENTID
             | Nfsstat4::NFS4ERR_STALE_STATEID
@@ -357,7 +374,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::ReclaimComplete => {
                 restart.calls.pop_front();
-                self.reclaim = Some(restart);
+                self.connections.reclaim = Some(restart);
             }
             _ => {
                 let why = format!("{}: {status}", ask.name());
@@ -372,7 +389,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                         return true;
                     }
                 }
-                self.reclaim = Some(restart);
+                self.connections.reclaim = Some(restart);
             }
         }
         true
@@ -392,9 +409,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let (open, lock) = match ask {
             RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (Some(open), None),
-            RecoveryCall::Lock(lock, at) => {
-                (self.client_state.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
-            }
+            RecoveryCall::Lock(lock, at) => (
+                self.connections.client_state.lock(lock).map(|lock| lock.open).filter(|_| at == 0),
+                Some(lock),
+            ),
             _ => return,
         };
         // If the operation was not reached, the server did not count the seqid.
@@ -403,11 +421,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let [open_seqid, lock_seqid] = restart.seqids;
         let status = answer.status().0;
-        if let Some(open) = open.and_then(|open| self.client_state.open(open)) {
-            self.values.update_owner_seqid(false, open.seqid_variable, open_seqid, status);
+        if let Some(open) = open.and_then(|open| self.connections.client_state.open(open)) {
+            self.issuer.values.update_owner_seqid(false, open.seqid_variable, open_seqid, status);
         }
-        if let Some(lock) = lock.and_then(|lock| self.client_state.lock(lock)) {
-            self.values.update_owner_seqid(true, lock.seqid_of, lock_seqid, status);
+        if let Some(lock) = lock.and_then(|lock| self.connections.client_state.lock(lock)) {
+            self.issuer.values.update_owner_seqid(true, lock.seqid_of, lock_seqid, status);
         }
     }
 
@@ -426,30 +444,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     restart.is_client_lost = false;
                 }
                 self.replace_client_id(restart, id);
-                if let Some(client) = self.client_state.client_mut(id) {
+                if let Some(client) = self.connections.client_state.client_mut(id) {
                     client.sequence = sequence;
                     let [variable, _] = client.variables;
-                    self.values.set_create_sequence(variable, sequence);
+                    self.issuer.values.set_create_sequence(variable, sequence);
                 }
             }
             (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
                 self.replace_client_id(restart, id);
-                let Some(client) = self.client_state.client(id) else { return Ok(()) };
-                self.values.set_value(client.variables[1], &verifier);
+                let Some(client) = self.connections.client_state.client(id) else { return Ok(()) };
+                self.issuer.values.set_value(client.variables[1], &verifier);
                 if client.is_complete {
                     restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
             (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
-                self.client_state.rename_session(old, id);
-                if let Some(client) = self.client_state.client_mut(restart.client) {
+                self.connections.client_state.rename_session(old, id);
+                if let Some(client) = self.connections.client_state.client_mut(restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
                     let (variable, sequence) = (client.variables[0], client.sequence);
-                    self.values.set_create_sequence(variable, sequence);
+                    self.issuer.values.set_create_sequence(variable, sequence);
                 }
-                if let Some(session) = self.client_state.session(id) {
-                    self.values.set_value(session.variable, &id);
-                    self.values.renew_session(session.variable, LiveSession::new(slots));
+                if let Some(session) = self.connections.client_state.session(id) {
+                    self.issuer.values.set_value(session.variable, &id);
+                    self.issuer.values.renew_session(session.variable, LiveSession::new(slots));
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
@@ -463,7 +481,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ) => {
                 self.replace_open_stateid(old, &stateid);
                 self.report.reclaimed += 1;
-                let locks = self.client_state.locks_of(stateid.other);
+                let locks = self.connections.client_state.locks_of(stateid.other);
                 locks
                     .into_iter()
                     .rev()
@@ -471,14 +489,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             (RecoveryCall::Lock(old, at), RecoveryResult::Stateid(stateid)) => {
                 let new = stateid.other;
-                self.client_state.rename_lock(old, new);
-                let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
+                self.connections.client_state.rename_lock(old, new);
+                let variables = self.connections.client_state.lock(new).map(|lock| lock.variables.clone());
                 for variable in variables.unwrap_or_default() {
-                    self.values.set_value(variable, &new);
-                    self.values.set_seqid(variable, stateid.seqid);
+                    self.issuer.values.set_value(variable, &new);
+                    self.issuer.values.set_seqid(variable, stateid.seqid);
                 }
                 self.report.reclaimed += 1;
-                if at + 1 < self.client_state.ranges_of(new) {
+                if at + 1 < self.connections.client_state.ranges_of(new) {
                     restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
                 }
             }
@@ -490,38 +508,38 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Replaces the stateid of an open.
     fn replace_open_stateid(&mut self, old: StateidOther, stateid: &Stateid4) {
-        self.client_state.rename_open(old, stateid.other);
-        let variables = self.client_state.open(stateid.other).map(|open| open.variables.clone());
+        self.connections.client_state.rename_open(old, stateid.other);
+        let variables = self.connections.client_state.open(stateid.other).map(|open| open.variables.clone());
         for variable in variables.unwrap_or_default() {
-            self.values.set_value(variable, &stateid.other);
-            self.values.set_seqid(variable, stateid.seqid);
+            self.issuer.values.set_value(variable, &stateid.other);
+            self.issuer.values.set_seqid(variable, stateid.seqid);
         }
     }
 
     /// Replaces the client ID of a client.
     fn replace_client_id(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
-        self.client_state.rename_client(restart.client, id);
+        self.connections.client_state.rename_client(restart.client, id);
         restart.client = id;
-        if let Some(client) = self.client_state.client(id) {
-            self.values.set_value(client.variables[0], &id.to_be_bytes());
+        if let Some(client) = self.connections.client_state.client(id) {
+            self.issuer.values.set_value(client.variables[0], &id.to_be_bytes());
         }
     }
 
     /// Drops an open that could not be reclaimed, with its locks.
     fn drop_open(&mut self, open: StateidOther, why: &str) {
-        for lock in self.client_state.locks_of(open) {
+        for lock in self.connections.client_state.locks_of(open) {
             self.drop_lock(lock, why);
         }
-        let variables = self.client_state.open(open).map(|open| open.variables.clone());
-        self.client_state.remove_open(open);
+        let variables = self.connections.client_state.open(open).map(|open| open.variables.clone());
+        self.connections.client_state.remove_open(open);
         self.unset_variables(variables.unwrap_or_default());
         self.report.not_reclaimed += 1;
         self.report_refusal(why.to_owned());
     }
 
     fn drop_lock(&mut self, lock: StateidOther, why: &str) {
-        let variables = self.client_state.lock(lock).map(|lock| lock.variables.clone());
-        self.client_state.remove_lock(lock);
+        let variables = self.connections.client_state.lock(lock).map(|lock| lock.variables.clone());
+        self.connections.client_state.remove_lock(lock);
         self.unset_variables(variables.unwrap_or_default());
         self.report.not_reclaimed += 1;
         self.report_refusal(why.to_owned());
@@ -530,9 +548,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Drops the values of variables whose state is lost.
     fn unset_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
         for variable in variables {
-            self.values.unset(variable);
-            if self.unrecovered.len() < MAX_DIVERGENT_FILES {
-                self.unrecovered.insert(variable);
+            self.issuer.values.unset(variable);
+            if self.connections.unrecovered.len() < MAX_DIVERGENT_FILES {
+                self.connections.unrecovered.insert(variable);
             }
         }
     }
@@ -546,43 +564,45 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up the recovery of a client; all its state is lost.
     fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
-        let Some(client) = self.client_state.client(restart.client) else { return };
+        let Some(client) = self.connections.client_state.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
         self.report_refusal(format!("captured client {captured} not re-established: {why}"));
-        for open in self.client_state.opens_of(restart.client) {
-            let locks = self.client_state.locks_of(open);
+        for open in self.connections.client_state.opens_of(restart.client) {
+            let locks = self.connections.client_state.locks_of(open);
             let of = locks
                 .iter()
-                .filter_map(|lock| self.client_state.lock(*lock))
+                .filter_map(|lock| self.connections.client_state.lock(*lock))
                 .flat_map(|lock| &lock.variables);
             let mut variables: Vec<u32> = of.copied().collect();
-            variables.extend(self.client_state.open(open).into_iter().flat_map(|open| &open.variables));
+            variables.extend(
+                self.connections.client_state.open(open).into_iter().flat_map(|open| &open.variables),
+            );
             self.report.not_reclaimed += 1 + locks.len() as u64;
             self.unset_variables(variables);
         }
-        let sessions = self.client_state.sessions_of(restart.client);
-        let of = sessions.iter().filter_map(|id| self.client_state.session(*id));
+        let sessions = self.connections.client_state.sessions_of(restart.client);
+        let of = sessions.iter().filter_map(|id| self.connections.client_state.session(*id));
         let sessions: Vec<u32> = of.map(|session| session.variable).collect();
-        sessions.iter().for_each(|session| self.values.close_session(*session));
+        sessions.iter().for_each(|session| self.issuer.values.close_session(*session));
         self.unset_variables(sessions.into_iter().chain([variable]));
-        self.client_state.remove_client(restart.client);
+        self.connections.client_state.remove_client(restart.client);
         self.requeue_client(captured);
     }
 
     /// Ends a recovery; the steps continue.
     fn finish_recovery(&mut self, restart: &ClientReclaim) {
-        self.recoveries += 1;
+        self.connections.recoveries += 1;
         self.report.recovered += 1;
         if restart.is_client_lost {
-            self.checker.record_restart();
+            self.verifier.checker.record_restart();
         }
         if let Some((id, sequence, slots)) = restart.session
-            && let Some(session) = self.client_state.session(id)
+            && let Some(session) = self.connections.client_state.session(id)
         {
-            self.values.renew_session(session.variable, LiveSession::with_used_slot(slots, sequence));
+            self.issuer.values.renew_session(session.variable, LiveSession::with_used_slot(slots, sequence));
         }
-        let recoveries = self.recoveries;
-        let captured = self.client_state.client_mut(restart.client).map(|client| {
+        let recoveries = self.connections.recoveries;
+        let captured = self.connections.client_state.client_mut(restart.client).map(|client| {
             client.recovery_number = recoveries;
             client.captured_client
         });
@@ -592,16 +612,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues the steps of a client again; Calls that were to be sent unchanged are rebuilt with the new state.
     fn requeue_client(&mut self, captured: u32) {
         // The server returns new lock stateids.
-        std::mem::take(&mut self.locks);
-        for held in self.window.resend_steps_mut().filter(|held| held.client == captured) {
+        std::mem::take(&mut self.verifier.locks);
+        for held in self.scheduler.window.resend_steps_mut().filter(|held| held.client == captured) {
             held.is_lost = false;
             held.renewals += 1;
             held.counts.slot = None;
         }
-        for (_, waiting) in self.slots.drain() {
+        for (_, waiting) in self.scheduler.slots.drain() {
             for window_index in waiting {
-                if let Some(held) = self.window.get(window_index) {
-                    self.queue.push(held.turn, window_index, None);
+                if let Some(held) = self.scheduler.window.get(window_index) {
+                    self.scheduler.queue.push(held.turn, window_index, None);
                 }
             }
         }
@@ -613,15 +633,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &WindowStep,
         step: &TraceStep<'_>,
     ) -> Option<ReplayStepState> {
-        if self.unrecovered.is_empty() {
+        if self.connections.unrecovered.is_empty() {
             return None;
         }
         let is_lost = step.call.slots.iter().any(|slot| {
             matches!(
                 slot.holds,
                 MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
-            ) && self.unrecovered.contains(&slot.variable)
-                && self.values.get(slot.variable).is_none()
+            ) && self.connections.unrecovered.contains(&slot.variable)
+                && self.issuer.values.get(slot.variable).is_none()
         });
         let status = held.forgotten_status.map(Nfsstat4);
         is_lost.then(|| match status {

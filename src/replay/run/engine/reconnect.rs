@@ -16,14 +16,12 @@ use super::super::recovery::{
     RECONNECT_PAUSE,
 };
 use super::super::report::ReplayStepState;
+use super::connections::{LiveConnection, LostConnection};
 use super::reply::missing_reply_difference;
 use super::rpcsec_gss::Unsigned;
 use super::send::unsigned_header;
 use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
-use super::{
-    LiveConnection, LostConnection, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine,
-    ReplayRunError, StepSendOutcome,
-};
+use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError, StepSendOutcome};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
@@ -42,15 +40,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
     ) -> Result<Result<usize, StepSendOutcome>, ReplayRunError> {
         let of = step.caller.connection;
-        let of = self.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
+        let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
         let place = (step.caller.client, of);
-        let number = match self.connection_by_client.get(&place) {
+        let number = match self.connections.connection_by_client.get(&place) {
             Some(number) => *number,
-            None if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS => {
+            None if self.connections.failed_connections > 2 * MAX_FAILED_CONNECTIONS => {
                 return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
             }
             None => {
-                let connection = match transport.connect(self.target) {
+                let connection = match transport.connect(self.context.target) {
                     Ok(connection) => connection,
                     Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
                         self.mark_unreachable(&error);
@@ -59,9 +57,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     Err(error) => return Err(error.into()),
                 };
                 self.report.connections += 1;
-                let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
-                let number = self.connections.len();
-                self.connections.push(LiveConnection {
+                let seed =
+                    hash(format!("{} {} {:?}", self.context.tag, self.report.connections, place).as_bytes());
+                let number = self.connections.lines.len();
+                self.connections.lines.push(LiveConnection {
                     connection,
                     xid: seed as u32,
                     parked: VecDeque::new(),
@@ -70,18 +69,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     unbound_backchannels: Vec::new(),
                     recoveries_at_binding: 0,
                 });
-                self.connection_by_client.insert(place, number);
-                self.connection_index.insert(connection, number);
+                self.connections.connection_by_client.insert(place, number);
+                self.connections.connection_index.insert(connection, number);
                 number
             }
         };
         if let Some(until) = self.ensure_connected(number, transport)? {
             return Ok(Err(StepSendOutcome::UnreachableUntil(until)));
         }
-        if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS {
+        if self.connections.failed_connections > 2 * MAX_FAILED_CONNECTIONS {
             return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
         }
-        let Some(line) = self.connections.get(number) else {
+        let Some(line) = self.connections.lines.get(number) else {
             return Ok(Err(StepSendOutcome::Parked(number)));
         };
         let connection = line.connection;
@@ -103,9 +102,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<Option<Instant>, ReplayRunError> {
         let gone = self
             .connections
+            .lines
             .get(number)
             .and_then(|line| line.lost)
-            .filter(|_| self.failed_connections <= 2 * MAX_FAILED_CONNECTIONS);
+            .filter(|_| self.connections.failed_connections <= 2 * MAX_FAILED_CONNECTIONS);
         Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
     }
 
@@ -121,14 +121,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if gone.next_attempt > now {
             return Ok(Some(gone.next_attempt));
         }
-        let connected = transport.connect(self.target);
-        let Some(line) = self.connections.get_mut(number) else { return Ok(None) };
+        let connected = transport.connect(self.context.target);
+        let Some(line) = self.connections.lines.get_mut(number) else { return Ok(None) };
         match connected {
             Ok(connection) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
                 line.unbound_backchannels.clone_from(&line.backchannels);
-                self.connection_index.insert(connection, number);
+                self.connections.connection_index.insert(connection, number);
                 self.report.connections += 1;
                 self.report.reconnects += 1;
                 Ok(None)
@@ -136,7 +136,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             // A restarting server is unreachable for a while.
             Err(error)
                 if error.blame() == TransportBlame::Unreachable
-                    && gone.since.elapsed() < self.options.timeout =>
+                    && gone.since.elapsed() < self.context.options.timeout =>
             {
                 let next = Instant::now() + 4 * RECONNECT_PAUSE;
                 line.lost = Some(LostConnection { next_attempt: next, ..gone });
@@ -152,19 +152,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
     pub(super) fn mark_unreachable(&mut self, why: &dyn fmt::Display) {
-        self.failed_connections = u32::MAX;
+        self.connections.failed_connections = u32::MAX;
         // A recovery cannot continue.
-        self.reclaim = None;
+        self.connections.reclaim = None;
         self.report.unreachable.get_or_insert_with(|| why.to_string());
     }
 
     /// Marks a connection as lost; the next step on it opens a new one.
     pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
         self.unpark_connection(connection, usize::MAX);
-        let Some(number) = self.connection_index.remove(&connection) else { return };
-        if let Some(line) = self.connections.get_mut(number) {
+        let Some(number) = self.connections.connection_index.remove(&connection) else { return };
+        if let Some(line) = self.connections.lines.get_mut(number) {
             let since = Instant::now();
-            let next = since + RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
+            let next =
+                since + RECONNECT_PAUSE * self.connections.failed_connections.saturating_sub(1).min(10);
             line.lost = Some(LostConnection { since, next_attempt: next });
         }
     }
@@ -179,24 +180,27 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.handle_recovery_loss(tag) || self.handle_setup_loss(tag) {
             return Ok(());
         }
-        let Some(window_index) = self.window.find(tag) else {
+        let Some(window_index) = self.scheduler.window.find(tag) else {
             self.lose_substitute(tag, true);
             return Ok(());
         };
-        let is_vain = self.window.get(window_index).is_none_or(|held| held.resends >= MAX_RESENDS);
-        if is_vain || self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
+        let is_vain = self.scheduler.window.get(window_index).is_none_or(|held| held.resends >= MAX_RESENDS);
+        if is_vain
+            || self.connections.failed_connections > MAX_FAILED_CONNECTIONS
+            || self.report.is_interrupted
+        {
             return self.handle_failed_call(tag, what, tape);
         }
         if let Some(tape) = tape {
             tape.record_lost(tag, None);
         }
-        let mut held = self.window.take(window_index);
+        let mut held = self.scheduler.window.take(window_index);
         held.in_flight = None;
         held.is_lost = true;
         held.resends += 1;
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.queue.push(held.turn, window_index, None);
-        self.window.put(window_index, held);
+        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
+        self.scheduler.queue.push(held.turn, window_index, None);
+        self.scheduler.window.put(window_index, held);
         Ok(())
     }
 
@@ -218,14 +222,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(number) => number,
             Err(going) => return Ok(going),
         };
-        let tag = call_tag(self.number, window_index, *turn);
-        swap(&mut self.call_buffer, sent);
-        swap(&mut self.placed, placed);
+        let tag = call_tag(self.context.number, window_index, *turn);
+        swap(&mut self.issuer.call_buffer, sent);
+        swap(&mut self.issuer.placed, placed);
         let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {
             Ok(sent) => sent,
             Err(going) => {
-                swap(&mut self.call_buffer, sent);
-                swap(&mut self.placed, placed);
+                swap(&mut self.issuer.call_buffer, sent);
+                swap(&mut self.issuer.placed, placed);
                 return Ok(going);
             }
         };
@@ -246,7 +250,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(slot) = held.counts.slot {
             self.retire_slot(slot);
         }
-        if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
+        if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
         Ok(ReplayStepState::Mismatched(vec![missing_reply_difference(held, what)]))
@@ -258,7 +262,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
     ) -> Result<ReplayStepState, ReplayRunError> {
         self.check_all()?;
-        if let Some(walk) = &mut self.expected_tree {
+        if let Some(walk) = &mut self.verifier.expected_tree {
             walk.mark_uncertain(step);
         }
         Ok(ReplayStepState::Substituted(recovery::REPLY_UNKNOWN.code))
@@ -271,7 +275,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: ConnectionId,
         outcome: &ReplyOutcome,
     ) {
-        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
+        let line = self
+            .connections
+            .connection_index
+            .get(&connection)
+            .and_then(|line| self.connections.lines.get_mut(*line));
         let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
         let Some((line, session)) = line.zip(session).filter(|_| outcome.has_backchannel) else { return };
         match line.backchannels.len() < MAX_BACKCHANNELS {
@@ -283,7 +291,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Removes the backchannels of a destroyed session.
     pub(super) fn remove_backchannels(&mut self, step: &TraceStep<'_>) {
         for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION) {
-            for line in &mut self.connections {
+            for line in &mut self.connections.lines {
                 line.backchannels.retain(|(session, _)| *session != slot.variable);
             }
         }
@@ -292,19 +300,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
     /// capacity.
     fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
-        let Some(line) = self.connections.get_mut(number) else { return };
+        let Some(line) = self.connections.lines.get_mut(number) else { return };
         while let Some((session, minor)) = line.unbound_backchannels.pop() {
-            let Some(id) = self.values.get(session).and_then(|id| id.first_chunk()) else { continue };
+            let Some(id) = self.issuer.values.get(session).and_then(|id| id.first_chunk()) else { continue };
             line.xid = line.xid.wrapping_add(1);
             let mut encoder = Encoder::new();
             unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
             recovery::bind_conn_to_session(minor, *id, &mut encoder);
             let message = encoder.finish().0;
-            let tag = call_tag(self.number, BIND_INDEX, session.into());
-            let client =
-                self.client_state.session(*id).and_then(|session| self.client_state.client(session.client));
+            let tag = call_tag(self.context.number, BIND_INDEX, session.into());
+            let client = self
+                .connections
+                .client_state
+                .session(*id)
+                .and_then(|session| self.connections.client_state.client(session.client));
             let client = client.map_or(NONE, |client| client.captured_client);
-            let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
+            let signed = self.issuer.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
             let sent = match signed.transpose() {
                 Ok(signed) => signed.flatten().unwrap_or(&message),
                 Err(Unsigned::NotYet) => return line.unbound_backchannels.push((session, minor)),
@@ -312,8 +323,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     return self.report_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
             };
-            line.recoveries_at_binding = self.recoveries;
-            let call = match self.containment.check_call(TransportCall::without_payloads(
+            line.recoveries_at_binding = self.connections.recoveries;
+            let call = match self.issuer.containment.check_call(TransportCall::without_payloads(
                 Xid(line.xid),
                 tag,
                 sent,
@@ -336,10 +347,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
-        let line = self.connection_index.get(&reply.connection).and_then(|line| self.connections.get(*line));
+        let line = self
+            .connections
+            .connection_index
+            .get(&reply.connection)
+            .and_then(|line| self.connections.lines.get(*line));
         let Some((line, session)) = line.and_then(|line| {
             let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
-            let is_of = |session: &u32| call_tag(self.number, BIND_INDEX, (*session).into()) == reply.tag;
+            let is_of =
+                |session: &u32| call_tag(self.context.number, BIND_INDEX, (*session).into()) == reply.tag;
             Some((line, sessions.find(is_of)?))
         }) else {
             return;
@@ -349,10 +365,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match recovery::decode_bind_reply(reply.cursor()) {
             Ok(()) => self.report.rebound += 1,
             Err(BackchannelBindError::UnknownSession) => {
-                let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
-                let client = id.and_then(|id| self.client_state.session(id)).map(|session| session.client);
+                let id = self.issuer.values.get(session).and_then(|id| id.first_chunk().copied());
+                let client =
+                    id.and_then(|id| self.connections.client_state.session(id)).map(|session| session.client);
                 let is_known = |client| {
-                    self.client_state.client(client).is_some_and(|known| since < known.recovery_number)
+                    self.connections
+                        .client_state
+                        .client(client)
+                        .is_some_and(|known| since < known.recovery_number)
                 };
                 if let Some(client) = client.filter(|client| !is_known(*client)) {
                     self.start_recovery(client, id, reply.connection);

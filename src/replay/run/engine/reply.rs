@@ -55,29 +55,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.failed_connections <= 2 * MAX_FAILED_CONNECTIONS {
-            self.failed_connections = 0;
+        if self.connections.failed_connections <= 2 * MAX_FAILED_CONNECTIONS {
+            self.connections.failed_connections = 0;
         }
-        (self.reply_timeouts, self.stalled_since) = (0, None);
-        let Some(window_index) = self.window.find(reply.tag) else {
+        (self.connections.reply_timeouts, self.connections.stalled_since) = (0, None);
+        let Some(window_index) = self.scheduler.window.find(reply.tag) else {
             if !self.handle_setup_reply(reply) {
                 self.verify_own_reply(reply);
             }
             return Ok(());
         };
-        let mut held = self.window.take(window_index);
+        let mut held = self.scheduler.window.take(window_index);
         let now = Instant::now();
         let Some((connection, sent)) = held.in_flight.take() else { return Ok(()) };
         if let Some(tape) = tape {
             tape.record_reply(reply);
         }
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
         self.unpark_connection(connection, 1);
-        if self.signing.is_some() {
+        if self.issuer.signing.is_some() {
             // The RPCSEC_GSS sequence window is shared by all connections.
             self.unpark_one_each();
         }
-        if let Some(started) = self.started {
+        if let Some(started) = self.scheduler.started {
             self.report.elapsed = now - started;
         }
         let signature = held.signature.take();
@@ -120,8 +120,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
             None => {
                 let CompletedStep { window_index, window_step: held, .. } = flown;
-                self.queue.push(held.turn, window_index, None);
-                self.window.put(window_index, held);
+                self.scheduler.queue.push(held.turn, window_index, None);
+                self.scheduler.window.put(window_index, held);
                 Ok(())
             }
             Some(whole) => {
@@ -148,8 +148,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => ReplyDisposition::Finished(unreadable_state()),
         };
         held.step = kept;
-        if self.options.pace == ReplayPace::ThinkTime && !matches!(heard, ReplyDisposition::Retry) {
-            self.clients.entry(held.client).or_default().record_completion(held.reply_time, now);
+        if self.context.options.pace == ReplayPace::ThinkTime && !matches!(heard, ReplyDisposition::Retry) {
+            self.scheduler.clients.entry(held.client).or_default().record_completion(held.reply_time, now);
         }
         match heard {
             ReplyDisposition::Check(mut answer) => {
@@ -181,7 +181,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .counts
             .slot
             .zip(outcome.sequence)
-            .is_none_or(|(slot, sequence)| self.values.matches_sequence(slot, sequence));
+            .is_none_or(|(slot, sequence)| self.issuer.values.matches_sequence(slot, sequence));
         self.count_sequences(&held.counts, &outcome);
         let message = unprotected_reply(step);
         let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
@@ -191,7 +191,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             false => ReplyOutcome::default(),
         };
         if !outcome.is_delayed() {
-            self.delayed_since = None;
+            self.connections.delayed_since = None;
         } else if !recorded.is_delayed() && self.may_retry_delayed(held) {
             self.report.delayed += 1;
             return Ok(ReplyDisposition::Retry);
@@ -208,7 +208,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if outcome.is_uncached() && held.resends > 0 {
             let is_repeatable = recovery::is_repeatable(&held.description.operations);
-            return Ok(match is_repeatable && held.delay_retries < self.options.max_delay_retries {
+            return Ok(match is_repeatable && held.delay_retries < self.context.options.max_delay_retries {
                 true => ReplyDisposition::Retry,
                 false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
             });
@@ -258,7 +258,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(ReplyDisposition::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
-            self.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
+            self.verifier.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
         self.record_state(held, step, reply);
         if held.description.operations.contains(&Operation::OPEN) {
             self.record_unwanted_delegation(held, step, reply, &message);
@@ -272,7 +272,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // The server has confirmed every earlier Call on the slot.
         let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
             && held.resends == 0
-            && held.counts.slot.is_some_and(|slot| self.values.is_slot_certain(slot));
+            && held.counts.slot.is_some_and(|slot| self.issuer.values.is_slot_certain(slot));
         if is_made_up && recorded.client_error_name().is_none() {
             self.report.count_violation(format!(
                 "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
@@ -312,43 +312,44 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns `true` if a step is to be retried as the server asked.
     fn may_retry_delayed(&mut self, held: &WindowStep) -> bool {
-        let since = *self.delayed_since.get_or_insert_with(Instant::now);
-        if since.elapsed() > self.options.delay_timeout {
+        let since = *self.connections.delayed_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > self.context.options.delay_timeout {
             let seconds = since.elapsed().as_secs();
             let why = format!(
                 "{}: server busy for {seconds} s (NFS4ERR_DELAY, NFS4ERR_GRACE, NFS3ERR_JUKEBOX); check its state and the end \
                  of its grace period",
-                self.target.name
+                self.context.target.name
             );
             self.mark_unreachable(&why);
             return false;
         }
-        let is_patient = held.delay_retries < self.options.max_delay_retries >> self.futile_retries.min(6);
-        self.futile_retries += u32::from(!is_patient);
+        let is_patient = held.delay_retries
+            < self.context.options.max_delay_retries >> self.connections.futile_retries.min(6);
+        self.connections.futile_retries += u32::from(!is_patient);
         is_patient
     }
 
     /// Frees a live slot and wakes the steps that wait for it.
     pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
-        self.values.set_slot_state(slot, false, is_counted);
+        self.issuer.values.set_slot_state(slot, false, is_counted);
         // All waiting steps are woken, as the first may not be sent.
-        if !self.slots.is_empty() {
+        if !self.scheduler.slots.is_empty() {
             self.wake_for(slot);
         }
     }
 
     /// Queues the steps that wait for a slot.
     fn wake_for(&mut self, slot: (u32, u32)) {
-        for window_index in self.slots.remove(&slot).unwrap_or_default() {
-            if let Some(held) = self.window.get(window_index) {
-                self.queue.push(held.turn, window_index, None);
+        for window_index in self.scheduler.slots.remove(&slot).unwrap_or_default() {
+            if let Some(held) = self.scheduler.window.get(window_index) {
+                self.scheduler.queue.push(held.turn, window_index, None);
             }
         }
     }
 
     /// Retires a live slot whose Call was given up; steps that wait for it use another.
     pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
-        self.values.mark_slot_doubtful(slot);
+        self.issuer.values.mark_slot_doubtful(slot);
         self.wake_for(slot);
     }
 
@@ -359,7 +360,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         for (is_lock, owner, operation, seqid) in &used.seqids {
             if let Some(status) = outcome.statuses.get(*operation as usize) {
-                self.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
+                self.issuer.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
             }
         }
     }
@@ -370,16 +371,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let files: Vec<u32> = slots
             .filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE)
             .map(|slot| slot.variable)
-            .filter(|file| !self.seeded.directories.contains(file))
+            .filter(|file| !self.context.seeded.directories.contains(file))
             .collect();
-        record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
+        record_operation_divergence(&mut self.verifier.divergent_files, step, parts, &files, 0);
         if parts.effects.iter().any(|act| act.changes_names()) {
             let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            self.unmodified_directories.extend(
-                slots.map(|slot| slot.variable).take(MAX_DIVERGENT_FILES - self.unmodified_directories.len()),
+            self.verifier.unmodified_directories.extend(
+                slots
+                    .map(|slot| slot.variable)
+                    .take(MAX_DIVERGENT_FILES - self.verifier.unmodified_directories.len()),
             );
         }
-        self.leaves_open |= parts.operations.iter().any(|operation| {
+        self.verifier.leaves_open |= parts.operations.iter().any(|operation| {
             matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
         });
     }
@@ -390,7 +393,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return;
         }
         let items = PlacedPayload::items(&held.placed);
-        self.containment.record_decoded_reply(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
+        self.issuer
+            .containment
+            .record_decoded_reply(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
     }
 
     /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
@@ -414,8 +419,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ear.marks.iter().find(|mark| mark.holds == MessageSlotKind::STATEID && !mark.is_constant);
         let opened =
             opened.and_then(|mark| Some((mark.operation, binding::field_value(reply.message, mark)?)));
-        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
-        let substitutes = &mut self.substitutes;
+        let (values, borrowed, mut forgotten) =
+            (&mut self.issuer.values, &mut self.issuer.ungranted_delegations, 0);
+        let substitutes = &mut self.issuer.substitutes;
         // Names in a directory are compared with its listing.
         let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
         let mut missing = None;
@@ -451,11 +457,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let recorded = step.reply.head.0;
         let is_alike = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
             && step.asked.protection != GssProtection::INTEGRITY
-            && self.checker.has_same_layout(step.asked.find_description(), recorded, message);
+            && self.verifier.checker.has_same_layout(step.asked.find_description(), recorded, message);
         if is_alike {
             for slot in step.reply.slots.iter() {
                 self.report.dropped_values +=
-                    u64::from(!self.values.bind(&slot, captured_value(message, &slot)));
+                    u64::from(!self.issuer.values.bind(&slot, captured_value(message, &slot)));
             }
         }
         is_alike
@@ -464,7 +470,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Puts off binding until the Reply is checked or a Call needs the values.
     fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
         let heard = step.reply.slots.iter().filter(is_used);
-        self.pending_variables.extend(heard.map(|slot| slot.variable));
+        self.verifier.pending_variables.extend(heard.map(|slot| slot.variable));
         None
     }
 
@@ -477,11 +483,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) {
         if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION) {
             let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
-            self.values.open_session(slot.variable, session);
+            self.issuer.values.open_session(slot.variable, session);
         }
         if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::CREATE_SEQUENCE)
         {
-            self.values.increment_create_sequence(slot.variable);
+            self.issuer.values.increment_create_sequence(slot.variable);
         }
     }
 
@@ -492,7 +498,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        let Some(window_index) = self.window.find(tag) else {
+        let Some(window_index) = self.scheduler.window.find(tag) else {
             if !self.handle_setup_loss(tag) {
                 self.lose_substitute(tag, false);
             }
@@ -503,9 +509,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(tape) = tape {
             tape.record_lost(tag, None);
         }
-        let mut held = self.window.take(window_index);
+        let mut held = self.scheduler.window.take(window_index);
         let connection = held.in_flight.take().map(|(connection, _)| connection);
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
         if let Some(slot) = held.counts.slot {
             self.retire_slot(slot);
         }
@@ -517,7 +523,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             resends => format!("{what} (sent again {resends} times)"),
         };
         let difference = missing_reply_difference(&held, &what);
-        if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
+        if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
         let state = match held

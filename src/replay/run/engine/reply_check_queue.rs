@@ -161,12 +161,12 @@ pub(super) struct ReplyCheckQueue {
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns `true` if Replies wait to be checked.
     pub(super) fn is_behind(&self) -> bool {
-        !self.unchecked_replies.queue.is_empty()
+        !self.verifier.unchecked_replies.queue.is_empty()
     }
 
     /// Returns `true` if the queue is more than half full.
     pub(super) fn is_far_behind(&self) -> bool {
-        self.unchecked_replies.bytes > MAX_QUEUED_BYTES / 2
+        self.verifier.unchecked_replies.bytes > MAX_QUEUED_BYTES / 2
     }
 
     /// Queues a Reply to be checked. Returns buffers for another step.
@@ -177,14 +177,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Result<Box<WindowStep>, ReplayRunError> {
-        let mut kept = self.unchecked_replies.free_buffers.pop().unwrap_or_default();
-        self.unchecked_replies.free_bytes -= kept.reply.bytes.capacity();
+        let mut kept = self.verifier.unchecked_replies.free_buffers.pop().unwrap_or_default();
+        self.verifier.unchecked_replies.free_bytes -= kept.reply.bytes.capacity();
         kept.reply.keep(reply);
         let room = std::mem::replace(&mut kept.window_step, held);
         (kept.findings, kept.latency) = (answer, latency);
-        self.unchecked_replies.bytes += kept.size_bytes();
-        self.unchecked_replies.queue.push_back(kept);
-        while self.unchecked_replies.bytes > MAX_QUEUED_BYTES {
+        self.verifier.unchecked_replies.bytes += kept.size_bytes();
+        self.verifier.unchecked_replies.queue.push_back(kept);
+        while self.verifier.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
         }
         Ok(room)
@@ -192,8 +192,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Checks the oldest queued Reply.
     pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
-        let Some(mut kept) = self.unchecked_replies.queue.pop_front() else { return Ok(()) };
-        self.unchecked_replies.bytes = self.unchecked_replies.bytes.saturating_sub(kept.size_bytes());
+        let Some(mut kept) = self.verifier.unchecked_replies.queue.pop_front() else { return Ok(()) };
+        self.verifier.unchecked_replies.bytes =
+            self.verifier.unchecked_replies.bytes.saturating_sub(kept.size_bytes());
         let QueuedReplyCheck { window_step: held, findings: answer, latency, reply } = &mut kept;
         let payloads = reply.payloads();
         let live = reply.live(&payloads);
@@ -204,24 +205,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             None => unreadable_state(),
         };
-        if self.unchecked_replies.queue.is_empty() {
-            self.pending_variables.clear();
+        if self.verifier.unchecked_replies.queue.is_empty() {
+            self.verifier.pending_variables.clear();
         }
         self.report.count_step(
             kept.window_step.id,
             kept.window_step.description.title(),
             state,
-            self.options.max_shown_mismatches,
+            self.context.options.max_shown_mismatches,
         );
-        let late = self.checker.take_late_differences(false);
+        let late = self.verifier.checker.take_late_differences(false);
         if !late.is_empty() {
-            self.report.apply_late_differences(late, self.options.max_shown_mismatches);
+            self.report.apply_late_differences(late, self.context.options.max_shown_mismatches);
         }
-        let free = self.unchecked_replies.free_bytes + kept.reply.bytes.capacity();
-        if free <= MAX_QUEUED_BYTES && self.unchecked_replies.free_buffers.len() < MAX_FREE_BUFFERS {
+        let free = self.verifier.unchecked_replies.free_bytes + kept.reply.bytes.capacity();
+        if free <= MAX_QUEUED_BYTES && self.verifier.unchecked_replies.free_buffers.len() < MAX_FREE_BUFFERS {
             kept.findings = ReplyFindings::default();
-            self.unchecked_replies.free_bytes = free;
-            self.unchecked_replies.free_buffers.push(kept);
+            self.verifier.unchecked_replies.free_bytes = free;
+            self.verifier.unchecked_replies.free_buffers.push(kept);
         }
         Ok(())
     }
@@ -242,13 +243,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Binds the values of queued Replies if the step's Call needs one of them.
     pub(super) fn bind_deferred_for(&mut self, step: &TraceStep<'_>) {
-        if self.pending_variables.is_empty()
-            || !step.call.slots.iter().any(|slot| self.pending_variables.contains(&slot.variable))
+        if self.verifier.pending_variables.is_empty()
+            || !step.call.slots.iter().any(|slot| self.verifier.pending_variables.contains(&slot.variable))
         {
             return;
         }
-        self.pending_variables.clear();
-        let mut queue = std::mem::take(&mut self.unchecked_replies.queue);
+        self.verifier.pending_variables.clear();
+        let mut queue = std::mem::take(&mut self.verifier.unchecked_replies.queue);
         for QueuedReplyCheck { window_step: held, findings: answer, reply, .. } in
             queue.iter_mut().filter(|kept| kept.findings.is_unbound)
         {
@@ -257,7 +258,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.bind_deferred(held, &step, reply.live(&payloads), answer);
             }
         }
-        self.unchecked_replies.queue = queue;
+        self.verifier.unchecked_replies.queue = queue;
     }
 
     /// Checks all queued Replies, because the next action depends on them.
@@ -309,7 +310,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !has_recorded_effects(&state) {
             self.mark_objects_uncertain(held, step, &state);
         }
-        if let Some(walk) = &mut self.expected_tree {
+        if let Some(walk) = &mut self.verifier.expected_tree {
             walk.apply_step(
                 step,
                 &held.description,
@@ -341,7 +342,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
         let handles =
             slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
-        self.checker
+        self.verifier
+            .checker
             .mark_uncertain(handles.chain(held.description.files.iter().copied()), &held.description.effects);
     }
 
@@ -361,7 +363,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 StepConformance::AsRecorded,
             ));
         }
-        if recorded.is_delayed() && outcome.is_success() && !self.options.strict {
+        if recorded.is_delayed() && outcome.is_success() && !self.context.options.strict {
             return Ok((ReplayStepState::Tolerated(rules::DELAYED), StepConformance::Differently));
         }
         let key = self.contents.summary().key;
@@ -369,7 +371,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
         // Only the text of symbolic links is read; for file data the hash suffices.
         let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
-        self.expected_data.clear();
+        self.verifier.expected_data.clear();
         for payload in payloads() {
             let is_read = is_text
                 && payload.length <= MAX_LINK_TEXT_BYTES
@@ -380,26 +382,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 texts.push(is_known.then_some(text));
             }
             if !is_known {
-                self.expected_data.push((payload.length, expected_hash(key, &payload, &mut self.key_data)));
+                self.verifier
+                    .expected_data
+                    .push((payload.length, expected_hash(key, &payload, &mut self.verifier.key_data)));
             }
         }
         let text = |at: usize| texts.get(at).and_then(Option::as_deref);
         let items = recorded_items(step, text);
         let parts = &held.description;
-        let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
-        self.is_directory.clear();
-        self.is_directory.extend(parts.files.iter().map(is_directory));
+        let is_directory = |file: &u32| *file == ROOT || self.context.seeded.directories.contains(file);
+        self.verifier.is_directory.clear();
+        self.verifier.is_directory.extend(parts.files.iter().map(is_directory));
         let listing = listed_directory(step, parts);
-        let verdict = self.checker.check(&ReplyPair {
+        let verdict = self.verifier.checker.check(&ReplyPair {
             step: held.id.step,
             frames: held.id.frames,
             title: held.description.title(),
             procedure: step.asked.find_description(),
             recorded: Cursor::new(&message).with_chunks(&items),
-            known: &self.expected_data,
+            known: &self.verifier.expected_data,
             live: live.cursor(),
             chunks: live.chunks,
-            directories: &self.is_directory,
+            directories: &self.verifier.is_directory,
             files: &parts.files,
             execution: sent.map(|sent| StepExecution {
                 operations: &parts.operations,
@@ -410,22 +414,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 times: [sent, sent + latency],
                 has_no_overlap: !held.overlapped_in_capture && !held.overlaps_live && held.resends == 0,
                 was_sent_unchanged: !held.has_dropped_attributes && held.piece.is_none() && held.resends == 0,
-                seeded: &self.seeded.handles,
+                seeded: &self.context.seeded.handles,
                 statuses: &outcome.statuses,
             }),
             is_racing: held.overlapped_in_capture,
             listing,
         });
         let is_file = |slot: &MessageSlot| {
-            slot.holds == MessageSlotKind::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
+            slot.holds == MessageSlotKind::FILEHANDLE
+                && !self.context.seeded.directories.contains(&slot.variable)
         };
         let variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
         let files: Vec<u32> = variables.map(|slot| slot.variable).collect();
         let mut touched = FileDivergence::default();
-        files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.merge(of));
-        if !self.unmodified_directories.is_empty() {
+        files
+            .iter()
+            .filter_map(|file| self.verifier.divergent_files.get(file))
+            .for_each(|of| touched.merge(of));
+        if !self.verifier.unmodified_directories.is_empty() {
             let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            if slots.any(|slot| self.unmodified_directories.contains(&slot.variable)) {
+            if slots.any(|slot| self.verifier.unmodified_directories.contains(&slot.variable)) {
                 touched.merge(&FileDivergence::from_operation(
                     Some(Operation::REMOVE),
                     OperationEffect::Remove(0),
@@ -441,22 +449,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => (copies && !touched.is_empty()).then_some(0),
         };
         if let Some(from) = from {
-            record_operation_divergence(&mut self.divergent_files, step, parts, &files, from);
+            record_operation_divergence(&mut self.verifier.divergent_files, step, parts, &files, from);
         }
         if let ReplyCheckResult::Mismatched(differences) = &verdict
-            && self.checker.is_enabled(rules::AFTER)
+            && self.verifier.checker.is_enabled(rules::AFTER)
             && !held.overlapped_in_capture
             && !touched.is_outside()
             && !touched.explains(differences)
             && let Some(outside) = self.detect_outside_change(step, parts, live, differences)?
         {
-            files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
+            files
+                .iter()
+                .for_each(|file| record_divergence(&mut self.verifier.divergent_files, *file, &outside));
             touched.merge(&outside);
         }
         let mut went = StepConformance::AsRecorded;
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
-                if (self.checker.is_enabled(rules::AFTER) || self.options.selected_steps.is_some())
+                if (self.verifier.checker.is_enabled(rules::AFTER)
+                    || self.context.options.selected_steps.is_some())
                     && touched.explains(differences) =>
             {
                 let is_other_way = |one: &Difference| {
@@ -477,24 +488,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if is_after && went == StepConformance::Differently && !touched.is_outside() {
             // Later steps see the effects that are missing or new here.
             self.record_undone_effects(step, parts);
-            self.leaves_open |= parts.operations.contains(&Operation::OPEN);
+            self.verifier.leaves_open |= parts.operations.contains(&Operation::OPEN);
         }
         let state = match verdict {
             ReplyCheckResult::Mismatched(_)
-                if *has_delayed_entry && outcome.is_success() && !self.options.strict =>
+                if *has_delayed_entry && outcome.is_success() && !self.context.options.strict =>
             {
                 ReplayStepState::Tolerated(rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
                 if step.asked.flavor == Flavor::RPCSEC_GSS.0
-                    && self.signing.is_none()
-                    && self.checker.are_only_access_rights(&differences) =>
+                    && self.issuer.signing.is_none()
+                    && self.verifier.checker.are_only_access_rights(&differences) =>
             {
                 ReplayStepState::Tolerated(rules::CREDENTIALS)
             }
             // The file is still open: through an open in place of a delegation, or because its CLOSE was not sent.
             ReplyCheckResult::Mismatched(differences)
-                if self.leaves_open && self.checker.are_only_client_busy(&differences) =>
+                if self.verifier.leaves_open && self.verifier.checker.are_only_client_busy(&differences) =>
             {
                 ReplayStepState::Tolerated(rules::DELEGATION)
             }

@@ -268,21 +268,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// # Errors
     /// Returns an error if the context has expired.
     pub(super) fn sign(&mut self, step: &TraceStep<'_>, xid: Xid) -> Result<bool, GssMechanismError> {
-        let Some(signing) = &mut self.signing else { return Ok(false) };
+        let Some(signing) = &mut self.issuer.signing else { return Ok(false) };
         signing.last_signature = None;
         if !is_signed(step) {
             return Ok(false);
         }
-        signing.sign(step, xid, (&self.call_buffer, &self.placed, &self.buffers))?;
+        signing.sign(step, xid, (&self.issuer.call_buffer, &self.issuer.placed, &self.issuer.buffers))?;
         Ok(true)
     }
 
     /// Returns `true` if another signed Call would move one in flight out of the sequence window, so that the server
     /// would drop that silently. RFC 2203 section 5.3.3.1.
     pub(super) fn is_window_full(&self, step: &TraceStep<'_>) -> bool {
-        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
+        let Some(signing) = self.issuer.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
-        let of_context = self.window.signatures().filter(|signature| signature.context == at);
+        let of_context = self.scheduler.window.signatures().filter(|signature| signature.context == at);
         let generation = signing.contexts.get(at).map(|kept| kept.generation);
         let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
         let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
@@ -292,7 +292,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns the outcome of a Call that cannot be signed now, or `None` if it can.
     pub(super) fn unsigned_outcome(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
-        let signing = self.signing.as_ref().filter(|_| is_signed(step))?;
+        let signing = self.issuer.signing.as_ref().filter(|_| is_signed(step))?;
         match signing.contexts.get(signing.context_index(step))?.is_ready().err()? {
             Unsigned::NotYet => Some(StepSendOutcome::Parked(line)),
             Unsigned::Never(why) => {
@@ -315,14 +315,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.resend_denied_step(flown, reply.connection);
             return Ok(());
         }
-        let Some(signing) = &mut self.signing else { return self.complete_call(flown, reply) };
+        let Some(signing) = &mut self.issuer.signing else { return self.complete_call(flown, reply) };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
         let opened = signing.open(with, reply.message, &mut plain);
         let outcome = match opened {
             Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
             Err(forged) => self.discard_forged_reply(flown, &forged.to_string()),
         };
-        if let Some(signing) = &mut self.signing {
+        if let Some(signing) = &mut self.issuer.signing {
             signing.unprotected_reply = plain;
         }
         outcome
@@ -331,20 +331,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
     /// processed if it was forged.
     pub(super) fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
-        let Some(with) = self.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
+        let Some(with) =
+            self.issuer.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
         else {
             return self.complete_own_call(reply);
         };
         if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(with, reply.connection) {
             return self.resend_denied_control(reply);
         }
-        let Some(signing) = &mut self.signing else { return };
+        let Some(signing) = &mut self.issuer.signing else { return };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
         if signing.open(with, reply.message, &mut plain).is_err() {
             plain.clear();
         }
         self.complete_own_call(&TransportReply { message: &plain, ..reply.clone() });
-        if let Some(signing) = &mut self.signing {
+        if let Some(signing) = &mut self.issuer.signing {
             signing.unprotected_reply = plain;
         }
     }

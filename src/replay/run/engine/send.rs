@@ -69,18 +69,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(state) = self.not_reclaimed_state(held, &step) {
             return Ok(StepSendOutcome::Finished(state));
         }
-        let root = &self.seeded.root;
+        let root = &self.context.seeded.root;
         let borrowed = self.substituted_stateids(&step);
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
-            let is_lost = |variable| self.values.get(variable).is_none();
+            let is_lost = |variable| self.issuer.values.get(variable).is_none();
             if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.has_own_owner) {
                 return Ok(StepSendOutcome::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
         let slot = held.slot.and_then(|(session, slot)| {
-            let live = self.values.session(session)?;
+            let live = self.issuer.values.session(session)?;
             let slot = live.slot(slot);
             live.is_busy(slot).then_some((session, slot))
         });
@@ -91,23 +91,33 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(number) => number,
             Err(going) => return Ok(going),
         };
-        let Some(line) = self.connections.get_mut(number) else { return Ok(StepSendOutcome::Parked(number)) };
+        let Some(line) = self.connections.lines.get_mut(number) else {
+            return Ok(StepSendOutcome::Parked(number));
+        };
         // The Call could not be sent anyway.
         if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
             return Ok(StepSendOutcome::Parked(number));
         }
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
-        self.values.begin_call(step.call.body);
+        self.issuer.values.begin_call(step.call.body);
         if let Some((session, slot)) = held.slot {
-            self.values.use_slot(session, slot);
+            self.issuer.values.use_slot(session, slot);
         }
         let header = replacement_header(&step, xid);
-        let is_unsigned = header.is_some() && self.signing.is_none();
+        let is_unsigned = header.is_some() && self.issuer.signing.is_none();
         let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed);
+        let emitted = emit(
+            &step.call,
+            header,
+            &mut self.issuer.values,
+            &mut self.issuer.call_buffer,
+            &mut self.issuer.placed,
+        );
         let is_emitted = emitted.is_ok();
-        let opens = match !self.options.keeps_requested_wants && parts.operations.contains(&Operation::OPEN) {
+        let opens = match !self.context.options.keeps_requested_wants
+            && parts.operations.contains(&Operation::OPEN)
+        {
             true => CapturedOpens::wants_of_step(&step),
             false => CapturedOpens::default(),
         };
@@ -117,7 +127,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let live_server = compound_rewrite::CompoundRewriteContext {
             root,
-            supported: self.seeded.supported.as_deref().filter(|_| !self.options.strict),
+            supported: self.context.seeded.supported.as_deref().filter(|_| !self.context.options.strict),
             opens: &opens,
             is_unsigned,
             callback,
@@ -125,7 +135,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {
-            true => rewrite_compound(&mut self.call_buffer, &mut self.placed, live_server),
+            true => rewrite_compound(&mut self.issuer.call_buffer, &mut self.issuer.placed, live_server),
             false => Some(compound_rewrite::CompoundRewrites::default()),
         };
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
@@ -133,7 +143,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
         let refused = match self.missing_value_reason(is_emitted) {
             None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
-            None if self.placed.len() > TransportCall::MAX_PAYLOADS => {
+            None if self.issuer.placed.len() > TransportCall::MAX_PAYLOADS => {
                 Some("payloads: more than can be sent".into())
             }
             why => why,
@@ -145,7 +155,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(piece) => piece,
             Err(state) => return Ok(StepSendOutcome::Finished(state)),
         };
-        let tag = call_tag(self.number, window_index, held.turn);
+        let tag = call_tag(self.context.number, window_index, held.turn);
         // The CLOSE of an open of this program is no step of the capture.
         let mut nobody = None;
         let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
@@ -163,17 +173,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if gives_back {
             held.is_substituted = !borrowed.is_empty();
             for one in &borrowed {
-                self.values.add_seqid(one.variable, one.operation as u32, one.seqid);
+                self.issuer.values.add_seqid(one.variable, one.operation as u32, one.seqid);
             }
         }
-        self.values.swap_counts(&mut held.counts);
+        self.issuer.values.swap_counts(&mut held.counts);
         if let Some(slot) = held.counts.slot {
-            self.values.set_slot_state(slot, true, false);
+            self.issuer.values.set_slot_state(slot, true, false);
         }
-        held.recoveries_at_send = self.recoveries;
+        held.recoveries_at_send = self.connections.recoveries;
         held.has_dropped_attributes = has_fewer;
         held.has_changed_wants = has_other_wants;
-        self.sent += u64::from(held.delay_retries == 0);
+        self.scheduler.sent += u64::from(held.delay_retries == 0);
         self.mark_in_flight((number, tag, sent), gives, held);
         Ok(StepSendOutcome::Sent)
     }
@@ -193,10 +203,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let address = text.and_then(universal_address::parse);
             address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
         });
-        let terms = self.connections.get(number).and_then(|line| transport.terms(line.connection));
-        let address =
-            self.callbacks.address((self.number, step.caller.client), terms.filter(|_| listened)?)?;
-        self.containment.add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
+        let terms = self.connections.lines.get(number).and_then(|line| transport.terms(line.connection));
+        let address = self
+            .context
+            .callbacks
+            .address((self.context.number, step.caller.client), terms.filter(|_| listened)?)?;
+        self.issuer
+            .containment
+            .add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
         Some(address)
     }
 
@@ -210,7 +224,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<Result<(Instant, ReplyIdentifiers), StepSendOutcome>, ReplayRunError> {
-        let Some(connection) = self.connections.get(number).map(|line| line.connection) else {
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
             return Ok(Err(StepSendOutcome::Parked(number)));
         };
         if let Some(going) = self.unsigned_outcome(step, number) {
@@ -228,20 +242,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 )))));
             }
         };
-        let (message, placed) = match self.signing.as_ref().filter(|_| is_signed) {
+        let (message, placed) = match self.issuer.signing.as_ref().filter(|_| is_signed) {
             Some(signing) => (&signing.message, &signing.placed),
-            None => (&self.call_buffer, &self.placed),
+            None => (&self.issuer.call_buffer, &self.issuer.placed),
         };
         let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
-        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.buffers) {
+        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.issuer.buffers) {
             *payload = TransportPayload { position: placed.position, source: PayloadSource::Copied(content) };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
         let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
-        self.needs.clear();
+        self.issuer.needs.clear();
         let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
-        self.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
-        let chunks = (self.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
+        self.issuer.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
+        let chunks =
+            (self.context.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
         let lists = chunks.as_ref().map(SendChunkLengths::lists);
         // A captured Reply chunk keeps its captured size.
         let offered = chunks
@@ -256,13 +271,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tag,
             message,
             payloads: payloads.get(..placed.len()).unwrap_or_default(),
-            reply: ExpectedReply { message: expected, payloads: &self.needs },
+            reply: ExpectedReply { message: expected, payloads: &self.issuer.needs },
             requested_form: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
                 None => RequestedCallForm::Fitting,
             },
         };
-        let call = match self.containment.check_call(call) {
+        let call = match self.issuer.containment.check_call(call) {
             Ok(call) => call,
             Err(escape) => {
                 return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string()))));
@@ -290,7 +305,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 connection,
                 terms,
                 credits: transport.credits(connection).map_or(0, |credits| credits.requested),
-                client_copy: self.number,
+                client_copy: self.context.number,
                 client: step.caller.client,
                 roots: &parts.roots(),
                 step: step.origin.id,
@@ -306,32 +321,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         gives: ReplyIdentifiers,
         held: &mut WindowStep,
     ) {
-        let Some(connection) = self.connections.get(number).map(|line| line.connection) else { return };
-        std::mem::swap(&mut self.call_buffer, &mut held.sent);
-        std::mem::swap(&mut self.placed, &mut held.placed);
-        self.started.get_or_insert(now);
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
+        std::mem::swap(&mut self.issuer.call_buffer, &mut held.sent);
+        std::mem::swap(&mut self.issuer.placed, &mut held.placed);
+        self.scheduler.started.get_or_insert(now);
         held.reply_identifiers = gives;
         let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
-        let (window_steps, mut crowded) = (&self.window, Vec::new());
+        let (window_steps, mut crowded) = (&self.scheduler.window, Vec::new());
         let is_flying = |tag| window_steps.find(tag).is_some();
-        held.overlaps_live |= self.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
-        for window_index in crowded.into_iter().filter_map(|tag| self.window.find(tag)).collect::<Vec<_>>() {
-            if let Some(other) = self.window.get_mut(window_index) {
+        held.overlaps_live |=
+            self.scheduler.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
+        for window_index in
+            crowded.into_iter().filter_map(|tag| self.scheduler.window.find(tag)).collect::<Vec<_>>()
+        {
+            if let Some(other) = self.scheduler.window.get_mut(window_index) {
                 other.overlaps_live = true;
             }
         }
         held.in_flight = Some((connection, now));
-        held.signature = self.signing.as_mut().and_then(|signing| signing.last_signature.take());
+        held.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
         if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resends == 0) {
             self.report.issue_delay.add(now.saturating_duration_since(due));
         }
-        if self.expiries.len() > 2 * self.options.window + 64 {
+        if self.connections.expiries.len() > 2 * self.context.options.window + 64 {
             // A late Call has kept the entries of later ones that are complete.
-            let window_steps = &self.window;
-            self.expiries.retain(|(_, tag)| window_steps.find(*tag).is_some());
+            let window_steps = &self.scheduler.window;
+            self.connections.expiries.retain(|(_, tag)| window_steps.find(*tag).is_some());
         }
-        self.expiries.push_back((now, tag));
-        self.in_flight += 1;
+        self.connections.expiries.push_back((now, tag));
+        self.scheduler.in_flight += 1;
         // The CLOSE of an open of this program does not count as a Call of the trace.
         self.report.calls += u64::from(!held.is_substituted);
     }
@@ -339,7 +357,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
     /// another object.
     fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
-        if self.missing_values.is_empty()
+        if self.issuer.missing_values.is_empty()
             || !parts
                 .effects
                 .iter()
@@ -348,16 +366,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return None;
         }
         let mut given = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        let lack = given.find_map(|slot| self.missing_values.get(&slot.variable).copied());
+        let lack = given.find_map(|slot| self.issuer.missing_values.get(&slot.variable).copied());
         lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
     }
 
     /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
     /// else.
     pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
-        match self.values.unbound() {
-            Some(slot) if self.missing_values.contains_key(&slot.variable) => {
-                self.missing_values.get(&slot.variable).map(|lack| lack.text())
+        match self.issuer.values.unbound() {
+            Some(slot) if self.issuer.missing_values.contains_key(&slot.variable) => {
+                self.issuer.missing_values.get(&slot.variable).map(|lack| lack.text())
             }
             Some(slot) => {
                 Some(format!("no-value: no Reply of this run has given the {}", slot.holds.display_name()))
@@ -369,11 +387,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Reads the file data of the Call.
     fn read_payloads(&mut self, step: &TraceStep<'_>, piece: Option<SplitIoPiece>) -> Result<(), TraceError> {
-        while self.buffers.len() < self.placed.len() {
-            self.buffers.push(Vec::new());
+        while self.issuer.buffers.len() < self.issuer.placed.len() {
+            self.issuer.buffers.push(Vec::new());
         }
         let key = self.contents.summary().key;
-        for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
+        for (placed, buffer) in self.issuer.placed.iter().zip(&mut self.issuer.buffers) {
             let is_known = match piece {
                 None => read_content(self.contents, key, &placed.payload, buffer)?,
                 Some(piece) => {
@@ -389,7 +407,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             if !is_known && placed.payload.file != NONE {
                 let TracePayload { offset, length, .. } = placed.payload;
                 let touched = FileDivergence::from_data_range(offset, offset.saturating_add(length.into()));
-                record_divergence(&mut self.divergent_files, placed.payload.file, &touched);
+                record_divergence(&mut self.verifier.divergent_files, placed.payload.file, &touched);
             }
         }
         Ok(())

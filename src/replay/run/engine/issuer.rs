@@ -1,0 +1,44 @@
+//! Calls of a run: the values, stateids and signatures that they need, and the check that each must pass.
+
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::super::values::LiveValues;
+use super::cb_getattr::CbGetattrAnswers;
+use super::delegation_return::DelegationReturn;
+use super::delegation_substitutes::DelegationSubstitutes;
+use super::io_split::MissingValueReason;
+use super::rpcsec_gss::GssCallSigner;
+use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
+use crate::replay::containment::Containment;
+use crate::replay::trace::emission::PlacedPayload;
+
+/// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.
+#[derive(Default)]
+pub(super) struct CallIssuer {
+    pub(super) values: LiveValues,
+    /// Check that every Call must pass before it is sent.
+    pub(super) containment: Containment,
+    /// Signs Calls with RPCSEC_GSS, if the run does.
+    pub(super) signing: Option<GssCallSigner>,
+    /// Reasons why variables have no value.
+    pub(super) missing_values: FxHashMap<u32, MissingValueReason>,
+    /// Variables of delegations that the live server did not grant.
+    pub(super) ungranted_delegations: FxHashSet<u32>,
+    /// Opens that replace these delegations.
+    pub(super) substitutes: DelegationSubstitutes,
+    /// Delegations that are to be returned.
+    pub(super) unwanted_delegations: VecDeque<DelegationReturn>,
+    /// Captured answers to CB_GETATTR.
+    pub(super) cb_getattr_answers: CbGetattrAnswers,
+    /// Connections of the programs other than NFS; `None` while one of them is in use.
+    pub(super) auxiliary: Option<AuxiliaryRpcConnections>,
+    /// Call that is being built, without payloads, and the payloads with their positions.
+    pub(super) call_buffer: Vec<u8>,
+    pub(super) placed: Vec<PlacedPayload>,
+    /// Contents of its payloads.
+    pub(super) buffers: Vec<Vec<u8>>,
+    /// Maximum length of each payload of its Reply in bytes.
+    pub(super) needs: Vec<u32>,
+}
