@@ -83,7 +83,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string())));
             }
         };
-        self.issuer.values.swap_counts(&mut held.counts);
+        self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
         let lane = match beside.lane(client, (program, version)) {
             Ok(lane) => lane,
@@ -95,7 +95,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let sent = Instant::now();
         self.scheduler.started.get_or_insert(sent);
         self.report.calls += 1;
-        held.reply_identifiers = call.reply_identifiers();
+        held.call.reply_identifiers = call.reply_identifiers();
         let mut answer_of_tape = None;
         let answered = beside.call(lane, &call, |reply| {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));

@@ -125,14 +125,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         CompletedStep { window_index, window_step: mut held, .. }: CompletedStep,
         connection: ConnectionId,
     ) {
-        (held.is_lost, held.is_denied) = (true, true);
-        held.denials += 1;
+        (held.resend.is_pending, held.resend.is_denied) = (true, true);
+        held.resend.denials += 1;
         let line = self
             .connections
             .connection_index
             .get(&connection)
             .and_then(|line| self.connections.lines.get_mut(*line));
-        if let Some((line, xid)) = line.zip(held.sent.get_mut(..4)) {
+        if let Some((line, xid)) = line.zip(held.call.message.get_mut(..4)) {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
         }

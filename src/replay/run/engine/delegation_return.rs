@@ -90,9 +90,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if granted_delegation(Cursor::new(recorded)).is_some() {
             return;
         }
-        let mut cursor = Cursor::new(&held.sent);
+        let mut cursor = Cursor::new(&held.call.message);
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
-        let header = header.and_then(|_| held.sent.get(..cursor.at()));
+        let header = header.and_then(|_| held.call.message.get(..cursor.at()));
         match header {
             Some(header) if self.issuer.unwanted_delegations.len() < MAX_PENDING_RETURNS => {
                 self.issuer.unwanted_delegations.push_back(DelegationReturn {

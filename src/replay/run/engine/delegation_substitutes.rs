@@ -117,7 +117,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.issuer.substitutes.waiting.push_back(DelegationSubstitute {
             window_index,
-            session: room.slot,
+            session: room.captured.slot,
             window_step: room,
             request: wanted,
             stages: todo,

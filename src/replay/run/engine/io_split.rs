@@ -238,7 +238,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         joined: &'j mut Vec<u8>,
     ) -> Option<CombinedIoReply<'j>> {
         let kept = std::mem::take(&mut held.step);
-        let whole = match (kept.trace_step(), held.piece) {
+        let whole = match (kept.trace_step(), held.rewrites.piece) {
             (Some(step), Some(piece)) => self.handle_step_piece(held, &step, piece, reply, joined),
             _ => Some(CombinedIoReply::LastPiece),
         };
@@ -264,13 +264,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
         piece.calls += 1;
-        held.piece = Some(piece);
+        held.rewrites.piece = Some(piece);
         let has_more =
             piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
         if has_more {
             let outcome = ReplyOutcome::of(procedure, reply.cursor());
-            self.count_sequences(&held.counts, &outcome);
-            held.counts.slot = None;
+            self.count_sequences(&held.call.counts, &outcome);
+            held.call.counts.slot = None;
             return None;
         }
         match join_replies(procedure, reply, piece, held.read_data.len() as u32, joined) {
@@ -288,7 +288,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         recorded: impl FnOnce() -> ReplyOutcome,
     ) -> Option<ReplayStepState> {
         let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
-        let session = held.slot.and_then(|(session, _)| self.issuer.values.session(session))?;
+        let session = held.captured.slot.and_then(|(session, _)| self.issuer.values.session(session))?;
         if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
             return None;
         }

@@ -11,7 +11,7 @@ use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayPace;
 use super::super::report::ReplayStepState;
 use super::connections::LiveConnection;
-use super::window::WindowStep;
+use super::window::{CapturedCircumstances, WindowStep};
 use super::{
     MAX_CAPTURED_DEPTH, OptionalReplayRecorder, RETRY_DELAY, ReplayEngine, ReplayRunError, StepSendOutcome,
     record_divergence, step_id,
@@ -63,28 +63,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.scheduler.window.release(window_index, held);
                 continue;
             }
-            (held.call_time, held.reply_time) =
-                (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
-            (held.reason, held.client, held.turn) = (reason, step.caller.client, self.scheduler.turns);
-            (held.delay_retries, held.due, held.in_flight) = (0, None, None);
-            (held.is_lost, held.resends, held.renewals, held.forgotten_status) = (false, 0, 0, None);
-            (held.has_dropped_attributes, held.has_changed_wants, held.is_substituted) =
-                (false, false, false);
-            (held.overlaps_live, held.piece, held.was_resent_on_timeout) = (false, None, false);
-            (held.is_denied, held.denials) = (false, 0);
             let has_session = step.caller.session != NONE
                 && held.description.operations.first() == Some(&Operation::SEQUENCE);
-            held.slot = has_session.then_some((step.caller.session, step.caller.slot));
+            held.captured = CapturedCircumstances {
+                call_time_ns: step.origin.time,
+                reply_time_ns: step.origin.time.saturating_add(step.origin.latency),
+                client: step.caller.client,
+                slot: has_session.then_some((step.caller.session, step.caller.slot)),
+                ..CapturedCircumstances::default()
+            };
+            (held.reason, held.turn, held.due) = (reason, self.scheduler.turns, None);
+            (held.delay_retries, held.rewrites, held.resend) = Default::default();
+            (held.call.in_flight, held.call.overlaps_change) = (None, false);
             let directories = &self.context.seeded.directories;
-            self.scheduler
-                .dependencies
-                .collect(&step, &held.description, held.slot, |variable| directories.contains(&variable));
+            self.scheduler.dependencies.collect(&step, &held.description, held.captured.slot, |variable| {
+                directories.contains(&variable)
+            });
             held.step = kept;
             // A Reply that overlapped a change in the capture may show the state before or after it.
-            let span = (held.call_time, held.reply_time);
+            let span = (held.captured.call_time_ns, held.captured.reply_time_ns);
             let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
             let window_steps = &mut self.scheduler.window;
-            held.overlapped_in_capture = self.scheduler.captured_concurrency.admit(
+            held.captured.overlaps_change = self.scheduler.captured_concurrency.admit(
                 span,
                 is_change,
                 (window_index, self.scheduler.turns),
@@ -92,7 +92,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     if let Some(before) =
                         window_steps.get_mut(window_index).filter(|before| before.turn == turn)
                     {
-                        before.overlapped_in_capture = true;
+                        before.captured.overlaps_change = true;
                     }
                 },
             );
@@ -100,14 +100,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 .scheduler
                 .captured_reply_times
                 .peek()
-                .is_some_and(|Reverse(end)| *end <= held.call_time)
+                .is_some_and(|Reverse(end)| *end <= held.captured.call_time_ns)
             {
                 self.scheduler.captured_reply_times.pop();
             }
             if self.scheduler.captured_reply_times.len() < MAX_CAPTURED_DEPTH {
-                self.scheduler.captured_reply_times.push(Reverse(held.reply_time));
+                self.scheduler.captured_reply_times.push(Reverse(held.captured.reply_time_ns));
             }
-            held.captured_depth = self.scheduler.captured_reply_times.len() as u32;
+            held.captured.depth = self.scheduler.captured_reply_times.len() as u32;
             self.scheduler.turns += 1;
             self.scheduler.window.put(window_index, held);
             if self.scheduler.graph.admit(window_index, span, &mut self.scheduler.dependencies.dependencies) {
@@ -124,12 +124,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held.due = match self.context.options.pace {
             ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
             ReplayPace::CapturedTimes(times) => {
-                let after = held.call_time.saturating_sub(self.scheduler.first_call_time) as f64;
+                let after = held.captured.call_time_ns.saturating_sub(self.scheduler.first_call_time) as f64;
                 Some(since(&mut self.scheduler.started) + nanoseconds(after / times))
             }
-            ReplayPace::ThinkTime => {
-                self.scheduler.clients.get(&held.client).and_then(|client| client.due_time(held.call_time))
-            }
+            ReplayPace::ThinkTime => self
+                .scheduler
+                .clients
+                .get(&held.captured.client)
+                .and_then(|client| client.due_time(held.captured.call_time_ns)),
         };
         self.scheduler.queue.push(held.turn, window_index, held.due);
     }
@@ -173,7 +175,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
             }
             if self.context.options.pace == ReplayPace::CapturedDepth
-                && self.scheduler.in_flight >= held.captured_depth as usize
+                && self.scheduler.in_flight >= held.captured.depth as usize
             {
                 self.scheduler.queue.push(held.turn, window_index, None);
                 self.scheduler.window.put(window_index, held);

@@ -59,8 +59,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if may_change_state(&held.description.operations) {
             self.connections.client_state.update(&CallReplyPair {
                 step,
-                sent: &held.sent,
-                placed: &held.placed,
+                sent: &held.call.message,
+                placed: &held.call.placed,
                 reply: reply.cursor(),
             });
             self.report.dropped_values += std::mem::take(&mut self.connections.client_state.dropped);
@@ -78,7 +78,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         recorded: impl FnOnce() -> ReplyOutcome,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
-        if held.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
+        if held.resend.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
             return false;
         }
         let Some(client) = self.connections.client_state.client_of(step, &self.issuer.values) else {
@@ -88,17 +88,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .connections
             .client_state
             .client(client)
-            .is_some_and(|known| held.recoveries_at_send < known.recovery_number);
+            .is_some_and(|known| held.call.recoveries_at_send < known.recovery_number);
         if !is_known {
             let id = held
+                .call
                 .counts
                 .slot
                 .and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
             self.start_recovery(client, id, connection);
         }
-        held.renewals += 1;
-        held.resends += 1;
-        held.forgotten_status = Some(status);
+        held.resend.renewals += 1;
+        held.resend.count += 1;
+        held.resend.forgotten_status = Some(status);
         true
     }
 
@@ -613,10 +614,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn requeue_client(&mut self, captured: u32) {
         // The server returns new lock stateids.
         std::mem::take(&mut self.verifier.locks);
-        for held in self.scheduler.window.resend_steps_mut().filter(|held| held.client == captured) {
-            held.is_lost = false;
-            held.renewals += 1;
-            held.counts.slot = None;
+        for held in self.scheduler.window.resend_steps_mut().filter(|held| held.captured.client == captured) {
+            held.resend.is_pending = false;
+            held.resend.renewals += 1;
+            held.call.counts.slot = None;
         }
         for (_, waiting) in self.scheduler.slots.drain() {
             for window_index in waiting {
@@ -643,7 +644,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ) && self.connections.unrecovered.contains(&slot.variable)
                 && self.issuer.values.get(slot.variable).is_none()
         });
-        let status = held.forgotten_status.map(Nfsstat4);
+        let status = held.resend.forgotten_status.map(Nfsstat4);
         is_lost.then(|| match status {
             Some(status) => ReplayStepState::Mismatched(vec![missing_reply_difference(
                 held,

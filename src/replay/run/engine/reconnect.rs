@@ -184,7 +184,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.lose_substitute(tag, true);
             return Ok(());
         };
-        let is_vain = self.scheduler.window.get(window_index).is_none_or(|held| held.resends >= MAX_RESENDS);
+        let is_vain =
+            self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
         if is_vain
             || self.connections.failed_connections > MAX_FAILED_CONNECTIONS
             || self.report.is_interrupted
@@ -195,9 +196,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tape.record_lost(tag, None);
         }
         let mut held = self.scheduler.window.take(window_index);
-        held.in_flight = None;
-        held.is_lost = true;
-        held.resends += 1;
+        held.call.in_flight = None;
+        held.resend.is_pending = true;
+        held.resend.count += 1;
         self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
         self.scheduler.queue.push(held.turn, window_index, None);
         self.scheduler.window.put(window_index, held);
@@ -213,8 +214,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepSendOutcome, ReplayRunError> {
         let mut nobody = None;
-        let tape = if held.is_substituted { &mut nobody } else { tape };
-        let WindowStep { step: kept, description: parts, sent, placed, turn, piece, .. } = &mut *held;
+        let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
+        let WindowStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
+        let (sent, placed) = (&mut call.message, &mut call.placed);
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
             return Ok(StepSendOutcome::Finished(unreadable_state()));
         };
@@ -225,16 +227,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let tag = call_tag(self.context.number, window_index, *turn);
         swap(&mut self.issuer.call_buffer, sent);
         swap(&mut self.issuer.placed, placed);
-        let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {
-            Ok(sent) => sent,
-            Err(going) => {
-                swap(&mut self.issuer.call_buffer, sent);
-                swap(&mut self.issuer.placed, placed);
-                return Ok(going);
-            }
-        };
-        self.report.resent += u64::from(!held.is_denied);
-        (held.is_lost, held.is_denied) = (false, false);
+        let (since, gives) =
+            match self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape)? {
+                Ok(sent) => sent,
+                Err(going) => {
+                    swap(&mut self.issuer.call_buffer, sent);
+                    swap(&mut self.issuer.placed, placed);
+                    return Ok(going);
+                }
+            };
+        self.report.resent += u64::from(!held.resend.is_denied);
+        (held.resend.is_pending, held.resend.is_denied) = (false, false);
         self.mark_in_flight((number, tag, since), gives, held);
         Ok(StepSendOutcome::Sent)
     }
@@ -247,7 +250,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
     ) -> Result<ReplayStepState, ReplayRunError> {
         self.check_all()?;
-        if let Some(slot) = held.counts.slot {
+        if let Some(slot) = held.call.counts.slot {
             self.retire_slot(slot);
         }
         if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {

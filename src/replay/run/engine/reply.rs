@@ -67,7 +67,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let mut held = self.scheduler.window.take(window_index);
         let now = Instant::now();
-        let Some((connection, sent)) = held.in_flight.take() else { return Ok(()) };
+        let Some((connection, sent)) = held.call.in_flight.take() else { return Ok(()) };
         if let Some(tape) = tape {
             tape.record_reply(reply);
         }
@@ -80,7 +80,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(started) = self.scheduler.started {
             self.report.elapsed = now - started;
         }
-        let signature = held.signature.take();
+        let signature = held.call.signature.take();
         let flown = CompletedStep { window_index, window_step: held, sent, replied: now };
         match signature {
             None => self.complete_call(flown, reply),
@@ -104,7 +104,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         flown: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
-        if flown.window_step.piece.is_some() {
+        if flown.window_step.rewrites.piece.is_some() {
             return self.complete_piece(flown, reply);
         }
         self.complete_step(flown, reply)
@@ -130,7 +130,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     CombinedIoReply::LastPiece => Vec::new(),
                     CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
                 };
-                flown.sent = flown.window_step.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
+                flown.sent =
+                    flown.window_step.rewrites.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
                 self.complete_step(flown, &whole.reply(reply, &data))
             }
         }
@@ -149,14 +150,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         held.step = kept;
         if self.context.options.pace == ReplayPace::ThinkTime && !matches!(heard, ReplyDisposition::Retry) {
-            self.scheduler.clients.entry(held.client).or_default().record_completion(held.reply_time, now);
+            self.scheduler
+                .clients
+                .entry(held.captured.client)
+                .or_default()
+                .record_completion(held.captured.reply_time_ns, now);
         }
         match heard {
             ReplyDisposition::Check(mut answer) => {
                 answer.sent = Some(sent);
-                let slot = held.slot;
+                let slot = held.captured.slot;
                 let mut room = self.queue_check(held, answer, now - sent, reply)?;
-                room.slot = slot;
+                room.captured.slot = slot;
                 self.release_after_substitute(window_index, room, reply.connection);
             }
             ReplyDisposition::Finished(state) => {
@@ -178,11 +183,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let procedure = step.asked.find_description();
         let outcome = ReplyOutcome::of(procedure, reply.cursor());
         let is_echo = held
+            .call
             .counts
             .slot
             .zip(outcome.sequence)
             .is_none_or(|(slot, sequence)| self.issuer.values.matches_sequence(slot, sequence));
-        self.count_sequences(&held.counts, &outcome);
+        self.count_sequences(&held.call.counts, &outcome);
         let message = unprotected_reply(step);
         let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
         let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
@@ -206,18 +212,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.delayed += 1;
             return Ok(ReplyDisposition::Retry);
         }
-        if outcome.is_uncached() && held.resends > 0 {
+        if outcome.is_uncached() && held.resend.count > 0 {
             let is_repeatable = recovery::is_repeatable(&held.description.operations);
             return Ok(match is_repeatable && held.delay_retries < self.context.options.max_delay_retries {
                 true => ReplyDisposition::Retry,
                 false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
             });
         }
-        let is_done_twice = held.resends > 0
+        let is_done_twice = held.resend.count > 0
             && recovery::failed_by_first_execution(
                 procedure,
                 &held.description.operations,
-                held.renewals > 0,
+                held.resend.renewals > 0,
                 &outcome,
             )
             && self::recorded_outcome(step, &message).is_success();
@@ -238,7 +244,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             return Ok(ReplyDisposition::Finished(state));
         }
-        let waits = held.reply_identifiers < ReplyIdentifiers::State
+        let waits = held.call.reply_identifiers < ReplyIdentifiers::State
             && outcome.fore_channel.is_none()
             && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
         let missing = match waits {
@@ -253,7 +259,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.begin_session(step, granted, captured);
             self.record_backchannel(step, reply.connection, &outcome);
         }
-        if held.is_substituted {
+        if held.rewrites.is_substituted {
             self.substitute_closed(step);
             return Ok(ReplyDisposition::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
         }
@@ -267,12 +273,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
             self.remove_backchannels(step);
         }
-        let is_of_server = is_done_twice || held.renewals > 0;
+        let is_of_server = is_done_twice || held.resend.renewals > 0;
         let fault = outcome.client_error_name();
         // The server has confirmed every earlier Call on the slot.
         let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
-            && held.resends == 0
-            && held.counts.slot.is_some_and(|slot| self.issuer.values.is_slot_certain(slot));
+            && held.resend.count == 0
+            && held.call.counts.slot.is_some_and(|slot| self.issuer.values.is_slot_certain(slot));
         if is_made_up && recorded.client_error_name().is_none() {
             self.report.count_violation(format!(
                 "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
@@ -389,13 +395,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
     pub(super) fn register_identifiers(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
-        if held.reply_identifiers == ReplyIdentifiers::Nothing {
+        if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
             return;
         }
-        let items = PlacedPayload::items(&held.placed);
+        let items = PlacedPayload::items(&held.call.placed);
         self.issuer
             .containment
-            .record_decoded_reply(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
+            .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
     }
 
     /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
@@ -510,15 +516,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tape.record_lost(tag, None);
         }
         let mut held = self.scheduler.window.take(window_index);
-        let connection = held.in_flight.take().map(|(connection, _)| connection);
+        let connection = held.call.in_flight.take().map(|(connection, _)| connection);
         self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
-        if let Some(slot) = held.counts.slot {
+        if let Some(slot) = held.call.counts.slot {
             self.retire_slot(slot);
         }
         if let Some(connection) = connection {
             self.unpark_connection(connection, 1);
         }
-        let what = match held.resends {
+        let what = match held.resend.count {
             0 => what.to_owned(),
             resends => format!("{what} (sent again {resends} times)"),
         };

@@ -108,7 +108,7 @@ struct QueuedReplyCheck {
 impl QueuedReplyCheck {
     /// Returns the number of bytes that it holds.
     fn size_bytes(&self) -> usize {
-        self.reply.bytes.len() + self.window_step.step.len() + self.window_step.sent.len()
+        self.reply.bytes.len() + self.window_step.step.len() + self.window_step.call.message.len()
     }
 }
 
@@ -297,12 +297,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ) => ReplayStepState::Mismatched(vec![identifier_difference(held, values)]),
             (state, _) => state,
         };
-        if held.piece.is_some() && state == ReplayStepState::Matched {
+        if held.rewrites.piece.is_some() && state == ReplayStepState::Matched {
             state = ReplayStepState::Substituted(recovery::SPLIT.code);
         }
-        if held.resends > 0 {
-            state = recovery::resent_state(state, answer.is_done_twice, held.renewals > 0);
-        } else if held.denials > 0
+        if held.resend.count > 0 {
+            state = recovery::resent_state(state, answer.is_done_twice, held.resend.renewals > 0);
+        } else if held.resend.denials > 0
             && matches!(state, ReplayStepState::Matched | ReplayStepState::Tolerated(_))
         {
             state = ReplayStepState::Substituted(recovery::CONTEXT_RENEWED.code);
@@ -315,7 +315,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 step,
                 &held.description,
                 (&state, went),
-                held.overlapped_in_capture,
+                held.captured.overlaps_change,
                 self.contents,
             );
         }
@@ -412,12 +412,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 step_turn: held.turn,
                 call_time_ns: step.origin.time,
                 times: [sent, sent + latency],
-                has_no_overlap: !held.overlapped_in_capture && !held.overlaps_live && held.resends == 0,
-                was_sent_unchanged: !held.has_dropped_attributes && held.piece.is_none() && held.resends == 0,
+                has_no_overlap: !held.captured.overlaps_change
+                    && !held.call.overlaps_change
+                    && held.resend.count == 0,
+                was_sent_unchanged: !held.rewrites.has_dropped_attributes
+                    && held.rewrites.piece.is_none()
+                    && held.resend.count == 0,
                 seeded: &self.context.seeded.handles,
                 statuses: &outcome.statuses,
             }),
-            is_racing: held.overlapped_in_capture,
+            is_racing: held.captured.overlaps_change,
             listing,
         });
         let is_file = |slot: &MessageSlot| {
@@ -453,7 +457,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if let ReplyCheckResult::Mismatched(differences) = &verdict
             && self.verifier.checker.is_enabled(rules::AFTER)
-            && !held.overlapped_in_capture
+            && !held.captured.overlaps_change
             && !touched.is_outside()
             && !touched.explains(differences)
             && let Some(outside) = self.detect_outside_change(step, parts, live, differences)?
@@ -520,10 +524,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
                 ReplayStepState::Substituted(held.reason.map_or("", PlanReason::code))
             }
-            ReplyCheckResult::Matched if held.has_dropped_attributes => {
+            ReplyCheckResult::Matched if held.rewrites.has_dropped_attributes => {
                 ReplayStepState::Tolerated(rules::ATTRIBUTES_OFFERED)
             }
-            ReplyCheckResult::Matched if held.has_changed_wants => {
+            ReplyCheckResult::Matched if held.rewrites.has_changed_wants => {
                 ReplayStepState::Tolerated(rules::DELEGATION)
             }
             ReplyCheckResult::Matched if held.delay_retries > 0 => ReplayStepState::Tolerated(rules::DELAYED),

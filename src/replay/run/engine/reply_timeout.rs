@@ -26,7 +26,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 break;
             }
             self.connections.expiries.pop_front();
-            let flight = self.scheduler.window.get(window_index).and_then(|held| held.in_flight);
+            let flight = self.scheduler.window.get(window_index).and_then(|held| held.call.in_flight);
             // The Call was sent again since.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
@@ -36,7 +36,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 .scheduler
                 .window
                 .get_mut(window_index)
-                .is_some_and(|held| !std::mem::replace(&mut held.was_resent_on_timeout, true));
+                .is_some_and(|held| !std::mem::replace(&mut held.resend.was_timeout, true));
             match is_first && !self.report.is_interrupted {
                 true => self.handle_lost_call(tag, &what, tape)?,
                 false => self.handle_failed_call(tag, &what, tape)?,

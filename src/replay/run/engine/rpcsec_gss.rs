@@ -309,7 +309,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         flown: CompletedStep,
     ) -> Result<(), ReplayRunError> {
         if gss::reports_unknown_context(reply.cursor())
-            && flown.window_step.denials < MAX_RESENDS
+            && flown.window_step.resend.denials < MAX_RESENDS
             && self.is_re_established(with, reply.connection)
         {
             self.resend_denied_step(flown, reply.connection);

@@ -57,10 +57,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
         }
         self.bind_deferred_for(&step);
-        if held.is_lost {
+        if held.resend.is_pending {
             return Ok(match self.resend(window_index, held, transport, tape)? {
                 StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)) => {
-                    let what = if held.is_denied { "MSG_DENIED" } else { "the connection went away" };
+                    let what = if held.resend.is_denied { "MSG_DENIED" } else { "the connection went away" };
                     StepSendOutcome::Finished(self.unanswered_state(held, &format!("{what}; {why}"))?)
                 }
                 going => going,
@@ -79,7 +79,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(StepSendOutcome::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
-        let slot = held.slot.and_then(|(session, slot)| {
+        let slot = held.captured.slot.and_then(|(session, slot)| {
             let live = self.issuer.values.session(session)?;
             let slot = live.slot(slot);
             live.is_busy(slot).then_some((session, slot))
@@ -101,7 +101,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
         self.issuer.values.begin_call(step.call.body);
-        if let Some((session, slot)) = held.slot {
+        if let Some((session, slot)) = held.captured.slot {
             self.issuer.values.use_slot(session, slot);
         }
         let header = replacement_header(&step, xid);
@@ -151,7 +151,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(why) = refused {
             return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
         }
-        let piece = match self.limit_io(&step, parts, (held.slot, held.piece)) {
+        let piece = match self.limit_io(&step, parts, (held.captured.slot, held.rewrites.piece)) {
             Ok(piece) => piece,
             Err(state) => return Ok(StepSendOutcome::Finished(state)),
         };
@@ -165,24 +165,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         if let Some(mut piece) = piece {
             piece.first_sent.get_or_insert(sent);
-            if held.piece.is_none() {
+            if held.rewrites.piece.is_none() {
                 held.read_data.clear();
             }
-            held.piece = Some(piece);
+            held.rewrites.piece = Some(piece);
         }
         if gives_back {
-            held.is_substituted = !borrowed.is_empty();
+            held.rewrites.is_substituted = !borrowed.is_empty();
             for one in &borrowed {
                 self.issuer.values.add_seqid(one.variable, one.operation as u32, one.seqid);
             }
         }
-        self.issuer.values.swap_counts(&mut held.counts);
-        if let Some(slot) = held.counts.slot {
+        self.issuer.values.swap_counts(&mut held.call.counts);
+        if let Some(slot) = held.call.counts.slot {
             self.issuer.values.set_slot_state(slot, true, false);
         }
-        held.recoveries_at_send = self.connections.recoveries;
-        held.has_dropped_attributes = has_fewer;
-        held.has_changed_wants = has_other_wants;
+        held.call.recoveries_at_send = self.connections.recoveries;
+        held.rewrites.has_dropped_attributes = has_fewer;
+        held.rewrites.has_changed_wants = has_other_wants;
         self.scheduler.sent += u64::from(held.delay_retries == 0);
         self.mark_in_flight((number, tag, sent), gives, held);
         Ok(StepSendOutcome::Sent)
@@ -322,25 +322,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
     ) {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
-        std::mem::swap(&mut self.issuer.call_buffer, &mut held.sent);
-        std::mem::swap(&mut self.issuer.placed, &mut held.placed);
+        std::mem::swap(&mut self.issuer.call_buffer, &mut held.call.message);
+        std::mem::swap(&mut self.issuer.placed, &mut held.call.placed);
         self.scheduler.started.get_or_insert(now);
-        held.reply_identifiers = gives;
+        held.call.reply_identifiers = gives;
         let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
         let (window_steps, mut crowded) = (&self.scheduler.window, Vec::new());
         let is_flying = |tag| window_steps.find(tag).is_some();
-        held.overlaps_live |=
+        held.call.overlaps_change |=
             self.scheduler.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
         for window_index in
             crowded.into_iter().filter_map(|tag| self.scheduler.window.find(tag)).collect::<Vec<_>>()
         {
             if let Some(other) = self.scheduler.window.get_mut(window_index) {
-                other.overlaps_live = true;
+                other.call.overlaps_change = true;
             }
         }
-        held.in_flight = Some((connection, now));
-        held.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
-        if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resends == 0) {
+        held.call.in_flight = Some((connection, now));
+        held.call.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
+        if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resend.count == 0) {
             self.report.issue_delay.add(now.saturating_duration_since(due));
         }
         if self.connections.expiries.len() > 2 * self.context.options.window + 64 {
@@ -351,7 +351,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.expiries.push_back((now, tag));
         self.scheduler.in_flight += 1;
         // The CLOSE of an open of this program does not count as a Call of the trace.
-        self.report.calls += u64::from(!held.is_substituted);
+        self.report.calls += u64::from(!held.rewrites.is_substituted);
     }
 
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
