@@ -19,9 +19,10 @@ use crate::analysis::statistics::Latencies;
 use crate::escape;
 use crate::replay::run::options::ReplayPace;
 use crate::replay::run::report::{
-    ReplayOperationReport, ReplayReasonCount, ReplayReport, ReplayStepState, StepId, StepMismatch,
+    ReplayOperationReport, ReplayReasonCount, ReplayReport, StepId, StepMismatch,
 };
 use crate::replay::run::tree_check::TreeCheckReport;
+use crate::replay::run::{StepCounts, StepState};
 use crate::replay::seed::SeedCounts;
 
 /// View of a replay report.
@@ -47,8 +48,9 @@ pub struct ReplayReportView<'a> {
 const MAX_SHOWN_DIFFERENCES: usize = 4;
 /// Maximum number of steps named that have the same differences as another.
 const MAX_NAMED_STEPS: usize = 5;
-/// Indexes of the states whose reasons are shown: the step was not compared, or a difference was tolerated.
-const STATES_WITH_REASONS: [usize; 4] = [5, 4, 3, 1];
+/// States whose reasons are shown: the step was not compared, or a difference was tolerated.
+const STATES_WITH_REASONS: [StepState; 4] =
+    [StepState::Unreplayable, StepState::Skipped, StepState::Substituted, StepState::Tolerated];
 
 fn frames(step: &StepId) -> String {
     match step.frames {
@@ -92,8 +94,8 @@ fn first_frames(because: &ReplayReasonCount) -> String {
 }
 
 /// Returns a reason; for a tolerance rule, with its explanation.
-fn reason_text(report: &ReplayReport, at: usize, reason: &str) -> String {
-    let why = report.rules.get(reason).filter(|_| at == 1);
+fn reason_text(report: &ReplayReport, state: StepState, reason: &str) -> String {
+    let why = report.rules.get(reason).filter(|_| state == StepState::Tolerated);
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
 
@@ -190,12 +192,8 @@ impl ReplayReportView<'_> {
                 at(1.0)
             )?;
         }
-        let parts: Vec<_> = ReplayStepState::NAMES
-            .iter()
-            .zip(states)
-            .filter(|(_, count)| **count > 0)
-            .map(|(name, count)| format!("{count} {name}"))
-            .collect();
+        let parts = states.iter().filter(|(_, count)| *count > 0);
+        let parts: Vec<_> = parts.map(|(state, count)| format!("{count} {}", state.name())).collect();
         writeln!(to, "  steps         {steps}: {}", parts.join(", "))?;
         let [fields, bytes] = self.report.compared;
         writeln!(to, "  compared      {}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))?;
@@ -232,15 +230,17 @@ impl ReplayReportView<'_> {
         for what in &self.report.refused {
             writeln!(to, "  refused       {what}")?;
         }
-        for at in STATES_WITH_REASONS {
+        for state in STATES_WITH_REASONS {
             let mut reasons: Vec<_> =
-                self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
+                self.report.reasons.iter().filter(|((of, _), _)| *of == state).collect();
             reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
-            let Some(name) = ReplayStepState::NAMES.get(at).filter(|_| !reasons.is_empty()) else { continue };
-            writeln!(to, "\n{}", StyledText(styles.header, name))?;
+            if reasons.is_empty() {
+                continue;
+            }
+            writeln!(to, "\n{}", StyledText(styles.header, state.name()))?;
             for ((_, reason), because) in reasons {
                 let operations: Vec<_> = because.operations.keys().map(String::as_str).take(4).collect();
-                writeln!(to, "{:>7}  {}", because.steps, reason_text(self.report, at, reason))?;
+                writeln!(to, "{:>7}  {}", because.steps, reason_text(self.report, state, reason))?;
                 writeln!(to, "         {}; frames {}", operations.join(", "), first_frames(because))?;
             }
         }
@@ -282,13 +282,11 @@ impl ReplayReportView<'_> {
         )?;
         for (name, of) in &self.report.operations {
             let ReplayOperationReport { states, latencies } = of;
-            let [matched, tolerated, _, substituted, ..] = states;
             let latency = |at: usize| {
                 let of = latencies.get(at).filter(|of| of.count() > 0);
                 of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
             };
-            let total: u64 = states.iter().sum();
-            let good = matched + tolerated + substituted;
+            let (total, good) = (states.total(), states.agreeing());
             writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
         if let Some(Ok(recorded)) = self.report.recording
@@ -350,18 +348,14 @@ impl ReplayReportView<'_> {
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let report = self.report;
-        let states = |states: &[u64; 6]| -> serde_json::Map<String, serde_json::Value> {
-            ReplayStepState::NAMES
-                .iter()
-                .zip(states)
-                .map(|(name, count)| ((*name).to_owned(), (*count).into()))
-                .collect()
+        let states = |states: &StepCounts| -> serde_json::Map<String, serde_json::Value> {
+            states.iter().map(|(state, count)| (state.name().to_owned(), count.into())).collect()
         };
         let reasons: Vec<_> = report
             .reasons
             .iter()
-            .map(|((at, reason), because)| JsonReason {
-                state: ReplayStepState::NAMES.get(*at).copied().unwrap_or_default(),
+            .map(|((state, reason), because)| JsonReason {
+                state: state.name(),
                 reason,
                 steps: because.steps,
                 operations: &because.operations,
@@ -496,8 +490,8 @@ impl ReplayReportView<'_> {
             }
         });
         let operations = self.report.operations.iter().map(|(name, of)| {
-            let [_, _, mismatched, _, skipped, unreplayable] = of.states;
-            let total: u64 = of.states.iter().sum();
+            let StepCounts { mismatched, skipped, unreplayable, .. } = of.states;
+            let total = of.states.total();
             let shown = self.report.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
             let mut lines = Vec::new();
             for mismatch in shown.take(junit::MAX_SHOWN_DIFFERENCES) {

@@ -464,11 +464,12 @@ pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::run::StepCounts;
     use crate::replay::run::tree_check::TreeCheckReport;
 
     /// Returns a report with `matched` matched and `unreplayable` unreplayable steps.
     fn report(matched: u64, unreplayable: u64, walked: Option<TreeCheckReport>) -> ReplayReport {
-        let states = [matched, 0, 0, 0, 0, unreplayable];
+        let states = StepCounts { matched, unreplayable, ..StepCounts::default() };
         ReplayReport { steps: matched + unreplayable, states, tree_check: walked, ..ReplayReport::default() }
     }
 

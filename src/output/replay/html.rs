@@ -10,7 +10,7 @@ use crate::analysis::statistics::Latencies;
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
 use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, PluralCount};
-use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport, ReplayStepState};
+use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport};
 use crate::replay::run::tree_check::TreeCheckReport;
 
 /// Maximum number of differences shown per step.
@@ -89,16 +89,15 @@ fn outcome(report: &ReplayReport) -> (&'static str, String) {
             ("fair", "the final check did not come to its end".into())
         }
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
-        0 => match report.states.get(1) {
-            // Some differences were tolerated by rules.
-            Some(tolerated) if *tolerated > 0 => {
+        0 => match report.states.tolerated {
+            0 => ("good", "nothing differs".into()),
+            tolerated => {
                 let steps = PluralCount(report.replayed(), "step");
                 (
                     "good",
-                    format!("{} of {steps} tolerated by rules, nothing else differs", HumanCount(*tolerated)),
+                    format!("{} of {steps} tolerated by rules, nothing else differs", HumanCount(tolerated)),
                 )
             }
-            _ => ("good", "nothing differs".into()),
         },
         1 => ("bad", "1 step differs".into()),
         steps => ("bad", format!("{} steps differ", HumanCount(steps))),
@@ -126,7 +125,10 @@ fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Resul
 
 /// Writes the states as a bar, and their counts.
 fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    let named = || ReplayStepState::NAMES.iter().zip(report.states).filter(|(_, steps)| *steps > 0);
+    let named = || {
+        let named = report.states.iter().filter(|(_, steps)| *steps > 0);
+        named.map(|(state, steps)| (state.name(), steps))
+    };
     writeln!(
         to,
         r#"<section><h2>{} steps</h2><div class="bar" aria-hidden="true">"#,
@@ -307,18 +309,16 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         time(axis.to)
     )?;
     let mut rows: Vec<_> = report.operations.iter().collect();
-    rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.iter().sum::<u64>()));
+    rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.total()));
     for (name, of) in rows {
         let ReplayOperationReport { states, latencies } = of;
-        let [matched, tolerated, mismatched, substituted, ..] = states;
-        let total: u64 = states.iter().sum();
-        let class = if *mismatched > 0 { r#" class="differs""# } else { "" };
+        let class = if states.mismatched > 0 { r#" class="differs""# } else { "" };
         write!(
             to,
             r#"<tr{class}><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td>"#,
             HtmlText(name),
-            HumanCount(total),
-            HumanCount(matched + tolerated + substituted),
+            HumanCount(states.total()),
+            HumanCount(states.agreeing()),
             HumanCount(latencies.iter().map(Latencies::count).max().unwrap_or(0))
         )?;
         for part in [0.5, 0.99] {
@@ -391,15 +391,18 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
 }
 
 fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    for at in STATES_WITH_REASONS {
+    for state in STATES_WITH_REASONS {
         let mut own: Vec<(&str, &ReplayReasonCount)> = report
             .reasons
             .iter()
-            .filter(|((state, _), _)| *state == at)
+            .filter(|((of, _), _)| *of == state)
             .map(|((_, reason), because)| (reason.as_str(), because))
             .collect();
         own.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
-        let Some(name) = ReplayStepState::NAMES.get(at).filter(|_| !own.is_empty()) else { continue };
+        if own.is_empty() {
+            continue;
+        }
+        let name = state.name();
         writeln!(to, r#"<section><h2><i class="{name}"></i>{name}: why</h2><ul class="reasons">"#)?;
         for (reason, because) in own {
             let operations: Vec<_> = because.operations.keys().take(6).map(String::as_str).collect();
@@ -408,7 +411,7 @@ fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
                 to,
                 "<li><b>{}</b> {}<br><small>{}; {}</small></li>",
                 HumanCount(because.steps),
-                HtmlText(&reason_text(report, at, reason)),
+                HtmlText(&reason_text(report, state, reason)),
                 HtmlText(&operations.join(", ")),
                 first.join("; ")
             )?;
@@ -421,15 +424,17 @@ fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::run::StepCounts;
 
     #[test]
     fn how_much_was_tolerated_stands_before_that_nothing_differs() {
-        let of = |states| outcome(&ReplayReport { states, steps: 10, ..ReplayReport::default() });
-        assert_eq!(of([10, 0, 0, 0, 0, 0]), ("good", "nothing differs".to_owned()));
-        assert_eq!(
-            of([5, 4, 0, 0, 0, 1]),
-            ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned())
-        );
-        assert_eq!(of([5, 4, 1, 0, 0, 0]).0, "bad");
+        let of = |matched, tolerated, mismatched| {
+            let unreplayable = 10 - matched - tolerated - mismatched;
+            let states = StepCounts { matched, tolerated, mismatched, unreplayable, ..StepCounts::default() };
+            outcome(&ReplayReport { states, steps: 10, ..ReplayReport::default() })
+        };
+        assert_eq!(of(10, 0, 0), ("good", "nothing differs".to_owned()));
+        assert_eq!(of(5, 4, 0), ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned()));
+        assert_eq!(of(5, 4, 1).0, "bad");
     }
 }

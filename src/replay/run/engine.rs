@@ -61,7 +61,8 @@ use super::options::ReplayOptions;
 use super::prologue::{PrologueError, create_missing_state};
 use super::recording::ReplayRecorder;
 use super::reply_check::ReplyChecker;
-use super::report::{ReplayReport, ReplayStepState, StepId};
+use super::report::{ReplayReport, StepId};
+use super::step_outcome::StepOutcome;
 use super::tree_check::{LiveServerNames, TreeCheckReport};
 use super::values::{LiveValues, client_suffix};
 use crate::analysis::comparison::record::hash;
@@ -162,7 +163,7 @@ type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
 enum StepSendOutcome {
     Sent,
     /// Not sent; the step has this final state.
-    Finished(ReplayStepState),
+    Finished(StepOutcome),
     /// The live connection with this index has no capacity now.
     Parked(usize),
     /// The server asked for a later retry.
@@ -341,7 +342,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
-        let ended = || ReplayStepState::Skipped("interrupted: the run was ended before it".into());
+        let ended = || StepOutcome::Skipped("interrupted: the run was ended before it".into());
         for held in self.scheduler.window.steps_in_order() {
             self.report.count_step(
                 held.id,
@@ -400,12 +401,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the final state of a step and releases its window entry.
-    fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: ReplayStepState) {
+    fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: StepOutcome) {
         if let (
             Some(step),
-            ReplayStepState::Mismatched(_)
-            | ReplayStepState::Substituted(_)
-            | ReplayStepState::Unreplayable(_),
+            StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_),
         ) = (held.step.trace_step(), &state)
         {
             self.mark_objects_uncertain(&held, &step, &state);

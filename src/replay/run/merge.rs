@@ -16,7 +16,7 @@ impl ReplayReport {
         let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
         self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
         self.steps += other.steps;
-        self.states.iter_mut().zip(other.states).for_each(|(sum, count)| *sum += count);
+        self.states += other.states;
         for (reason, because) in other.reasons {
             let known = self.reasons.entry(reason).or_default();
             known.steps += because.steps;
@@ -29,7 +29,7 @@ impl ReplayReport {
         }
         for (name, of) in other.operations {
             let known = self.operation_report(&name);
-            known.states.iter_mut().zip(of.states).for_each(|(sum, count)| *sum += count);
+            known.states += of.states;
             known.latencies.iter_mut().zip(&of.latencies).for_each(|(sum, more)| sum.join(more));
         }
         for (sum, more) in [

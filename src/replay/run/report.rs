@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::issue_delay::IssueDelayHistogram;
 use super::recording::RecordingTotals;
-use super::rules::ToleranceRule;
+use super::step_outcome::{StepCounts, StepOutcome, StepState};
 use super::tree_check::TreeCheckReport;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::statistics::Latencies;
@@ -19,51 +19,6 @@ const MAX_OPERATIONS: usize = 512;
 const MAX_VIOLATION_KINDS: usize = 64;
 /// Maximum number of example steps per reason.
 const MAX_EXAMPLES: usize = 5;
-
-/// Final state of a step.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ReplayStepState {
-    /// The live Reply equals the recorded one.
-    Matched,
-    /// The live Reply differs as this rule tolerates.
-    Tolerated(ToleranceRule),
-    /// The live Reply differs.
-    Mismatched(Vec<Difference>),
-    /// The step was sent with a substitute for something that the capture lacks, or after recovery, with the code of
-    /// the reason; everything comparable matched.
-    Substituted(&'static str),
-    /// The step was not sent and need not be: code and text of the reason.
-    Skipped(String),
-    /// The step cannot be replayed: code and text of the reason.
-    Unreplayable(String),
-}
-
-impl ReplayStepState {
-    /// Names of all states, in report order.
-    pub const NAMES: [&'static str; 6] =
-        ["matched", "tolerated", "mismatched", "substituted", "skipped", "unreplayable"];
-
-    /// Returns the index of its name in [`Self::NAMES`].
-    pub fn index(&self) -> usize {
-        match self {
-            Self::Matched => 0,
-            Self::Tolerated(_) => 1,
-            Self::Mismatched(_) => 2,
-            Self::Substituted(_) => 3,
-            Self::Skipped(_) => 4,
-            Self::Unreplayable(_) => 5,
-        }
-    }
-
-    fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Matched | Self::Mismatched(_) => None,
-            Self::Tolerated(rule) => Some(rule.name),
-            Self::Substituted(why) => Some(why),
-            Self::Skipped(why) | Self::Unreplayable(why) => Some(why),
-        }
-    }
-}
 
 /// Reason for insufficient coverage. `min_coverage` is in percent.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,8 +98,8 @@ pub struct ReplayReasonCount {
 /// Results of the steps of one operation.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOperationReport {
-    /// Number of steps by state, in the order of [`ReplayStepState::NAMES`].
-    pub states: [u64; 6],
+    /// Number of steps by state.
+    pub states: StepCounts,
     /// Recorded and live latencies of steps that were sent and have both.
     pub latencies: [Latencies; 2],
 }
@@ -154,10 +109,10 @@ pub struct ReplayOperationReport {
 pub struct ReplayReport {
     /// Number of steps of the trace.
     pub steps: u64,
-    /// Number of steps by state, in the order of [`ReplayStepState::NAMES`].
-    pub states: [u64; 6],
-    /// Reasons, by the index of the state and the code.
-    pub reasons: BTreeMap<(usize, String), ReplayReasonCount>,
+    /// Number of steps by state.
+    pub states: StepCounts,
+    /// Reasons, by state and code.
+    pub reasons: BTreeMap<(StepState, String), ReplayReasonCount>,
     /// Rules that were needed: name and justification.
     pub rules: BTreeMap<&'static str, &'static str>,
     /// Results by operation.
@@ -234,22 +189,18 @@ pub struct ReplayReport {
 
 impl ReplayReport {
     /// Counts a step in its final state.
-    pub fn count_step(&mut self, step: StepId, operation: &str, state: ReplayStepState, shown: usize) {
+    pub fn count_step(&mut self, step: StepId, operation: &str, outcome: StepOutcome, shown: usize) {
         self.steps += 1;
-        let at = state.index();
-        if let Some(count) = self.states.get_mut(at) {
-            *count += 1;
-        }
-        if let Some(count) = self.operation_report(operation).states.get_mut(at) {
-            *count += 1;
-        }
-        if let ReplayStepState::Tolerated(rule) = &state {
+        let at = outcome.state();
+        *self.states.get_mut(at) += 1;
+        *self.operation_report(operation).states.get_mut(at) += 1;
+        if let StepOutcome::Tolerated(rule) = &outcome {
             self.rules.entry(rule.name).or_insert(rule.why);
         }
-        if let Some(reason) = state.reason() {
+        if let Some(reason) = outcome.reason() {
             self.count_reason(at, reason, step, operation);
         }
-        if let ReplayStepState::Mismatched(differences) = state
+        if let StepOutcome::Mismatched(differences) = outcome
             && self.mismatches.len() < shown
         {
             self.mismatches.push(StepMismatch {
@@ -261,10 +212,11 @@ impl ReplayReport {
         }
     }
 
-    fn count_reason(&mut self, at: usize, reason: &str, step: StepId, operation: &str) {
-        let key = (at, reason.to_owned());
+    fn count_reason(&mut self, state: StepState, reason: &str, step: StepId, operation: &str) {
+        let key = (state, reason.to_owned());
         let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
-        let because = self.reasons.entry(if has_room { key } else { (at, "other".to_owned()) }).or_default();
+        let because =
+            self.reasons.entry(if has_room { key } else { (state, "other".to_owned()) }).or_default();
         because.steps += 1;
         *because.operations.entry(operation.to_owned()).or_default() += 1;
         if because.first.len() < MAX_EXAMPLES {
@@ -297,10 +249,13 @@ impl ReplayReport {
             }
             // It was counted as matched or tolerated, or as unreplayable if the status differs.
             let operation = difference.operation.clone();
-            let states = &mut self.states;
-            let mut among = if difference.kind == DifferenceKind::Status { 5..6 } else { 0..2 };
-            let from = among.find(|at| states.get(*at).is_some_and(|count| *count > 0));
-            let Some(from) = from else { continue };
+            let among: &[StepState] = match difference.kind {
+                DifferenceKind::Status => &[StepState::Unreplayable],
+                _ => &[StepState::Matched, StepState::Tolerated],
+            };
+            let Some(from) = among.iter().copied().find(|state| self.states.get(*state) > 0) else {
+                continue;
+            };
             move_to_mismatched(&mut self.states, from);
             move_to_mismatched(&mut self.operation_report(&operation).states, from);
             if self.mismatches.len() < shown {
@@ -317,17 +272,17 @@ impl ReplayReport {
 
     /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or substituted.
     pub fn replayed(&self) -> u64 {
-        self.states.iter().take(4).sum()
+        self.states.replayed()
     }
 
     /// Returns the number of steps to be replayed: all that are not skipped.
     pub fn chosen(&self) -> u64 {
-        self.steps.saturating_sub(self.states.get(4).copied().unwrap_or(0))
+        self.steps.saturating_sub(self.states.skipped)
     }
 
     /// Returns the number of mismatches.
     pub fn mismatched(&self) -> u64 {
-        self.states.get(2).copied().unwrap_or(0)
+        self.states.mismatched
     }
 
     /// Returns `true` if there are mismatches, protocol violations, or differences in the final tree.
@@ -366,21 +321,16 @@ impl ReplayReport {
 
     /// Returns `true` if each step is in exactly one state.
     pub fn is_consistent(&self) -> bool {
-        let by_operation: u64 = self.operations.values().flat_map(|of| of.states).sum();
-        self.states.iter().sum::<u64>() == self.steps && by_operation == self.steps
+        let by_operation: u64 = self.operations.values().map(|of| of.states.total()).sum();
+        self.states.total() == self.steps && by_operation == self.steps
     }
 }
 
 /// Moves one step from a state to the mismatches.
-fn move_to_mismatched(states: &mut [u64; 6], from: usize) {
-    let [matched, tolerated, mismatched, _, _, unreplayable] = states;
-    let counted = match from {
-        5 => unreplayable,
-        0 if *matched > 0 => matched,
-        _ => tolerated,
-    };
+fn move_to_mismatched(states: &mut StepCounts, from: StepState) {
+    let counted = states.get_mut(from);
     if *counted > 0 {
         *counted -= 1;
-        *mismatched += 1;
+        states.mismatched += 1;
     }
 }

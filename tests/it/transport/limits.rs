@@ -57,7 +57,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
             report.states
         );
         assert!(
-            report.states[0] + report.states[1] > 50 && report.states[5] > 90,
+            report.states.matched + report.states.tolerated > 50 && report.states.unreplayable > 90,
             "{capture}: {:?}",
             report.states
         );

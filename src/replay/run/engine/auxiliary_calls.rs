@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, TransportCall};
 
 use super::super::recording::{Exchange, Stream};
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
 use super::window::{WindowStep, unreadable_state};
@@ -25,7 +25,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<StepSendOutcome, ReplayRunError> {
         self.check_all()?;
         let Some(mut beside) = self.issuer.auxiliary.take() else {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
+            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(
                 "other-program: another is being asked".into(),
             )));
         };
@@ -59,10 +59,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             &mut self.issuer.placed,
         );
         if let Some(why) = self.missing_value_reason(emitted.is_ok()) {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
+            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
         }
         if !self.issuer.placed.is_empty() {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
+            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(
                 "payloads: more than can be sent".into(),
             )));
         }
@@ -80,7 +80,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(call) => call,
             Err(escape) => {
                 self.issuer.call_buffer = message;
-                return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string())));
+                return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(escape.to_string())));
             }
         };
         self.issuer.values.swap_counts(&mut held.call.counts);
@@ -134,10 +134,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns the state of a step whose program does not reply.
-    fn no_reply_state(&mut self, why: &NoReply) -> ReplayStepState {
+    fn no_reply_state(&mut self, why: &NoReply) -> StepOutcome {
         if let NoReply::Silent(why) = why {
             self.report.silent_program.get_or_insert_with(|| why.clone());
         }
-        ReplayStepState::Unreplayable(format!("other-program: {why}"))
+        StepOutcome::Unreplayable(format!("other-program: {why}"))
     }
 }

@@ -259,7 +259,7 @@ fn report_progress<R>(
         ReplayReport { steps: first.report.steps, states: first.report.states, ..ReplayReport::default() };
     for ReplayEngine { report, .. } in others {
         sum.steps += report.steps;
-        sum.states.iter_mut().zip(report.states).for_each(|(sum, count)| *sum += count);
+        sum.states += report.states;
     }
     watch.report_progress(&sum, total, elapsed);
 }

@@ -24,7 +24,7 @@ use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 use super::super::call_description::CallDescription;
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery;
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::replay::trace::emission::PlacedPayload;
@@ -107,8 +107,8 @@ fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
 }
 
 /// Returns the state of a step that exceeds a limit.
-fn limit_exceeded_state(what: &str) -> ReplayStepState {
-    ReplayStepState::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
+fn limit_exceeded_state(what: &str) -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
@@ -119,7 +119,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         parts: &CallDescription,
         (slot, last): (Option<(u32, u32)>, Option<SplitIoPiece>),
-    ) -> Result<Option<SplitIoPiece>, ReplayStepState> {
+    ) -> Result<Option<SplitIoPiece>, StepOutcome> {
         let session =
             slot.and_then(|(session, _)| self.issuer.values.session(session)).map(|live| live.limits);
         let most = session.map_or(u32::MAX, |limits| limits.operations);
@@ -286,7 +286,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &WindowStep,
         outcome: &ReplyOutcome,
         recorded: impl FnOnce() -> ReplyOutcome,
-    ) -> Option<ReplayStepState> {
+    ) -> Option<StepOutcome> {
         let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
         let session = held.captured.slot.and_then(|(session, _)| self.issuer.values.session(session))?;
         if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
@@ -299,8 +299,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the effects and values that are missing because a step was not sent or was refused.
-    pub(super) fn record_undone(&mut self, held: &WindowStep, state: &ReplayStepState) {
-        let ReplayStepState::Unreplayable(why) = state else { return };
+    pub(super) fn record_undone(&mut self, held: &WindowStep, state: &StepOutcome) {
+        let StepOutcome::Unreplayable(why) = state else { return };
         let Some(step) = held.step.trace_step() else { return };
         self.record_undone_effects(&step, &held.description);
         let lack = match why.split(':').next() {

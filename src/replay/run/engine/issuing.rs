@@ -9,7 +9,7 @@ use nfsrdma_rpc::ConnectionId;
 
 use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayPace;
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::connections::LiveConnection;
 use super::window::{CapturedCircumstances, WindowStep};
 use super::{
@@ -262,12 +262,12 @@ fn nanoseconds(time: f64) -> Duration {
 }
 
 /// Returns the state of a step that is not sent.
-fn unsent_state(reason: Option<PlanReason>) -> Option<ReplayStepState> {
+fn unsent_state(reason: Option<PlanReason>) -> Option<StepOutcome> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {
-            PlannedStepState::Skipped => return Some(ReplayStepState::Skipped(why())),
-            PlannedStepState::Unreplayable => return Some(ReplayStepState::Unreplayable(why())),
+            PlannedStepState::Skipped => return Some(StepOutcome::Skipped(why())),
+            PlannedStepState::Unreplayable => return Some(StepOutcome::Unreplayable(why())),
             PlannedStepState::Run | PlannedStepState::Synthesized => {}
         }
     }

@@ -17,7 +17,7 @@ use super::super::outcome::ReplyOutcome;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
 use super::super::recovery::client_state::{CallReplyPair, StateidOther, may_change_state};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_FAILED_CONNECTIONS, MAX_RESENDS, NOT_RECLAIMED};
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::super::values::LiveSession;
 use super::reply::missing_reply_difference;
 use super::rpcsec_gss::Unsigned;
@@ -629,11 +629,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns the state of a step that needs state which could not be reclaimed.
-    pub(super) fn not_reclaimed_state(
-        &self,
-        held: &WindowStep,
-        step: &TraceStep<'_>,
-    ) -> Option<ReplayStepState> {
+    pub(super) fn not_reclaimed_state(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<StepOutcome> {
         if self.connections.unrecovered.is_empty() {
             return None;
         }
@@ -646,11 +642,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         });
         let status = held.resend.forgotten_status.map(Nfsstat4);
         is_lost.then(|| match status {
-            Some(status) => ReplayStepState::Mismatched(vec![missing_reply_difference(
+            Some(status) => StepOutcome::Mismatched(vec![missing_reply_difference(
                 held,
                 &format!("{status}, and not given back"),
             )]),
-            None => ReplayStepState::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
+            None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
         })
     }
 }

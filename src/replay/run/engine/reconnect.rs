@@ -15,7 +15,7 @@ use super::super::recovery::{
     self, BackchannelBindError, MAX_BACKCHANNELS, MAX_FAILED_CONNECTIONS, MAX_RESENDS, NO_CONNECTION,
     RECONNECT_PAUSE,
 };
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::connections::{LiveConnection, LostConnection};
 use super::reply::missing_reply_difference;
 use super::rpcsec_gss::Unsigned;
@@ -27,8 +27,8 @@ use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
 
 /// Returns the state of a step that has no connection.
-fn no_connection_state() -> ReplayStepState {
-    ReplayStepState::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
+fn no_connection_state() -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
@@ -248,7 +248,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         held: &WindowStep,
         what: &str,
-    ) -> Result<ReplayStepState, ReplayRunError> {
+    ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
         if let Some(slot) = held.call.counts.slot {
             self.retire_slot(slot);
@@ -256,19 +256,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
-        Ok(ReplayStepState::Mismatched(vec![missing_reply_difference(held, what)]))
+        Ok(StepOutcome::Mismatched(vec![missing_reply_difference(held, what)]))
     }
 
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
     pub(super) fn unknown_reply_state(
         &mut self,
         step: &TraceStep<'_>,
-    ) -> Result<ReplayStepState, ReplayRunError> {
+    ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
         if let Some(walk) = &mut self.verifier.expected_tree {
             walk.mark_uncertain(step);
         }
-        Ok(ReplayStepState::Substituted(recovery::REPLY_UNKNOWN.code))
+        Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
     }
 
     /// Records the session whose backchannel a connection is.

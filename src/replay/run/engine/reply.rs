@@ -15,7 +15,7 @@ use super::super::call_description::CallDescription;
 use super::super::options::ReplayPace;
 use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
 use super::super::recovery::{self, MAX_FAILED_CONNECTIONS};
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::super::values::{CallSequenceCounts, LiveSession};
 use super::io_split::CombinedIoReply;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, record_operation_divergence};
@@ -261,7 +261,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if held.rewrites.is_substituted {
             self.substitute_closed(step);
-            return Ok(ReplyDisposition::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
+            return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
             self.verifier.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
@@ -537,8 +537,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .trace_step()
             .is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
         {
-            true => ReplayStepState::Mismatched(vec![difference]),
-            false => ReplayStepState::Substituted(PlanReason::ReplyLost.code()),
+            true => StepOutcome::Mismatched(vec![difference]),
+            false => StepOutcome::Substituted(PlanReason::ReplyLost.code()),
         };
         self.finish_step(window_index, held, state);
         Ok(())

@@ -20,8 +20,8 @@ use super::super::file_divergence::FileDivergence;
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery;
 use super::super::reply_check::{ReplyCheckResult, ReplyPair, StepExecution};
-use super::super::report::ReplayStepState;
 use super::super::rules;
+use super::super::step_outcome::StepOutcome;
 use super::super::tree_check::StepConformance;
 use super::reply::{recorded_items, unprotected_reply};
 use super::window::{WindowStep, unreadable_state};
@@ -49,7 +49,7 @@ pub(super) enum ReplyDisposition {
     /// The step is to be sent again.
     Retry,
     /// The step has this state, whatever else the Reply contains.
-    Finished(ReplayStepState),
+    Finished(StepOutcome),
     /// The Reply is to be checked.
     Check(ReplyFindings),
 }
@@ -277,10 +277,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         live: LiveReply<'_>,
         answer: &ReplyFindings,
         latency: Duration,
-    ) -> Result<ReplayStepState, TraceError> {
+    ) -> Result<StepOutcome, TraceError> {
         let (mut state, went) = match answer.is_echo {
             true => self.compare_reply(held, step, live, answer, latency)?,
-            false => (ReplayStepState::Mismatched(vec![slot_difference(held)]), StepConformance::Differently),
+            false => (StepOutcome::Mismatched(vec![slot_difference(held)]), StepConformance::Differently),
         };
         let given = match answer.missing {
             Some(what) => {
@@ -292,20 +292,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         state = match (state, given) {
             (
-                ReplayStepState::Matched | ReplayStepState::Tolerated(_) | ReplayStepState::Substituted(_),
+                StepOutcome::Matched | StepOutcome::Tolerated(_) | StepOutcome::Substituted(_),
                 Some(values),
-            ) => ReplayStepState::Mismatched(vec![identifier_difference(held, values)]),
+            ) => StepOutcome::Mismatched(vec![identifier_difference(held, values)]),
             (state, _) => state,
         };
-        if held.rewrites.piece.is_some() && state == ReplayStepState::Matched {
-            state = ReplayStepState::Substituted(recovery::SPLIT.code);
+        if held.rewrites.piece.is_some() && state == StepOutcome::Matched {
+            state = StepOutcome::Substituted(recovery::SPLIT.code);
         }
         if held.resend.count > 0 {
             state = recovery::resent_state(state, answer.is_done_twice, held.resend.renewals > 0);
-        } else if held.resend.denials > 0
-            && matches!(state, ReplayStepState::Matched | ReplayStepState::Tolerated(_))
+        } else if held.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
         {
-            state = ReplayStepState::Substituted(recovery::CONTEXT_RENEWED.code);
+            state = StepOutcome::Substituted(recovery::CONTEXT_RENEWED.code);
         }
         if !has_recorded_effects(&state) {
             self.mark_objects_uncertain(held, step, &state);
@@ -334,9 +333,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         held: &WindowStep,
         step: &TraceStep<'_>,
-        state: &ReplayStepState,
+        state: &StepOutcome,
     ) {
-        if !matches!(state, ReplayStepState::Mismatched(_)) && !held.description.may_change() {
+        if !matches!(state, StepOutcome::Mismatched(_)) && !held.description.may_change() {
             return;
         }
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
@@ -355,16 +354,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         live: LiveReply<'_>,
         ReplyFindings { outcome, recorded, has_delayed_entry, sent, .. }: &ReplyFindings,
         latency: Duration,
-    ) -> Result<(ReplayStepState, StepConformance), TraceError> {
+    ) -> Result<(StepOutcome, StepConformance), TraceError> {
         let message = unprotected_reply(step);
         if step.reply.seen != CaptureCompleteness::WHOLE {
-            return Ok((
-                ReplayStepState::Substituted(PlanReason::ReplyLost.code()),
-                StepConformance::AsRecorded,
-            ));
+            return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepConformance::AsRecorded));
         }
         if recorded.is_delayed() && outcome.is_success() && !self.context.options.strict {
-            return Ok((ReplayStepState::Tolerated(rules::DELAYED), StepConformance::Differently));
+            return Ok((StepOutcome::Tolerated(rules::DELAYED), StepConformance::Differently));
         }
         let key = self.contents.summary().key;
         let is_text = held.description.reads_link(step.asked.find_description());
@@ -498,61 +494,61 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ReplyCheckResult::Mismatched(_)
                 if *has_delayed_entry && outcome.is_success() && !self.context.options.strict =>
             {
-                ReplayStepState::Tolerated(rules::DELAYED)
+                StepOutcome::Tolerated(rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
                 if step.asked.flavor == Flavor::RPCSEC_GSS.0
                     && self.issuer.signing.is_none()
                     && self.verifier.checker.are_only_access_rights(&differences) =>
             {
-                ReplayStepState::Tolerated(rules::CREDENTIALS)
+                StepOutcome::Tolerated(rules::CREDENTIALS)
             }
             // The file is still open: through an open in place of a delegation, or because its CLOSE was not sent.
             ReplyCheckResult::Mismatched(differences)
                 if self.verifier.leaves_open && self.verifier.checker.are_only_client_busy(&differences) =>
             {
-                ReplayStepState::Tolerated(rules::DELEGATION)
+                StepOutcome::Tolerated(rules::DELEGATION)
             }
             ReplyCheckResult::Mismatched(_)
                 if is_after
                     && touched.is_outside()
                     && !parts.effects.iter().any(|act| act.may_change_size_or_links()) =>
             {
-                ReplayStepState::Unreplayable(CHANGED_OUTSIDE_REASON.into())
+                StepOutcome::Unreplayable(CHANGED_OUTSIDE_REASON.into())
             }
-            ReplyCheckResult::Mismatched(_) if is_after => ReplayStepState::Tolerated(rules::AFTER),
+            ReplyCheckResult::Mismatched(_) if is_after => StepOutcome::Tolerated(rules::AFTER),
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
-                ReplayStepState::Substituted(held.reason.map_or("", PlanReason::code))
+                StepOutcome::Substituted(held.reason.map_or("", PlanReason::code))
             }
             ReplyCheckResult::Matched if held.rewrites.has_dropped_attributes => {
-                ReplayStepState::Tolerated(rules::ATTRIBUTES_OFFERED)
+                StepOutcome::Tolerated(rules::ATTRIBUTES_OFFERED)
             }
             ReplyCheckResult::Matched if held.rewrites.has_changed_wants => {
-                ReplayStepState::Tolerated(rules::DELEGATION)
+                StepOutcome::Tolerated(rules::DELEGATION)
             }
-            ReplyCheckResult::Matched if held.delay_retries > 0 => ReplayStepState::Tolerated(rules::DELAYED),
-            ReplyCheckResult::Matched => ReplayStepState::Matched,
-            ReplyCheckResult::Tolerated(rule) => ReplayStepState::Tolerated(rule),
-            ReplyCheckResult::Unsupported(operation, status) => ReplayStepState::Unreplayable(format!(
-                "unsupported: the server has no {operation} ({status})"
-            )),
-            ReplyCheckResult::Mismatched(differences) => ReplayStepState::Mismatched(differences),
+            ReplyCheckResult::Matched if held.delay_retries > 0 => StepOutcome::Tolerated(rules::DELAYED),
+            ReplyCheckResult::Matched => StepOutcome::Matched,
+            ReplyCheckResult::Tolerated(rule) => StepOutcome::Tolerated(rule),
+            ReplyCheckResult::Unsupported(operation, status) => {
+                StepOutcome::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
+            }
+            ReplyCheckResult::Mismatched(differences) => StepOutcome::Mismatched(differences),
         };
         Ok((state, went))
     }
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
-fn has_recorded_effects(state: &ReplayStepState) -> bool {
+fn has_recorded_effects(state: &StepOutcome) -> bool {
     match state {
-        ReplayStepState::Matched | ReplayStepState::Substituted(_) => true,
-        ReplayStepState::Tolerated(rule) => {
+        StepOutcome::Matched | StepOutcome::Substituted(_) => true,
+        StepOutcome::Tolerated(rule) => {
             ![rules::DELAYED, rules::ROOM, rules::AFTER, rules::CREDENTIALS].contains(rule)
         }
-        ReplayStepState::Mismatched(differences) => {
+        StepOutcome::Mismatched(differences) => {
             differences.iter().all(|one| one.kind == DifferenceKind::Relation)
         }
-        ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => false,
+        StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => false,
     }
 }
 

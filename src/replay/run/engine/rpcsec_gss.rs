@@ -17,7 +17,7 @@ use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::context_renewal::RenewableContext;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, StepSendOutcome};
@@ -296,7 +296,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match signing.contexts.get(signing.context_index(step))?.is_ready().err()? {
             Unsigned::NotYet => Some(StepSendOutcome::Parked(line)),
             Unsigned::Never(why) => {
-                Some(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!("security: {why}"))))
+                Some(StepSendOutcome::Finished(StepOutcome::Unreplayable(format!("security: {why}"))))
             }
         }
     }

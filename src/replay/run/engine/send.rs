@@ -19,7 +19,7 @@ use super::super::compound_rewrite::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::recording::ReplaySentCall;
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::io_split::{MissingValueReason, SplitIoPiece};
 use super::window::{WindowStep, call_tag, unreadable_state};
 use super::{
@@ -54,12 +54,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return self.call_auxiliary(held, tape);
         }
         if let Some(why) = self.recreates_refused_object(&step, parts) {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
+            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
         }
         self.bind_deferred_for(&step);
         if held.resend.is_pending {
             return Ok(match self.resend(window_index, held, transport, tape)? {
-                StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)) => {
+                StepSendOutcome::Finished(StepOutcome::Unreplayable(why)) => {
                     let what = if held.resend.is_denied { "MSG_DENIED" } else { "the connection went away" };
                     StepSendOutcome::Finished(self.unanswered_state(held, &format!("{what}; {why}"))?)
                 }
@@ -76,7 +76,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
             let is_lost = |variable| self.issuer.values.get(variable).is_none();
             if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.has_own_owner) {
-                return Ok(StepSendOutcome::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
+                return Ok(StepSendOutcome::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
         let slot = held.captured.slot.and_then(|(session, slot)| {
@@ -149,7 +149,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             why => why,
         };
         if let Some(why) = refused {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
+            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
         }
         let piece = match self.limit_io(&step, parts, (held.captured.slot, held.rewrites.piece)) {
             Ok(piece) => piece,
@@ -237,7 +237,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_signed = match self.sign(step, xid) {
             Ok(is_signed) => is_signed,
             Err(error) => {
-                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!(
+                return Ok(Err(StepSendOutcome::Finished(StepOutcome::Unreplayable(format!(
                     "security: {error}"
                 )))));
             }
@@ -280,7 +280,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let call = match self.issuer.containment.check_call(call) {
             Ok(call) => call,
             Err(escape) => {
-                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string()))));
+                return Ok(Err(StepSendOutcome::Finished(StepOutcome::Unreplayable(escape.to_string()))));
             }
         };
         match transport.submit(connection, &call) {
@@ -292,7 +292,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(Err(StepSendOutcome::UnreachableUntil(Instant::now())));
             }
             Err(error) => {
-                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!(
+                return Ok(Err(StepSendOutcome::Finished(StepOutcome::Unreplayable(format!(
                     "transport: {error}"
                 )))));
             }

@@ -7,7 +7,8 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 use nfsrdma_rpc::{CallTag, ConnectionId};
 
 use super::super::call_description::CallDescription;
-use super::super::report::{ReplayStepState, StepId};
+use super::super::report::StepId;
+use super::super::step_outcome::StepOutcome;
 use super::super::values::CallSequenceCounts;
 use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssCallSignature;
@@ -222,8 +223,8 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
 }
 
 /// Returns the state of a step that cannot be decoded.
-pub(super) fn unreadable_state() -> ReplayStepState {
-    ReplayStepState::Unreplayable("unreadable: the step cannot be read".into())
+pub(super) fn unreadable_state() -> StepOutcome {
+    StepOutcome::Unreplayable("unreadable: the step cannot be read".into())
 }
 
 /// Entries of the window.

@@ -117,7 +117,7 @@ mod tests {
     use super::super::file::parse_rules;
     use super::*;
     use crate::analysis::comparison::difference::DifferenceSide;
-    use crate::replay::run::report::ReplayStepState;
+    use crate::replay::run::step_outcome::StepOutcome;
 
     fn run(differences: &[(DifferenceKind, &str, &'static str)]) -> ReplayReport {
         let mut report = ReplayReport::default();
@@ -133,7 +133,7 @@ mod tests {
                 b: half("0777 # \n"),
             };
             let step = StepId { step: 1, frames: [120, 121] };
-            report.count_step(step, "NFS 4.2 LOOKUP", ReplayStepState::Mismatched(vec![difference]), 10);
+            report.count_step(step, "NFS 4.2 LOOKUP", StepOutcome::Mismatched(vec![difference]), 10);
         }
         report
     }
