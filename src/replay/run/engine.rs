@@ -85,8 +85,6 @@ use window::WindowStep;
 const REPLY_HEADROOM_BYTES: u32 = 1024;
 /// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Maximum number of protocol errors of this program listed in the report.
-const MAX_REPORTED_FAULTS: usize = 100;
 /// Maximum number of files whose differences from the capture are remembered.
 const MAX_DIVERGENT_FILES: usize = 1 << 16;
 /// Number of consecutive reply timeouts that ends the run.
@@ -231,7 +229,7 @@ pub fn run_all<R: Read + Seek>(
     let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
-        sum.join(report?, number, options.max_shown_mismatches);
+        sum.join(report?, number);
     }
     sum.recording = recorded_as;
     callbacks.finish(&mut sum);
@@ -256,7 +254,8 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
         let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
         let mut values = LiveValues::new(&tag);
-        let mut report = ReplayReport::default();
+        let mut report = ReplayReport { squashed: seeded.squashed_owner, ..ReplayReport::default() };
+        report.steps.max_mismatches = options.max_shown_mismatches;
         for (variable, handle) in &seeded.handles {
             report.dropped_values += u64::from(!values.set_value(*variable, handle));
         }
@@ -275,7 +274,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             GssPolicy::Sys | GssPolicy::Skip => None,
         };
         let end = &steps.summary().end;
-        report.recorded_ns = end.last.saturating_sub(end.first);
+        report.timing.recorded_ns = end.last.saturating_sub(end.first);
         let checker = ReplyChecker::new(
             options.strict,
             options.disabled_rules.iter().copied(),
@@ -303,7 +302,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             },
             connections: ConnectionManager::default(),
             verifier: ReplyVerifier::new(checker, seeded.parents_of_refused.clone()),
-            report: ReplayReport { squashed: seeded.squashed_owner, ..report },
+            report,
             context: RunContext { number, tag, target, seeded, options, callbacks },
             contents,
         })
@@ -344,32 +343,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
         let ended = || StepOutcome::Skipped("interrupted: the run was ended before it".into());
         for held in self.scheduler.window.steps_in_order() {
-            self.report.count_step(
-                held.id,
-                held.description.title(),
-                ended(),
-                self.context.options.max_shown_mismatches,
-            );
+            self.report.steps.count(held.id, held.description.title(), ended());
         }
         let mut parts = CallDescription::default();
         while !self.scheduler.is_exhausted {
             match self.scheduler.steps.next_step()? {
                 Some(step) => {
                     parts.read(&step, &mut self.scheduler.titles);
-                    self.report.count_step(
-                        step_id(&step),
-                        parts.title(),
-                        ended(),
-                        self.context.options.max_shown_mismatches,
-                    );
+                    self.report.steps.count(step_id(&step), parts.title(), ended());
                 }
                 None => self.scheduler.is_exhausted = true,
             }
         }
         self.destroy_contexts(transport);
         let late = self.verifier.checker.take_late_differences(true);
-        self.report.apply_late_differences(late, self.context.options.max_shown_mismatches);
-        if let (Some(why), true) = (&self.report.unreachable, self.context.options.checks_tree) {
+        self.report.steps.apply_late_differences(late);
+        if let (Some(why), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
             let failed = Some(format!("not begun: {why}"));
             self.report.tree_check = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
@@ -377,7 +366,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .verifier
             .expected_tree
             .take()
-            .filter(|_| self.context.options.checks_tree && !self.report.is_interrupted)
+            .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
             let left = LiveServerNames {
                 seeded: self.context.seeded,
@@ -395,8 +384,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ));
         }
         self.report.dropped_values += self.issuer.containment.take_dropped_count();
-        self.report.compared =
-            [self.verifier.checker.compared.fields, self.verifier.checker.compared.data_bytes];
+        self.report.compared = self.verifier.checker.compared;
         Ok(self.report)
     }
 
@@ -409,12 +397,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             self.mark_objects_uncertain(&held, &step, &state);
         }
-        self.report.count_step(
-            held.id,
-            held.description.title(),
-            state,
-            self.context.options.max_shown_mismatches,
-        );
+        self.report.steps.count(held.id, held.description.title(), state);
         self.release_step(window_index, held);
     }
 

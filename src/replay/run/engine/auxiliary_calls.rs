@@ -136,7 +136,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the state of a step whose program does not reply.
     fn no_reply_state(&mut self, why: &NoReply) -> StepOutcome {
         if let NoReply::Silent(why) = why {
-            self.report.silent_program.get_or_insert_with(|| why.clone());
+            self.report.end.silent_program.get_or_insert_with(|| why.clone());
         }
         StepOutcome::Unreplayable(format!("other-program: {why}"))
     }

@@ -253,7 +253,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     kept.previous = Some(std::mem::replace(&mut kept.context, context));
                     (kept.generation, kept.state) = (kept.generation + 1, ContextState::Ready);
                 }
-                self.report.contexts_renewed += 1;
+                self.report.recovery.contexts_renewed += 1;
                 self.unpark_all();
             }
             Err(error) => self.lose_context(at, &error.to_string()),
@@ -292,14 +292,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(kept) = self.context_mut(at) {
             kept.state = ContextState::Lost(why.clone());
         }
-        self.report_refusal(why);
+        self.report.add_refusal(why);
         self.unpark_all();
     }
 
     /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer
     /// for.
     pub(super) fn destroy_contexts(&mut self, transport: &mut ContainedTransport<'_>) {
-        let Some(mut signing) = self.issuer.signing.take().filter(|_| self.report.unreachable.is_none())
+        let Some(mut signing) = self.issuer.signing.take().filter(|_| self.report.end.unreachable.is_none())
         else {
             return;
         };
@@ -317,7 +317,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 Ok(context.verify_reply(seal, verifier))
             });
             match is_signed {
-                Ok(true) => self.report.contexts_destroyed += 1,
+                Ok(true) => self.report.recovery.contexts_destroyed += 1,
                 Ok(false) => {}
                 Err(error) if error.is_final() => return,
                 Err(_) => {}

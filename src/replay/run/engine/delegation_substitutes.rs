@@ -154,7 +154,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         one: &mut DelegationSubstitute,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<bool, ReplayRunError> {
-        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
+        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS || self.report.end.is_interrupted {
             return Ok(true);
         }
         if std::mem::take(&mut one.is_renewed) && !self.update_renewed(one) || one.stages.is_empty() {

@@ -58,7 +58,7 @@ pub(super) fn drive<R: Read + Seek>(
 ) -> Result<(), ReplayRunError> {
     let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
     let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
-    let recorded = engines.iter().map(|engine| engine.report.recorded_ns).max().unwrap_or(0);
+    let recorded = engines.iter().map(|engine| engine.report.timing.recorded_ns).max().unwrap_or(0);
     let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded));
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
@@ -151,16 +151,16 @@ pub(super) fn drive<R: Read + Seek>(
                 }
                 if let Some(engine) = engine_of_connection(engines, call.connection) {
                     for name in names {
-                        *engine.report.callbacks.entry(name).or_default() += 1;
+                        *engine.report.callbacks.by_operation.entry(name).or_default() += 1;
                     }
-                    engine.report.unanswered += u64::from(answer.is_none());
+                    engine.report.callbacks.unanswered += u64::from(answer.is_none());
                 }
             }
             Some(TransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
-                    engine.report.disconnects += u64::from(reason != DisconnectReason::LocalClose);
+                    engine.report.recovery.disconnects += u64::from(reason != DisconnectReason::LocalClose);
                     if reason.is_violation() {
-                        engine.report.count_violation(reason.to_string());
+                        engine.report.protocol.count_violation(reason.to_string());
                     }
                     engine.connections.failed_connections =
                         engine.connections.failed_connections.saturating_add(1);
@@ -175,12 +175,12 @@ pub(super) fn drive<R: Read + Seek>(
             }
             Some(TransportEvent::Discarded { reason: why, connection, .. }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
-                    engine.report.discarded += 1;
+                    engine.report.protocol.discarded += 1;
                     if why.is_violation() {
-                        engine.report.count_violation(format!("a message makes no sense: {why}"));
+                        engine.report.protocol.count_violation(format!("a message makes no sense: {why}"));
                     }
                     let is_own = matches!(why, DiscardReason::ReverseCall);
-                    engine.report.unanswered += u64::from(is_own);
+                    engine.report.callbacks.unanswered += u64::from(is_own);
                 }
             }
             Some(TransportEvent::Credits { connection, .. }) => {
@@ -196,7 +196,7 @@ pub(super) fn drive<R: Read + Seek>(
             && transport.answer(connection, xid, &message).is_err()
             && let Some(engine) = engine_of_connection(engines, connection)
         {
-            engine.report.unanswered += 1;
+            engine.report.callbacks.unanswered += 1;
         }
         events += 1;
         if !is_idle && events < MAX_EVENTS_PER_TICK {
@@ -212,8 +212,8 @@ pub(super) fn drive<R: Read + Seek>(
         report_progress(engines, total, watch, now - begin);
         let is_late = now.saturating_duration_since(begin) > limit;
         if ending.is_none() && (is_late || watch.should_stop()) {
-            engines.iter_mut().for_each(|engine| engine.report.limit = is_late.then_some(limit));
-            engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
+            engines.iter_mut().for_each(|engine| engine.report.end.limit = is_late.then_some(limit));
+            engines.iter_mut().for_each(|engine| engine.report.end.is_interrupted = true);
             ending = Some(now + DRAIN_TIMEOUT);
         }
         if ending.is_some_and(|end| now > end) {
@@ -255,11 +255,10 @@ fn report_progress<R>(
         return;
     }
     // Only the counters that the progress display shows.
-    let mut sum =
-        ReplayReport { steps: first.report.steps, states: first.report.states, ..ReplayReport::default() };
-    for ReplayEngine { report, .. } in others {
-        sum.steps += report.steps;
-        sum.states += report.states;
+    let mut sum = ReplayReport::default();
+    for ReplayEngine { report, .. } in engines {
+        sum.steps.total += report.steps.total;
+        sum.steps.states += report.steps.states;
     }
     watch.report_progress(&sum, total, elapsed);
 }

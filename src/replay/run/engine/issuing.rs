@@ -53,12 +53,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
             }
             if let Some(state) = unsent_state(reason) {
-                self.report.count_step(
-                    held.id,
-                    held.description.title(),
-                    state,
-                    self.context.options.max_shown_mismatches,
-                );
+                self.report.steps.count(held.id, held.description.title(), state);
                 held.step = kept;
                 self.scheduler.window.release(window_index, held);
                 continue;

@@ -22,9 +22,7 @@ use super::super::values::LiveSession;
 use super::reply::missing_reply_difference;
 use super::rpcsec_gss::Unsigned;
 use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
-use super::{
-    MAX_DIVERGENT_FILES, MAX_REPORTED_FAULTS, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError,
-};
+use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
 
@@ -111,7 +109,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: ConnectionId,
     ) {
         let Some(line) = self.connections.connection_index.get(&connection).copied() else { return };
-        if self.connections.reclaim.is_some() || self.report.is_interrupted {
+        if self.connections.reclaim.is_some() || self.report.end.is_interrupted {
             return;
         }
         let mut restart = ClientReclaim {
@@ -481,7 +479,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 RecoveryResult::Stateid(stateid),
             ) => {
                 self.replace_open_stateid(old, &stateid);
-                self.report.reclaimed += 1;
+                self.report.recovery.reclaimed += 1;
                 let locks = self.connections.client_state.locks_of(stateid.other);
                 locks
                     .into_iter()
@@ -496,7 +494,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.issuer.values.set_value(variable, &new);
                     self.issuer.values.set_seqid(variable, stateid.seqid);
                 }
-                self.report.reclaimed += 1;
+                self.report.recovery.reclaimed += 1;
                 if at + 1 < self.connections.client_state.ranges_of(new) {
                     restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
                 }
@@ -534,16 +532,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let variables = self.connections.client_state.open(open).map(|open| open.variables.clone());
         self.connections.client_state.remove_open(open);
         self.unset_variables(variables.unwrap_or_default());
-        self.report.not_reclaimed += 1;
-        self.report_refusal(why.to_owned());
+        self.report.recovery.not_reclaimed += 1;
+        self.report.add_refusal(why.to_owned());
     }
 
     fn drop_lock(&mut self, lock: StateidOther, why: &str) {
         let variables = self.connections.client_state.lock(lock).map(|lock| lock.variables.clone());
         self.connections.client_state.remove_lock(lock);
         self.unset_variables(variables.unwrap_or_default());
-        self.report.not_reclaimed += 1;
-        self.report_refusal(why.to_owned());
+        self.report.recovery.not_reclaimed += 1;
+        self.report.add_refusal(why.to_owned());
     }
 
     /// Drops the values of variables whose state is lost.
@@ -556,18 +554,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Adds a refusal by the server to the report, up to a limit.
-    pub(super) fn report_refusal(&mut self, why: String) {
-        if self.report.refused.len() < MAX_REPORTED_FAULTS {
-            self.report.refused.push(why);
-        }
-    }
-
     /// Gives up the recovery of a client; all its state is lost.
     fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
         let Some(client) = self.connections.client_state.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
-        self.report_refusal(format!("captured client {captured} not re-established: {why}"));
+        self.report.add_refusal(format!("captured client {captured} not re-established: {why}"));
         for open in self.connections.client_state.opens_of(restart.client) {
             let locks = self.connections.client_state.locks_of(open);
             let of = locks
@@ -578,7 +569,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             variables.extend(
                 self.connections.client_state.open(open).into_iter().flat_map(|open| &open.variables),
             );
-            self.report.not_reclaimed += 1 + locks.len() as u64;
+            self.report.recovery.not_reclaimed += 1 + locks.len() as u64;
             self.unset_variables(variables);
         }
         let sessions = self.connections.client_state.sessions_of(restart.client);
@@ -593,7 +584,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Ends a recovery; the steps continue.
     fn finish_recovery(&mut self, restart: &ClientReclaim) {
         self.connections.recoveries += 1;
-        self.report.recovered += 1;
+        self.report.recovery.recovered += 1;
         if restart.is_client_lost {
             self.verifier.checker.record_restart();
         }

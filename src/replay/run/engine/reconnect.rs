@@ -130,7 +130,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 line.unbound_backchannels.clone_from(&line.backchannels);
                 self.connections.connection_index.insert(connection, number);
                 self.report.connections += 1;
-                self.report.reconnects += 1;
+                self.report.recovery.reconnects += 1;
                 Ok(None)
             }
             // A restarting server is unreachable for a while.
@@ -155,7 +155,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.failed_connections = u32::MAX;
         // A recovery cannot continue.
         self.connections.reclaim = None;
-        self.report.unreachable.get_or_insert_with(|| why.to_string());
+        self.report.end.unreachable.get_or_insert_with(|| why.to_string());
     }
 
     /// Marks a connection as lost; the next step on it opens a new one.
@@ -188,7 +188,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
         if is_vain
             || self.connections.failed_connections > MAX_FAILED_CONNECTIONS
-            || self.report.is_interrupted
+            || self.report.end.is_interrupted
         {
             return self.handle_failed_call(tag, what, tape);
         }
@@ -236,7 +236,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     return Ok(going);
                 }
             };
-        self.report.resent += u64::from(!held.resend.is_denied);
+        self.report.recovery.resent += u64::from(!held.resend.is_denied);
         (held.resend.is_pending, held.resend.is_denied) = (false, false);
         self.mark_in_flight((number, tag, since), gives, held);
         Ok(StepSendOutcome::Sent)
@@ -323,7 +323,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 Ok(signed) => signed.flatten().unwrap_or(&message),
                 Err(Unsigned::NotYet) => return line.unbound_backchannels.push((session, minor)),
                 Err(Unsigned::Never(why)) => {
-                    return self.report_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
+                    return self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
             };
             line.recoveries_at_binding = self.connections.recoveries;
@@ -335,7 +335,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             )) {
                 Ok(call) => call,
                 Err(escape) => {
-                    self.report_refusal(format!("BIND_CONN_TO_SESSION: {escape}"));
+                    self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {escape}"));
                     return;
                 }
             };
@@ -366,7 +366,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let since = line.recoveries_at_binding;
         self.unpark_connection(reply.connection, usize::MAX);
         match recovery::decode_bind_reply(reply.cursor()) {
-            Ok(()) => self.report.rebound += 1,
+            Ok(()) => self.report.recovery.rebound += 1,
             Err(BackchannelBindError::UnknownSession) => {
                 let id = self.issuer.values.get(session).and_then(|id| id.first_chunk().copied());
                 let client =
@@ -381,7 +381,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.start_recovery(client, id, reply.connection);
                 }
             }
-            Err(BackchannelBindError::Refused(why)) => self.report_refusal(why),
+            Err(BackchannelBindError::Refused(why)) => self.report.add_refusal(why),
         }
     }
 }

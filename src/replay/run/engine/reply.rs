@@ -21,8 +21,7 @@ use super::io_split::CombinedIoReply;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, record_operation_divergence};
 use super::window::{WindowStep, unreadable_state};
 use super::{
-    MAX_DIVERGENT_FILES, MAX_REPORTED_FAULTS, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine,
-    ReplayRunError,
+    MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
 };
 use crate::analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
@@ -78,7 +77,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.unpark_one_each();
         }
         if let Some(started) = self.scheduler.started {
-            self.report.elapsed = now - started;
+            self.report.timing.elapsed = now - started;
         }
         let signature = held.call.signature.take();
         let flown = CompletedStep { window_index, window_step: held, sent, replied: now };
@@ -280,14 +279,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && held.resend.count == 0
             && held.call.counts.slot.is_some_and(|slot| self.issuer.values.is_slot_certain(slot));
         if is_made_up && recorded.client_error_name().is_none() {
-            self.report.count_violation(format!(
+            self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));
-        } else if let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server)
-            && self.report.own_faults.len() < MAX_REPORTED_FAULTS
-        {
+        } else if let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server) {
             let [call, _] = held.id.frames;
-            self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.description.title()));
+            let error = format!("{} of frame {call}: {fault}", held.description.title());
+            self.report.protocol.add_own(error);
         }
         let is_unbound = waits;
         Ok(ReplyDisposition::Check(ReplyFindings {
@@ -312,7 +310,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let Some(meaning) = advice_for_status(name) else { return };
         if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
-            self.report_refusal(format!("{meaning} (first seen in {})", held.description.title()));
+            self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
         }
     }
 

@@ -208,15 +208,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.verifier.unchecked_replies.queue.is_empty() {
             self.verifier.pending_variables.clear();
         }
-        self.report.count_step(
-            kept.window_step.id,
-            kept.window_step.description.title(),
-            state,
-            self.context.options.max_shown_mismatches,
-        );
+        self.report.steps.count(kept.window_step.id, kept.window_step.description.title(), state);
         let late = self.verifier.checker.take_late_differences(false);
         if !late.is_empty() {
-            self.report.apply_late_differences(late, self.context.options.max_shown_mismatches);
+            self.report.steps.apply_late_differences(late);
         }
         let free = self.verifier.unchecked_replies.free_bytes + kept.reply.bytes.capacity();
         if free <= MAX_QUEUED_BYTES && self.verifier.unchecked_replies.free_buffers.len() < MAX_FREE_BUFFERS {
@@ -320,7 +315,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if step.origin.latency > 0 {
-            let of = self.report.operation_report(held.description.title());
+            let of = self.report.steps.operation(held.description.title());
             for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
                 latencies.add(value);
             }

@@ -37,7 +37,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 .window
                 .get_mut(window_index)
                 .is_some_and(|held| !std::mem::replace(&mut held.resend.was_timeout, true));
-            match is_first && !self.report.is_interrupted {
+            match is_first && !self.report.end.is_interrupted {
                 true => self.handle_lost_call(tag, &what, tape)?,
                 false => self.handle_failed_call(tag, &what, tape)?,
             }
@@ -84,7 +84,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn detect_stall(&mut self, now: Instant) {
         let waits = self.connections.reclaim.is_some()
             || self.connections.lines.iter().any(|line| !line.parked.is_empty());
-        if self.scheduler.in_flight > 0 || !waits || self.report.unreachable.is_some() {
+        if self.scheduler.in_flight > 0 || !waits || self.report.end.unreachable.is_some() {
             self.connections.stalled_since = None;
             return;
         }

@@ -341,7 +341,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held.call.in_flight = Some((connection, now));
         held.call.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
         if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resend.count == 0) {
-            self.report.issue_delay.add(now.saturating_duration_since(due));
+            self.report.timing.issue_delay.add(now.saturating_duration_since(due));
         }
         if self.connections.expiries.len() > 2 * self.context.options.window + 64 {
             // A late Call has kept the entries of later ones that are complete.
