@@ -30,6 +30,7 @@ mod issuer;
 mod issuing;
 mod locks;
 mod outsiders;
+mod pacer;
 mod queue;
 mod reclaim;
 mod reconnect;
@@ -49,7 +50,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self, GssError};
-use nfsrdma_rpc::{ConnectTarget, RpcTransport, RpcTransportError};
+use nfsrdma_rpc::{ConnectTarget, ConnectionId, RpcTransport, RpcTransportError};
 use rustc_hash::FxHashMap;
 
 use super::call_description::CallDescription;
@@ -77,22 +78,18 @@ pub(super) use delegation_substitutes::SubstitutedStateid;
 use io_split::MissingValueReason;
 use issuer::CallIssuer;
 use rpcsec_gss::GssCallSigner;
-use scheduler::StepScheduler;
+use scheduler::{RETRY_DELAY, StepScheduler};
 use verifier::ReplyVerifier;
 use window::WindowStep;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
 const REPLY_HEADROOM_BYTES: u32 = 1024;
-/// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum number of files whose differences from the capture are remembered.
 const MAX_DIVERGENT_FILES: usize = 1 << 16;
 /// Number of consecutive reply timeouts that ends the run.
 const MAX_REPLY_TIMEOUTS: u32 = 3;
 /// Maximum number of copies of the captured clients.
 pub const MAX_CLIENT_COPIES: usize = 4096;
-/// Maximum number of captured steps in flight that are counted.
-const MAX_CAPTURED_DEPTH: usize = 1 << 16;
 /// State of a step that uses a delegation that the live server did not grant.
 const NO_DELEGATION_REASON: &str = "no-delegation: is about a delegation that this server did not give";
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
@@ -288,7 +285,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 steps,
                 plan,
                 DependencyCollector::new(options.order, options.pace, names),
-                end.first,
+                options.pace,
             ),
             issuer: CallIssuer {
                 values,
@@ -334,11 +331,6 @@ struct ReplayEngine<'r, R> {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Returns `true` if no step is left.
-    fn is_done(&self) -> bool {
-        self.scheduler.is_exhausted && self.scheduler.window.count() == 0
-    }
-
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
         let ended = || StepOutcome::Skipped("interrupted: the run was ended before it".into());
@@ -388,6 +380,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(self.report)
     }
 
+    /// Queues at most `most` of the steps that wait for capacity on a connection.
+    fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
+        if let Some(number) = self.connections.connection_index.get(&connection) {
+            self.scheduler.unpark(*number, most);
+        }
+    }
+
     /// Records the final state of a step and releases its window entry.
     fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: StepOutcome) {
         if let (
@@ -398,16 +397,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.mark_objects_uncertain(&held, &step, &state);
         }
         self.report.steps.count(held.id, held.description.title(), state);
-        self.release_step(window_index, held);
-    }
-
-    /// Releases the window entry of a step, keeps its buffers for reuse, and enqueues the steps that waited for it.
-    fn release_step(&mut self, window_index: u32, room: Box<WindowStep>) {
-        self.scheduler.window.release(window_index, room);
-        self.scheduler.graph.finish(window_index, &mut self.scheduler.ready);
-        while let Some(window_index) = self.scheduler.ready.pop() {
-            self.enqueue(window_index);
-        }
+        self.scheduler.release(window_index, held);
     }
 }
 

@@ -93,7 +93,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         };
         let sent = Instant::now();
-        self.scheduler.started.get_or_insert(sent);
+        self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
         held.call.reply_identifiers = call.reply_identifiers();
         let mut answer_of_tape = None;

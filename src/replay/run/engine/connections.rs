@@ -15,8 +15,6 @@ use super::reclaim::ClientReclaim;
 pub(super) struct LiveConnection {
     pub(super) connection: ConnectionId,
     pub(super) xid: u32,
-    /// Window indices of the steps that wait for a credit or for memory.
-    pub(super) parked: VecDeque<u32>,
     /// Set once the connection is lost and must be replaced.
     pub(super) lost: Option<LostConnection>,
     /// Sessions that use this connection as backchannel: variable and minor version.

@@ -136,8 +136,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
         }
-        self.scheduler.queue.push(held.turn, window_index, None);
-        self.scheduler.window.put(window_index, held);
+        self.scheduler.put_back(window_index, held, None);
     }
 
     /// Queues a denied Call that is no step to be sent again.
@@ -254,7 +253,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     (kept.generation, kept.state) = (kept.generation + 1, ContextState::Ready);
                 }
                 self.report.recovery.contexts_renewed += 1;
-                self.unpark_all();
+                self.scheduler.unpark_each(usize::MAX);
             }
             Err(error) => self.lose_context(at, &error.to_string()),
         }
@@ -293,7 +292,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             kept.state = ContextState::Lost(why.clone());
         }
         self.report.add_refusal(why);
-        self.unpark_all();
+        self.scheduler.unpark_each(usize::MAX);
     }
 
     /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer

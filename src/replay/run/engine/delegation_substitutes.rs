@@ -105,10 +105,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: ConnectionId,
     ) {
         let Some(wanted) = self.issuer.substitutes.wanted.take() else {
-            return self.release_step(window_index, room);
+            return self.scheduler.release(window_index, room);
         };
         let Some(line) = self.connections.connection_index.get(&connection).copied() else {
-            return self.release_step(window_index, room);
+            return self.scheduler.release(window_index, room);
         };
         let mut todo = VecDeque::new();
         todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
@@ -259,7 +259,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let at = self.issuer.substitutes.waiting.iter().position(is_of)?;
         let mut one = self.issuer.substitutes.waiting.remove(at)?;
         one.sent = None;
-        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
+        self.scheduler.end_flight();
         Some(one)
     }
 
@@ -310,7 +310,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.complete_stage(&mut one, &stage, stateid, is_done);
                 match (is_done, one.stages.is_empty()) {
                     (true, false) => self.issuer.substitutes.waiting.push_back(one),
-                    (true, true) => self.release_step(one.window_index, one.window_step),
+                    (true, true) => self.scheduler.release(one.window_index, one.window_step),
                     (false, _) => self.abandon_substitute(one),
                 }
             }
@@ -430,7 +430,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(slot) = one.slot {
             self.retire_slot(slot);
         }
-        self.release_step(one.window_index, one.window_step);
+        self.scheduler.release(one.window_index, one.window_step);
     }
 
     /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because

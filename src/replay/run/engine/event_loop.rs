@@ -83,7 +83,7 @@ pub(super) fn drive<R: Read + Seek>(
             }
             due = [due, engine.scheduler.next_due].into_iter().flatten().min();
             in_flight += engine.scheduler.in_flight;
-            is_done &= engine.is_done();
+            is_done &= engine.scheduler.is_done();
         }
         if !takes_more {
             (busy, together) = (RunnableEngines::NoEngine, 0);

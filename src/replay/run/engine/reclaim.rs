@@ -605,18 +605,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn requeue_client(&mut self, captured: u32) {
         // The server returns new lock stateids.
         std::mem::take(&mut self.verifier.locks);
-        for held in self.scheduler.window.resend_steps_mut().filter(|held| held.captured.client == captured) {
-            held.resend.is_pending = false;
-            held.resend.renewals += 1;
-            held.call.counts.slot = None;
-        }
-        for (_, waiting) in self.scheduler.slots.drain() {
-            for window_index in waiting {
-                if let Some(held) = self.scheduler.window.get(window_index) {
-                    self.scheduler.queue.push(held.turn, window_index, None);
-                }
-            }
-        }
+        self.scheduler.requeue_client(captured);
     }
 
     /// Returns the state of a step that needs state which could not be reclaimed.

@@ -1,6 +1,5 @@
 //! Replaces lost connections, sends the Calls that were in flight again, and binds backchannels to the new connections.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::mem::swap;
@@ -63,7 +62,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.connections.lines.push(LiveConnection {
                     connection,
                     xid: seed as u32,
-                    parked: VecDeque::new(),
                     lost: None,
                     backchannels: Vec::new(),
                     unbound_backchannels: Vec::new(),
@@ -199,9 +197,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held.call.in_flight = None;
         held.resend.is_pending = true;
         held.resend.count += 1;
-        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
-        self.scheduler.queue.push(held.turn, window_index, None);
-        self.scheduler.window.put(window_index, held);
+        self.scheduler.end_flight();
+        self.scheduler.put_back(window_index, held, None);
         Ok(())
     }
 

@@ -12,7 +12,6 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::call_description::CallDescription;
-use super::super::options::ReplayPace;
 use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
 use super::super::recovery::{self, MAX_FAILED_CONNECTIONS};
 use super::super::step_outcome::StepOutcome;
@@ -70,13 +69,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(tape) = tape {
             tape.record_reply(reply);
         }
-        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
+        self.scheduler.end_flight();
         self.unpark_connection(connection, 1);
         if self.issuer.signing.is_some() {
             // The RPCSEC_GSS sequence window is shared by all connections.
-            self.unpark_one_each();
+            self.scheduler.unpark_each(1);
         }
-        if let Some(started) = self.scheduler.started {
+        if let Some(started) = self.scheduler.pacer.started {
             self.report.timing.elapsed = now - started;
         }
         let signature = held.call.signature.take();
@@ -119,8 +118,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
             None => {
                 let CompletedStep { window_index, window_step: held, .. } = flown;
-                self.scheduler.queue.push(held.turn, window_index, None);
-                self.scheduler.window.put(window_index, held);
+                self.scheduler.put_back(window_index, held, None);
                 Ok(())
             }
             Some(whole) => {
@@ -148,12 +146,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => ReplyDisposition::Finished(unreadable_state()),
         };
         held.step = kept;
-        if self.context.options.pace == ReplayPace::ThinkTime && !matches!(heard, ReplyDisposition::Retry) {
-            self.scheduler
-                .clients
-                .entry(held.captured.client)
-                .or_default()
-                .record_completion(held.captured.reply_time_ns, now);
+        if !matches!(heard, ReplyDisposition::Retry) {
+            self.scheduler.pacer.record_completion(&held, now);
         }
         match heard {
             ReplyDisposition::Check(mut answer) => {
@@ -167,7 +161,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.record_undone(&held, &state);
                 self.finish_step(window_index, held, state);
             }
-            ReplyDisposition::Retry => self.delay_step(window_index, held, now),
+            ReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
         }
         Ok(())
     }
@@ -336,25 +330,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Frees a live slot and wakes the steps that wait for it.
     pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
         self.issuer.values.set_slot_state(slot, false, is_counted);
-        // All waiting steps are woken, as the first may not be sent.
-        if !self.scheduler.slots.is_empty() {
-            self.wake_for(slot);
-        }
-    }
-
-    /// Queues the steps that wait for a slot.
-    fn wake_for(&mut self, slot: (u32, u32)) {
-        for window_index in self.scheduler.slots.remove(&slot).unwrap_or_default() {
-            if let Some(held) = self.scheduler.window.get(window_index) {
-                self.scheduler.queue.push(held.turn, window_index, None);
-            }
-        }
+        self.scheduler.wake_slot(slot);
     }
 
     /// Retires a live slot whose Call was given up; steps that wait for it use another.
     pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
         self.issuer.values.mark_slot_doubtful(slot);
-        self.wake_for(slot);
+        self.scheduler.wake_slot(slot);
     }
 
     /// Updates the sequence IDs of slots and the seqids of owners.
@@ -515,7 +497,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let mut held = self.scheduler.window.take(window_index);
         let connection = held.call.in_flight.take().map(|(connection, _)| connection);
-        self.scheduler.in_flight = self.scheduler.in_flight.saturating_sub(1);
+        self.scheduler.end_flight();
         if let Some(slot) = held.call.counts.slot {
             self.retire_slot(slot);
         }

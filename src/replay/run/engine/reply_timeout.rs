@@ -82,8 +82,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Detects a stall: no step is in flight, and steps wait for the Reply to another Call, for example the one that
     /// grants a new connection more than one credit.
     fn detect_stall(&mut self, now: Instant) {
-        let waits = self.connections.reclaim.is_some()
-            || self.connections.lines.iter().any(|line| !line.parked.is_empty());
+        let waits = self.connections.reclaim.is_some() || self.scheduler.has_parked();
         if self.scheduler.in_flight > 0 || !waits || self.report.end.unreachable.is_some() {
             self.connections.stalled_since = None;
             return;

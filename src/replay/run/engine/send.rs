@@ -183,7 +183,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held.call.recoveries_at_send = self.connections.recoveries;
         held.rewrites.has_dropped_attributes = has_fewer;
         held.rewrites.has_changed_wants = has_other_wants;
-        self.scheduler.sent += u64::from(held.delay_retries == 0);
+        self.scheduler.pacer.sent += u64::from(held.delay_retries == 0);
         self.mark_in_flight((number, tag, sent), gives, held);
         Ok(StepSendOutcome::Sent)
     }
@@ -324,20 +324,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
         std::mem::swap(&mut self.issuer.call_buffer, &mut held.call.message);
         std::mem::swap(&mut self.issuer.placed, &mut held.call.placed);
-        self.scheduler.started.get_or_insert(now);
         held.call.reply_identifiers = gives;
-        let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
-        let (window_steps, mut crowded) = (&self.scheduler.window, Vec::new());
-        let is_flying = |tag| window_steps.find(tag).is_some();
-        held.call.overlaps_change |=
-            self.scheduler.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
-        for window_index in
-            crowded.into_iter().filter_map(|tag| self.scheduler.window.find(tag)).collect::<Vec<_>>()
-        {
-            if let Some(other) = self.scheduler.window.get_mut(window_index) {
-                other.call.overlaps_change = true;
-            }
-        }
+        self.scheduler.begin_flight(tag, now, held);
         held.call.in_flight = Some((connection, now));
         held.call.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
         if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resend.count == 0) {
@@ -349,7 +337,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.connections.expiries.retain(|(_, tag)| window_steps.find(*tag).is_some());
         }
         self.connections.expiries.push_back((now, tag));
-        self.scheduler.in_flight += 1;
         // The CLOSE of an open of this program does not count as a Call of the trace.
         self.report.calls += u64::from(!held.rewrites.is_substituted);
     }

@@ -6,7 +6,10 @@ use super::super::file_divergence::FileDivergence;
 use super::super::reply_check::ReplyChecker;
 use super::super::tree_check::ExpectedTree;
 use super::locks::LiveLockStateids;
+use super::record_divergence;
 use super::reply_check_queue::ReplyCheckQueue;
+use super::window::WindowStep;
+use crate::replay::trace::{MessageSlotKind, TraceStep};
 
 /// State that determines whether a live Reply is right. It sends nothing.
 pub(super) struct ReplyVerifier {
@@ -45,6 +48,16 @@ impl ReplyVerifier {
             is_directory: Vec::new(),
             expected_data: Vec::new(),
             key_data: Vec::new(),
+        }
+    }
+
+    /// Records that a step that the filter does not select does not change its files.
+    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &WindowStep) {
+        if held.description.effects.is_empty() || held.may_change_size_or_links() {
+            let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+            for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
+                record_divergence(&mut self.divergent_files, slot.variable, &FileDivergence::everything());
+            }
         }
     }
 }

@@ -42,6 +42,13 @@ pub(super) struct WindowStep {
     pub(super) resend: StepResends,
 }
 
+impl WindowStep {
+    /// Returns `true` if the step may change the size or the number of links of a file.
+    pub(super) fn may_change_size_or_links(&self) -> bool {
+        self.description.effects.iter().any(|act| act.may_change_size_or_links())
+    }
+}
+
 /// Circumstances of a step in the capture.
 #[derive(Debug, Default)]
 pub(super) struct CapturedCircumstances {
