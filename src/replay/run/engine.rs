@@ -61,7 +61,6 @@ use super::file_divergence::FileDivergence;
 use super::options::ReplayOptions;
 use super::prologue::{PrologueError, create_missing_state};
 use super::recording::ReplayRecorder;
-use super::reply_check::ReplyChecker;
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
 use super::tree_check::{LiveServerNames, TreeCheckReport};
@@ -92,8 +91,6 @@ const MAX_REPLY_TIMEOUTS: u32 = 3;
 pub const MAX_CLIENT_COPIES: usize = 4096;
 /// State of a step that uses a delegation that the live server did not grant.
 const NO_DELEGATION_REASON: &str = "no-delegation: is about a delegation that this server did not give";
-/// Maximum number of bytes of a symbolic link's text that are read for comparison.
-const MAX_LINK_TEXT_BYTES: u32 = 4096;
 
 /// An error that ends a run early.
 #[derive(Debug)]
@@ -272,13 +269,6 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         };
         let end = &steps.summary().end;
         report.timing.recorded_ns = end.last.saturating_sub(end.first);
-        let checker = ReplyChecker::new(
-            options.strict,
-            options.disabled_rules.iter().copied(),
-            options.selection.clone(),
-        )
-        .with_rules(options.rules.clone())
-        .with_squashed(seeded.squashed_owner);
         let refused_handles = seeded.refused_handles.iter();
         Ok(Self {
             scheduler: StepScheduler::new(
@@ -287,6 +277,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 DependencyCollector::new(options.order, options.pace, names),
                 options.pace,
             ),
+            verifier: ReplyVerifier::new(options, seeded, signing.is_some()),
             issuer: CallIssuer {
                 values,
                 containment,
@@ -298,7 +289,6 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 ..CallIssuer::default()
             },
             connections: ConnectionManager::default(),
-            verifier: ReplyVerifier::new(checker, seeded.parents_of_refused.clone()),
             report,
             context: RunContext { number, tag, target, seeded, options, callbacks },
             contents,
@@ -326,7 +316,7 @@ struct ReplayEngine<'r, R> {
     scheduler: StepScheduler<'r, R>,
     issuer: CallIssuer,
     connections: ConnectionManager,
-    verifier: ReplyVerifier,
+    verifier: ReplyVerifier<'r>,
     report: ReplayReport,
 }
 
@@ -394,7 +384,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_),
         ) = (held.step.trace_step(), &state)
         {
-            self.mark_objects_uncertain(&held, &step, &state);
+            self.verifier.mark_objects_uncertain(&held, &step, &state);
         }
         self.report.steps.count(held.id, held.description.title(), state);
         self.scheduler.release(window_index, held);

@@ -103,7 +103,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(match self.process_reply(held, step, reply)? {
                 ReplyDisposition::Retry => StepSendOutcome::RetryLater,
                 ReplyDisposition::Finished(state) => StepSendOutcome::Finished(state),
-                ReplyDisposition::Check(answer) => StepSendOutcome::Finished(self.checked_state(
+                ReplyDisposition::Check(answer) => StepSendOutcome::Finished(self.checked_outcome(
                     held,
                     step,
                     reply.into(),

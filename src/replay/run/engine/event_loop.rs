@@ -11,6 +11,7 @@ use super::super::callbacks::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
 use super::super::responder;
+use super::reply_check_queue::ReplyCheckQueue;
 use super::window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
@@ -105,9 +106,12 @@ pub(super) fn drive<R: Read + Seek>(
         // also needed by the device, so checking is put off; with more in flight, waiting would cost more than it
         // gains.
         let may_wait = is_alone && in_flight == 1;
-        let is_behind =
-            engines.iter().any(if may_wait { ReplayEngine::is_far_behind } else { ReplayEngine::is_behind })
-                && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
+        let is_behind = engines.iter().map(|engine| &engine.verifier.unchecked_replies).any(if may_wait {
+            ReplyCheckQueue::is_far_behind
+        } else {
+            ReplyCheckQueue::is_behind
+        }) && due
+            .is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
         let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
         if event.is_none() && takes_more {
             together = 0;
@@ -187,7 +191,10 @@ pub(super) fn drive<R: Read + Seek>(
                 engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
-                if let Some(engine) = engines.iter_mut().find(|engine| is_behind && engine.is_behind()) {
+                if let Some(engine) = engines
+                    .iter_mut()
+                    .find(|engine| is_behind && engine.verifier.unchecked_replies.is_behind())
+                {
                     engine.check_next()?;
                 }
             }

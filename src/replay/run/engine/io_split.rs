@@ -302,7 +302,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn record_undone(&mut self, held: &WindowStep, state: &StepOutcome) {
         let StepOutcome::Unreplayable(why) = state else { return };
         let Some(step) = held.step.trace_step() else { return };
-        self.record_undone_effects(&step, &held.description);
+        self.verifier.record_undone_effects(&step, &held.description);
         let lack = match why.split(':').next() {
             Some(SERVER_LIMIT_CODE) => {
                 // The file that it would have closed stays open.

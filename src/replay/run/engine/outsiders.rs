@@ -9,23 +9,24 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::super::call_description::CallDescription;
 use super::super::file_divergence::FileDivergence;
-use super::ReplayEngine;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
+use super::verifier::ReplyVerifier;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
-use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceStep};
+use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceReader, TraceStep};
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl ReplyVerifier<'_> {
     /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
     /// so far, and the recorded one does not.
-    pub(super) fn detect_outside_change(
+    pub(super) fn detect_outside_change<R: Read + Seek>(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
         live: LiveReply<'_>,
         differences: &[Difference],
+        contents: &mut TraceReader<R>,
     ) -> Result<Option<FileDivergence>, TraceError> {
-        let Some(walk) = &self.verifier.expected_tree else { return Ok(None) };
+        let Some(walk) = &self.expected_tree else { return Ok(None) };
         let must_have = |size: u64| {
             let slots = step.call.slots.iter().chain(step.reply.slots.iter());
             let mut files =
@@ -60,10 +61,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let is_other = end != payload.offset.saturating_add(payload.length.into());
             // The common part of the data must be the same.
             let has_size =
-                self.verifier.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
+                self.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
             if is_other
                 && has_size
-                && self.is_data_unchanged_except(step, live, &FileDivergence::default())?
+                && is_data_unchanged_except(step, live, &FileDivergence::default(), contents)?
             {
                 return Ok(Some(FileDivergence::by_other_client(false)));
             }
@@ -73,14 +74,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
     fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
-        let Some(walk) = &self.verifier.expected_tree else { return false };
+        let Some(walk) = &self.expected_tree else { return false };
         let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.any(|slot| walk.must_exist(slot.variable))
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
     fn must_have_name(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
-        let Some(walk) = &self.verifier.expected_tree else { return false };
+        let Some(walk) = &self.expected_tree else { return false };
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
@@ -116,34 +117,34 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => false,
         }
     }
+}
 
-    /// Returns `true` if the file data of a Reply equals the recorded data, except for bytes changed by an earlier step
-    /// and data that the trace does not have.
-    pub(super) fn is_data_unchanged_except(
-        &mut self,
-        step: &TraceStep<'_>,
-        live: LiveReply<'_>,
-        touched: &FileDivergence,
-    ) -> Result<bool, TraceError> {
-        let key = self.contents.summary().key;
-        let mut recorded = Vec::new();
-        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            if !read_content(self.contents, key, &payload, &mut recorded)? {
-                continue;
-            }
-            let is_same = with_read_data(step.asked.find_description(), live, payload.operation, |data| {
-                let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
-                touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
-                    let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
-                    recorded.get(range.clone()) == data.get(range)
-                })
-            });
-            if is_same == Some(false) {
-                return Ok(false);
-            }
+/// Returns `true` if the file data of a Reply equals the recorded data, except for bytes changed by an earlier step
+/// and data that the trace does not have.
+pub(super) fn is_data_unchanged_except<R: Read + Seek>(
+    step: &TraceStep<'_>,
+    live: LiveReply<'_>,
+    touched: &FileDivergence,
+    contents: &mut TraceReader<R>,
+) -> Result<bool, TraceError> {
+    let key = contents.summary().key;
+    let mut recorded = Vec::new();
+    for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+        if !read_content(contents, key, &payload, &mut recorded)? {
+            continue;
         }
-        Ok(true)
+        let is_same = with_read_data(step.asked.find_description(), live, payload.operation, |data| {
+            let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
+            touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
+                let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
+                recorded.get(range.clone()) == data.get(range)
+            })
+        });
+        if is_same == Some(false) {
+            return Ok(false);
+        }
     }
+    Ok(true)
 }
 
 /// Passes the data of a READ in a live Reply to `look`; `operation` is its index in a COMPOUND.

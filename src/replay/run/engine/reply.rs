@@ -11,13 +11,12 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
-use super::super::call_description::CallDescription;
 use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
 use super::super::recovery::{self, MAX_FAILED_CONNECTIONS};
 use super::super::step_outcome::StepOutcome;
 use super::super::values::{CallSequenceCounts, LiveSession};
 use super::io_split::CombinedIoReply;
-use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, record_operation_divergence};
+use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings};
 use super::window::{WindowStep, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
@@ -349,28 +348,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.issuer.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
             }
         }
-    }
-
-    /// Records that the effects of a step on its files did not take place.
-    pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
-        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-        let files: Vec<u32> = slots
-            .filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE)
-            .map(|slot| slot.variable)
-            .filter(|file| !self.context.seeded.directories.contains(file))
-            .collect();
-        record_operation_divergence(&mut self.verifier.divergent_files, step, parts, &files, 0);
-        if parts.effects.iter().any(|act| act.changes_names()) {
-            let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            self.verifier.unmodified_directories.extend(
-                slots
-                    .map(|slot| slot.variable)
-                    .take(MAX_DIVERGENT_FILES - self.verifier.unmodified_directories.len()),
-            );
-        }
-        self.verifier.leaves_open |= parts.operations.iter().any(|operation| {
-            matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
-        });
     }
 
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
