@@ -365,7 +365,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 shown,
             ));
         }
-        self.report.dropped_values += self.issuer.containment.take_dropped_count();
+        self.report.dropped_values +=
+            self.issuer.dropped_values + self.issuer.containment.take_dropped_count();
         self.report.compared = self.verifier.checker.compared;
         Ok(self.report)
     }

@@ -58,7 +58,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             &mut self.issuer.call_buffer,
             &mut self.issuer.placed,
         );
-        if let Some(why) = self.missing_value_reason(emitted.is_ok()) {
+        if let Some(why) = self.issuer.missing_value_reason(emitted.is_ok()) {
             return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
         }
         if !self.issuer.placed.is_empty() {

@@ -11,7 +11,8 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 
-use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_FAILED_CONNECTIONS, MAX_RESENDS};
+use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
+use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::rpcsec_gss::{GssCallSignature, Unsigned};
 use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
@@ -94,16 +95,24 @@ impl RenewableContext {
     }
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     fn context_mut(&mut self, at: usize) -> Option<&mut RenewableContext> {
-        self.issuer.signing.as_mut()?.contexts.get_mut(at)
+        self.signing.as_mut()?.contexts.get_mut(at)
     }
 
+    /// Returns the index of the context whose Call has this tag.
+    fn context_of_tag(&self, copy: u32, tag: CallTag) -> Option<usize> {
+        let count = self.signing.as_ref()?.contexts.len();
+        (0..count).find(|at| call_tag(copy, CONTEXT_INDEX, *at as u64) == tag)
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Starts the renewal of a context that the server has denied. Returns `true` if the context is being renewed or
     /// was renewed since, so that the Call can be sent again.
     pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
         let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
-        let Some(kept) = self.context_mut(with.context) else { return false };
+        let Some(kept) = self.issuer.context_mut(with.context) else { return false };
         if kept.generation != with.generation {
             return true;
         }
@@ -127,11 +136,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) {
         (held.resend.is_pending, held.resend.is_denied) = (true, true);
         held.resend.denials += 1;
-        let line = self
-            .connections
-            .connection_index
-            .get(&connection)
-            .and_then(|line| self.connections.lines.get_mut(*line));
+        let line = self.connections.line_mut(connection);
         if let Some((line, xid)) = line.zip(held.call.message.get_mut(..4)) {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
@@ -145,11 +150,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return;
         }
         let number = self.context.number;
-        let line = self
-            .connections
-            .connection_index
-            .get(&reply.connection)
-            .and_then(|line| self.connections.lines.get_mut(*line));
+        let line = self.connections.line_mut(reply.connection);
         let Some(line) = line else { return };
         let is_of = |(session, _): &&(u32, u32)| call_tag(number, BIND_INDEX, (*session).into()) == reply.tag;
         let bound = line.backchannels.iter().find(is_of).copied();
@@ -164,6 +165,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
             let due = self
+                .issuer
                 .context_mut(at)
                 .and_then(RenewableContext::renewal)
                 .filter(|renewal| renewal.sent.is_none());
@@ -180,7 +182,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         line: usize,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS {
+        if self.connections.is_failing() {
             self.lose_context(at, "connections go away without a Reply");
             return Ok(());
         }
@@ -198,7 +200,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let (host, tag) =
             (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
-        let Some(kept) = self.context_mut(at) else { return Ok(()) };
+        let Some(kept) = self.issuer.context_mut(at) else { return Ok(()) };
         let version = kept.version;
         let Some(renewal) = kept.renewal() else { return Ok(()) };
         let establishing = match renewal.setup.take() {
@@ -222,24 +224,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
-                self.connections.failed_connections = self.connections.failed_connections.saturating_add(1);
+                self.connections.count_failure();
                 self.mark_connection_lost(connection);
             }
         }
         Ok(())
     }
 
-    /// Returns the index of the context whose Call has this tag.
-    fn context_of_tag(&self, tag: CallTag) -> Option<usize> {
-        let count = self.issuer.signing.as_ref()?.contexts.len();
-        (0..count).find(|at| call_tag(self.context.number, CONTEXT_INDEX, *at as u64) == tag)
-    }
-
     /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
     pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(at) = self.context_of_tag(reply.tag) else { return false };
+        let Some(at) = self.issuer.context_of_tag(self.context.number, reply.tag) else { return false };
         self.unpark_connection(reply.connection, 1);
-        let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+            return true;
+        };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
             return true;
         }
@@ -248,7 +246,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match establishing.handle_reply(reply.cursor()) {
             Ok(GssSetupStep::ContinueNeeded(next)) => renewal.setup = Some(next),
             Ok(GssSetupStep::Established(context)) => {
-                if let Some(kept) = self.context_mut(at) {
+                if let Some(kept) = self.issuer.context_mut(at) {
                     kept.previous = Some(std::mem::replace(&mut kept.context, context));
                     (kept.generation, kept.state) = (kept.generation + 1, ContextState::Ready);
                 }
@@ -262,8 +260,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
     pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
-        let Some(at) = self.context_of_tag(tag) else { return false };
-        let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
+        let Some(at) = self.issuer.context_of_tag(self.context.number, tag) else { return false };
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+            return true;
+        };
         (renewal.sent, renewal.setup) = (None, None);
         renewal.tries += 1;
         if renewal.tries > MAX_RESENDS {
@@ -277,8 +277,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.context.options.timeout;
         let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
-            let sent =
-                self.context_mut(at).and_then(RenewableContext::renewal).and_then(|renewal| renewal.sent);
+            let sent = self
+                .issuer
+                .context_mut(at)
+                .and_then(RenewableContext::renewal)
+                .and_then(|renewal| renewal.sent);
             if sent.is_some_and(|(sent, _)| now.saturating_duration_since(sent) > timeout) {
                 self.lose_context(at, &format!("no Reply within {} s", timeout.as_secs_f64()));
             }
@@ -288,7 +291,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up a context: Calls that need it are not sent.
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("security context not re-established: {why}");
-        if let Some(kept) = self.context_mut(at) {
+        if let Some(kept) = self.issuer.context_mut(at) {
             kept.state = ContextState::Lost(why.clone());
         }
         self.report.add_refusal(why);

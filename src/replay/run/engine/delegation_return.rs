@@ -15,6 +15,7 @@ use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 use nfsrdma_rpc::{ConnectionId, SubmitError, TransportCall, TransportReply};
 
+use super::issuer::CallIssuer;
 use super::window::{RETURN_INDEX, WindowStep, call_tag};
 use super::{REPLY_HEADROOM_BYTES, ReplayEngine};
 use crate::replay::containment::ContainedTransport;
@@ -74,7 +75,7 @@ fn encode_delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
     Some(message)
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     /// Records a delegation that the live OPEN grants and the recorded one does not.
     pub(super) fn record_unwanted_delegation(
         &mut self,
@@ -94,18 +95,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
         let header = header.and_then(|_| held.call.message.get(..cursor.at()));
         match header {
-            Some(header) if self.issuer.unwanted_delegations.len() < MAX_PENDING_RETURNS => {
-                self.issuer.unwanted_delegations.push_back(DelegationReturn {
+            Some(header) if self.unwanted_delegations.len() < MAX_PENDING_RETURNS => {
+                self.unwanted_delegations.push_back(DelegationReturn {
                     connection: reply.connection,
                     header: header.into(),
                     file,
                     stateid,
                 })
             }
-            _ => self.report.dropped_values += 1,
+            _ => self.dropped_values += 1,
         }
     }
+}
 
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends the pending DELEGRETURNs, as far as their connections have capacity.
     pub(super) fn return_unwanted_delegations(&mut self, transport: &mut ContainedTransport<'_>) {
         for _ in 0..self.issuer.unwanted_delegations.len() {

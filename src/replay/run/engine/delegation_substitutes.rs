@@ -24,8 +24,9 @@ use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportCall, TransportRe
 use rustc_hash::FxHashSet;
 
 use super::super::captured_opens::CapturedOpens;
+use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::substitute_open::SubstituteOpen;
-use super::super::recovery::{MAX_FAILED_CONNECTIONS, MAX_RESENDS};
+use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
@@ -77,25 +78,181 @@ struct DelegationSubstitute {
     is_renewed: bool,
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Records the substitute that the OPEN of a step makes necessary.
+impl CallIssuer {
+    fn substitute_call(
+        &self,
+        one: &DelegationSubstitute,
+        sequence: Option<([u8; 16], u32, u32)>,
+        xid: Xid,
+    ) -> Option<Vec<u8>> {
+        let wanted = &one.request;
+        let stage = one.stages.front()?;
+        let variable = wanted.seqid_owner(stage);
+        let seqid = if wanted.minor_version == 0 { self.values.next_seqid((false, variable)) } else { 0 };
+        let owner = substitute_owner(variable);
+        let mut operations: Vec<Args<'_>> = Vec::new();
+        if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
+            operations.push(Args::SEQUENCE(Sequence4Args {
+                sa_sessionid,
+                sa_sequenceid,
+                sa_slotid,
+                sa_highest_slotid: sa_slotid,
+                sa_cachethis: true,
+            }));
+        }
+        operations.extend(wanted.operations(stage, &owner, seqid));
+        let mut encoder = Encoder::new();
+        encoder.raw(&wanted.header);
+        let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor_version };
+        CompoundCall::new(head, &operations).encode(&mut encoder);
+        let mut message = encoder.finish().0;
+        message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
+        Some(message)
+    }
+
+    /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
+    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
+        if self.ungranted_delegations.is_empty() {
+            return Vec::new();
+        }
+        let slots = step.call.slots.iter().filter(|slot| {
+            slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
+        });
+        let of = |slot: MessageSlot| SubstitutedStateid {
+            operation: slot.operation as usize,
+            has_own_owner: self.substitutes.has_substitute(slot.variable),
+            variable: slot.variable,
+            seqid: if step.asked.minor_version == 0 {
+                self.values.next_seqid((false, slot.variable))
+            } else {
+                0
+            },
+        };
+        slots.map(of).collect()
+    }
+
+    /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
+    fn update_renewed(&mut self, one: &mut DelegationSubstitute) -> bool {
+        let renewed = |values: &super::LiveValues, variable: u32, stateid: &mut Stateid4| {
+            let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
+                return false;
+            };
+            (stateid.other, stateid.seqid) = (*other, values.seqid(variable));
+            true
+        };
+        let wanted = &mut one.request;
+        if wanted.minor_version == 0 {
+            let client = wanted.clientid;
+            let is_new = |client: u64| self.client_state.client(client).is_none();
+            if is_new(client) {
+                let Some(variable) = wanted.client_variable else { return false };
+                let id = self.values.get(variable).and_then(|id| id.first_chunk().copied());
+                let Some(id) = id else { return false };
+                wanted.clientid = u64::from_be_bytes(id);
+            }
+        }
+        // The captured owner's open stands in for the delegation while there is no substitute.
+        if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
+            return renewed(&self.values, variable, surplus);
+        }
+        // A recovery has confirmed the captured owner.
+        one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
+        wanted.surplus_open.is_none()
+    }
+
+    /// Completes a stage. `stateid` is the stateid returned, with `true` if it must be confirmed.
+    fn complete_stage(
+        &mut self,
+        one: &mut DelegationSubstitute,
+        stage: &SubstituteStage,
+        stateid: Option<(Stateid4, bool)>,
+        is_done: bool,
+    ) {
+        one.stages.pop_front();
+        match (stage, stateid) {
+            (
+                SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
+                Some((stateid, _)),
+            ) => {
+                self.values.set_seqid(*variable, stateid.seqid);
+            }
+            (SubstituteStage::Open, Some((stateid, true))) => {
+                one.stages.push_front(SubstituteStage::Confirm(stateid))
+            }
+            (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
+            (_, None) => {}
+        }
+        if let Some(surplus) =
+            one.request.surplus_open.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
+        {
+            self.client_state.remove_open(surplus.other);
+        }
+    }
+
+    /// Uses the stateid of the substitute open for the delegation from here on.
+    fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
+        let wanted = &one.request;
+        let Some((variable, access)) = wanted.delegation else { return };
+        if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
+            self.dropped_values += 1;
+            return;
+        }
+        self.values.set_value(variable, &stateid.other);
+        self.values.set_seqid(variable, stateid.seqid);
+        self.substitutes.active.insert(variable);
+        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+        let client = match id {
+            Some(id) => self.client_state.session(id).map(|session| session.client),
+            None => Some(wanted.clientid),
+        };
+        let Some(client) = client else { return };
+        self.client_state.add_substitute_open(
+            stateid.other,
+            SubstituteOpen {
+                client,
+                file: &wanted.file,
+                access,
+                owner: &substitute_owner(variable),
+                header: &wanted.header,
+                variable,
+            },
+        );
+    }
+
+    /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
+    pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
+        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
+            if !self.substitutes.active.remove(&slot.variable) {
+                continue;
+            }
+            if let Some(other) = self.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
+            {
+                self.client_state.remove_open(other);
+            }
+        }
+    }
+
+    /// Records the substitute that the OPEN of a step makes necessary. Returns `true` if a delegation is missing that
+    /// cannot be replaced, so that the open in its place stays open.
     pub(super) fn record_substitute_request(
         &mut self,
         held: &WindowStep,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
-    ) {
-        let missing = self.issuer.substitutes.missing.take();
+    ) -> bool {
+        let missing = self.substitutes.missing.take();
         if missing.is_some()
             || step.asked.minor_version == 0
             || CapturedOpens::wants_of_step(step).any_granted_only_delegation()
         {
-            self.issuer.substitutes.wanted =
-                SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
-            self.verifier.leaves_open |= missing.is_some() && self.issuer.substitutes.wanted.is_none();
+            self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
+            return missing.is_some() && self.substitutes.wanted.is_none();
         }
+        false
     }
+}
 
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Releases the window entry of an answered step, at once or when the substitute that its Reply makes necessary
     /// exists.
     pub(super) fn release_after_substitute(
@@ -154,10 +311,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         one: &mut DelegationSubstitute,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<bool, ReplayRunError> {
-        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS || self.report.end.is_interrupted {
+        if self.connections.is_failing() || self.report.end.is_interrupted {
             return Ok(true);
         }
-        if std::mem::take(&mut one.is_renewed) && !self.update_renewed(one) || one.stages.is_empty() {
+        if std::mem::take(&mut one.is_renewed) && !self.issuer.update_renewed(one) || one.stages.is_empty() {
             return Ok(true);
         }
         let now = Instant::now();
@@ -180,13 +337,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     let next = self.issuer.values.next_sequence((session, slot));
                     (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
                 }
-                let Some(xid) = self.connections.lines.get_mut(one.line).map(|line| {
-                    line.xid = line.xid.wrapping_add(1);
-                    Xid(line.xid)
-                }) else {
+                let Some(xid) = self.connections.next_xid(one.line) else {
                     return Ok(true);
                 };
-                let Some(message) = self.substitute_call(one, sequence, xid) else { return Ok(true) };
+                let Some(message) = self.issuer.substitute_call(one, sequence, xid) else { return Ok(true) };
                 (xid, message)
             }
         };
@@ -216,38 +370,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         one.message = Some((xid, message));
         Ok(false)
-    }
-
-    fn substitute_call(
-        &self,
-        one: &DelegationSubstitute,
-        sequence: Option<([u8; 16], u32, u32)>,
-        xid: Xid,
-    ) -> Option<Vec<u8>> {
-        let wanted = &one.request;
-        let stage = one.stages.front()?;
-        let variable = wanted.seqid_owner(stage);
-        let seqid =
-            if wanted.minor_version == 0 { self.issuer.values.next_seqid((false, variable)) } else { 0 };
-        let owner = substitute_owner(variable);
-        let mut operations: Vec<Args<'_>> = Vec::new();
-        if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
-            operations.push(Args::SEQUENCE(Sequence4Args {
-                sa_sessionid,
-                sa_sequenceid,
-                sa_slotid,
-                sa_highest_slotid: sa_slotid,
-                sa_cachethis: true,
-            }));
-        }
-        operations.extend(wanted.operations(stage, &owner, seqid));
-        let mut encoder = Encoder::new();
-        encoder.raw(&wanted.header);
-        let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor_version };
-        CompoundCall::new(head, &operations).encode(&mut encoder);
-        let mut message = encoder.finish().0;
-        message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
-        Some(message)
     }
 
     /// Removes and returns the substitute in flight whose Call has this tag.
@@ -307,7 +429,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             (status, stateid) => {
                 let is_done = status == Nfsstat4::NFS4_OK;
-                self.complete_stage(&mut one, &stage, stateid, is_done);
+                self.issuer.complete_stage(&mut one, &stage, stateid, is_done);
                 match (is_done, one.stages.is_empty()) {
                     (true, false) => self.issuer.substitutes.waiting.push_back(one),
                     (true, true) => self.scheduler.release(one.window_index, one.window_step),
@@ -323,105 +445,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
         let id = one.session.and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
         let client = match id {
-            Some(id) => self.connections.client_state.session(id).map(|session| session.client),
+            Some(id) => self.issuer.client_state.session(id).map(|session| session.client),
             None => Some(one.request.clientid),
         };
-        let Some(client) = client.filter(|client| self.connections.client_state.client(*client).is_some())
-        else {
+        let Some(client) = client.filter(|client| self.issuer.client_state.client(*client).is_some()) else {
             return false;
         };
         self.start_recovery(client, id, connection);
         one.resends += 1;
         one.is_renewed = true;
         true
-    }
-
-    /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
-    fn update_renewed(&mut self, one: &mut DelegationSubstitute) -> bool {
-        let renewed = |values: &super::LiveValues, variable: u32, stateid: &mut Stateid4| {
-            let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
-                return false;
-            };
-            (stateid.other, stateid.seqid) = (*other, values.seqid(variable));
-            true
-        };
-        let wanted = &mut one.request;
-        if wanted.minor_version == 0 {
-            let client = wanted.clientid;
-            let is_new = |client: u64| self.connections.client_state.client(client).is_none();
-            if is_new(client) {
-                let Some(variable) = wanted.client_variable else { return false };
-                let id = self.issuer.values.get(variable).and_then(|id| id.first_chunk().copied());
-                let Some(id) = id else { return false };
-                wanted.clientid = u64::from_be_bytes(id);
-            }
-        }
-        // The captured owner's open stands in for the delegation while there is no substitute.
-        if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
-            return renewed(&self.issuer.values, variable, surplus);
-        }
-        // A recovery has confirmed the captured owner.
-        one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
-        wanted.surplus_open.is_none()
-    }
-
-    /// Completes a stage. `stateid` is the stateid returned, with `true` if it must be confirmed.
-    fn complete_stage(
-        &mut self,
-        one: &mut DelegationSubstitute,
-        stage: &SubstituteStage,
-        stateid: Option<(Stateid4, bool)>,
-        is_done: bool,
-    ) {
-        one.stages.pop_front();
-        match (stage, stateid) {
-            (
-                SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
-                Some((stateid, _)),
-            ) => {
-                self.issuer.values.set_seqid(*variable, stateid.seqid);
-            }
-            (SubstituteStage::Open, Some((stateid, true))) => {
-                one.stages.push_front(SubstituteStage::Confirm(stateid))
-            }
-            (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
-            (_, None) => {}
-        }
-        if let Some(surplus) =
-            one.request.surplus_open.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
-        {
-            self.connections.client_state.remove_open(surplus.other);
-        }
-    }
-
-    /// Uses the stateid of the substitute open for the delegation from here on.
-    fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
-        let wanted = &one.request;
-        let Some((variable, access)) = wanted.delegation else { return };
-        if self.issuer.substitutes.active.len() >= MAX_DIVERGENT_FILES {
-            self.report.dropped_values += 1;
-            return;
-        }
-        self.issuer.values.set_value(variable, &stateid.other);
-        self.issuer.values.set_seqid(variable, stateid.seqid);
-        self.issuer.substitutes.active.insert(variable);
-        let id = one.session.and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
-        let client = match id {
-            Some(id) => self.connections.client_state.session(id).map(|session| session.client),
-            None => Some(wanted.clientid),
-        };
-        let Some(client) = client else { return };
-        self.connections.client_state.add_substitute_open(
-            stateid.other,
-            SubstituteOpen {
-                client,
-                file: &wanted.file,
-                access,
-                owner: &substitute_owner(variable),
-                header: &wanted.header,
-                variable,
-            },
-        );
     }
 
     /// Gives up a substitute; the captured owner's open stands in for the delegation.
@@ -464,42 +497,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.scheduler.in_flight =
                 self.scheduler.in_flight.saturating_sub(usize::from(one.sent.is_some()));
             self.abandon_substitute(one);
-        }
-    }
-
-    /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
-    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
-        if self.issuer.ungranted_delegations.is_empty() {
-            return Vec::new();
-        }
-        let slots = step.call.slots.iter().filter(|slot| {
-            slot.holds == MessageSlotKind::STATEID
-                && self.issuer.ungranted_delegations.contains(&slot.variable)
-        });
-        let of = |slot: MessageSlot| SubstitutedStateid {
-            operation: slot.operation as usize,
-            has_own_owner: self.issuer.substitutes.has_substitute(slot.variable),
-            variable: slot.variable,
-            seqid: if step.asked.minor_version == 0 {
-                self.issuer.values.next_seqid((false, slot.variable))
-            } else {
-                0
-            },
-        };
-        slots.map(of).collect()
-    }
-
-    /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
-    pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
-        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
-            if !self.issuer.substitutes.active.remove(&slot.variable) {
-                continue;
-            }
-            if let Some(other) =
-                self.issuer.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
-            {
-                self.connections.client_state.remove_open(other);
-            }
         }
     }
 }

@@ -166,8 +166,7 @@ pub(super) fn drive<R: Read + Seek>(
                     if reason.is_violation() {
                         engine.report.protocol.count_violation(reason.to_string());
                     }
-                    engine.connections.failed_connections =
-                        engine.connections.failed_connections.saturating_add(1);
+                    engine.connections.count_failure();
                 }
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {

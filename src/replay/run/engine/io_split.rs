@@ -25,8 +25,10 @@ use super::super::call_description::CallDescription;
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery;
 use super::super::step_outcome::StepOutcome;
+use super::issuer::CallIssuer;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
+use crate::replay::seed::files::IoLimits;
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, TraceStep, VariableUse};
 
@@ -111,7 +113,7 @@ fn limit_exceeded_state(what: &str) -> StepOutcome {
     StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
     /// begins where the last one ended.
     pub(super) fn limit_io(
@@ -119,9 +121,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         parts: &CallDescription,
         (slot, last): (Option<(u32, u32)>, Option<SplitIoPiece>),
+        io: IoLimits,
     ) -> Result<Option<SplitIoPiece>, StepOutcome> {
-        let session =
-            slot.and_then(|(session, _)| self.issuer.values.session(session)).map(|live| live.limits);
+        let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
         let most = session.map_or(u32::MAX, |limits| limits.operations);
         if parts.operations.len() > most as usize {
             return Err(limit_exceeded_state(&format!(
@@ -129,12 +131,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             )));
         }
         let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
-        let io = self.context.seeded.io;
         let in_session = session.map_or(u32::MAX, |limits| match is_read {
             true => {
                 limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES)
             }
-            false => limits.request_bytes.saturating_sub(self.issuer.call_buffer.len() as u32 + 4),
+            false => limits.request_bytes.saturating_sub(self.call_buffer.len() as u32 + 4),
         });
         let most = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
         if total <= most && last.is_none() {
@@ -168,11 +169,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         length: u32,
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
-        let items = PlacedPayload::items(&self.issuer.placed);
-        let mut cursor = Cursor::new(&self.issuer.call_buffer).with_chunks(&items);
+        let items = PlacedPayload::items(&self.placed);
+        let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let mut encoder = Encoder::new();
-        encoder.raw(self.issuer.call_buffer.get(..cursor.at())?);
+        encoder.raw(self.call_buffer.get(..cursor.at())?);
         match step.asked.find_description()? {
             Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
                 let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
@@ -216,19 +217,40 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => return None,
         }
         let (bytes, splices) = encoder.finish();
-        if splices.len() != self.issuer.placed.len() {
+        if splices.len() != self.placed.len() {
             return None;
         }
-        for (placed, splice) in self.issuer.placed.iter_mut().zip(splices) {
+        for (placed, splice) in self.placed.iter_mut().zip(splices) {
             placed.position = u32::try_from(splice.position).ok()?;
             placed.payload.length = length;
             placed.payload.offset = placed.payload.offset.saturating_add(done.into());
         }
-        self.issuer.call_buffer.clear();
-        self.issuer.call_buffer.extend_from_slice(&bytes);
+        self.call_buffer.clear();
+        self.call_buffer.extend_from_slice(&bytes);
         Some(())
     }
 
+    /// Returns the state of a step that exceeds a limit of the live session which the captured session did not have.
+    /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
+    pub(super) fn session_limit_state(
+        &self,
+        held: &WindowStep,
+        outcome: &ReplyOutcome,
+        recorded: impl FnOnce() -> ReplyOutcome,
+    ) -> Option<StepOutcome> {
+        let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
+        let session = held.captured.slot.and_then(|(session, _)| self.values.session(session))?;
+        if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
+            return None;
+        }
+        Some(limit_exceeded_state(&format!(
+            "the session takes less than that of the capture ({})",
+            v4::Nfsstat4(*status)
+        )))
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the Reply to a piece. Returns the Reply to the whole step after the last piece, or `None` if another
     /// piece is to be sent.
     pub(super) fn handle_piece_reply<'j>(
@@ -277,25 +299,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Some(()) => Some(CombinedIoReply::Joined(joined)),
             None => Some(CombinedIoReply::LastPiece),
         }
-    }
-
-    /// Returns the state of a step that exceeds a limit of the live session which the captured session did not have.
-    /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
-    pub(super) fn session_limit_state(
-        &self,
-        held: &WindowStep,
-        outcome: &ReplyOutcome,
-        recorded: impl FnOnce() -> ReplyOutcome,
-    ) -> Option<StepOutcome> {
-        let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
-        let session = held.captured.slot.and_then(|(session, _)| self.issuer.values.session(session))?;
-        if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
-            return None;
-        }
-        Some(limit_exceeded_state(&format!(
-            "the session takes less than that of the capture ({})",
-            v4::Nfsstat4(*status)
-        )))
     }
 
     /// Records the effects and values that are missing because a step was not sent or was refused.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::recovery::client_state::RecoverableState;
 use super::super::values::LiveValues;
 use super::cb_getattr::CbGetattrAnswers;
 use super::delegation_return::DelegationReturn;
@@ -18,6 +19,10 @@ use crate::replay::trace::emission::PlacedPayload;
 #[derive(Default)]
 pub(super) struct CallIssuer {
     pub(super) values: LiveValues,
+    /// State that the clients hold at the server.
+    pub(super) client_state: RecoverableState,
+    /// Variables of state that could not be recovered.
+    pub(super) unrecovered: FxHashSet<u32>,
     /// Check that every Call must pass before it is sent.
     pub(super) containment: Containment,
     /// Signs Calls with RPCSEC_GSS, if the run does.
@@ -39,6 +44,8 @@ pub(super) struct CallIssuer {
     pub(super) placed: Vec<PlacedPayload>,
     /// Contents of its payloads.
     pub(super) buffers: Vec<Vec<u8>>,
+    /// Number of values dropped because of a limit.
+    pub(super) dropped_values: u64,
     /// Maximum length of each payload of its Reply in bytes.
     pub(super) needs: Vec<u32>,
 }

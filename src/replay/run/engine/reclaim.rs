@@ -16,9 +16,10 @@ use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportCall, TransportRe
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
 use super::super::recovery::client_state::{CallReplyPair, StateidOther, may_change_state};
-use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_FAILED_CONNECTIONS, MAX_RESENDS, NOT_RECLAIMED};
+use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
 use super::super::step_outcome::StepOutcome;
 use super::super::values::LiveSession;
+use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
 use super::rpcsec_gss::Unsigned;
 use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
@@ -46,7 +47,91 @@ pub(super) struct ClientReclaim {
     is_client_lost: bool,
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
+    /// Updates the sequence IDs of the slot and the seqids of the owners.
+    fn count_recovery_sequences(
+        &mut self,
+        restart: &mut ClientReclaim,
+        ask: RecoveryCall,
+        answer: &RecoveryReply,
+    ) {
+        let is_sequenced = !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_))
+            && answer.statuses.first() == Some(&Nfsstat4::NFS4_OK);
+        if let Some((_, sequence, _)) = restart.session.as_mut().filter(|_| is_sequenced) {
+            *sequence = sequence.wrapping_add(1);
+        }
+        let (open, lock) = match ask {
+            RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (Some(open), None),
+            RecoveryCall::Lock(lock, at) => {
+                (self.client_state.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
+            }
+            _ => return,
+        };
+        // If the operation was not reached, the server did not count the seqid.
+        if answer.statuses.len() < 2 {
+            return;
+        }
+        let [open_seqid, lock_seqid] = restart.seqids;
+        let status = answer.status().0;
+        if let Some(open) = open.and_then(|open| self.client_state.open(open)) {
+            self.values.update_owner_seqid(false, open.seqid_variable, open_seqid, status);
+        }
+        if let Some(lock) = lock.and_then(|lock| self.client_state.lock(lock)) {
+            self.values.update_owner_seqid(true, lock.seqid_of, lock_seqid, status);
+        }
+    }
+
+    /// Replaces the stateid of an open.
+    fn replace_open_stateid(&mut self, old: StateidOther, stateid: &Stateid4) {
+        self.client_state.rename_open(old, stateid.other);
+        let variables = self.client_state.open(stateid.other).map(|open| open.variables.clone());
+        for variable in variables.unwrap_or_default() {
+            self.values.set_value(variable, &stateid.other);
+            self.values.set_seqid(variable, stateid.seqid);
+        }
+    }
+
+    /// Replaces the client ID of a client.
+    fn replace_client_id(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
+        self.client_state.rename_client(restart.client, id);
+        restart.client = id;
+        if let Some(client) = self.client_state.client(id) {
+            self.values.set_value(client.variables[0], &id.to_be_bytes());
+        }
+    }
+
+    /// Drops the values of variables whose state is lost.
+    fn unset_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
+        for variable in variables {
+            self.values.unset(variable);
+            if self.unrecovered.len() < MAX_DIVERGENT_FILES {
+                self.unrecovered.insert(variable);
+            }
+        }
+    }
+
+    /// Returns the state of a step that needs state which could not be reclaimed.
+    pub(super) fn not_reclaimed_state(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<StepOutcome> {
+        if self.unrecovered.is_empty() {
+            return None;
+        }
+        let is_lost = step.call.slots.iter().any(|slot| {
+            matches!(
+                slot.holds,
+                MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
+            ) && self.unrecovered.contains(&slot.variable)
+                && self.values.get(slot.variable).is_none()
+        });
+        let status = held.resend.forgotten_status.map(Nfsstat4);
+        is_lost.then(|| match status {
+            Some(status) => StepOutcome::Mismatched(vec![missing_reply_difference(
+                held,
+                &format!("{status}, and not given back"),
+            )]),
+            None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
+        })
+    }
+
     /// Records the state at the server that a Call and its Reply create or release.
     pub(super) fn record_state(
         &mut self,
@@ -55,16 +140,179 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) {
         if may_change_state(&held.description.operations) {
-            self.connections.client_state.update(&CallReplyPair {
+            self.client_state.update(&CallReplyPair {
                 step,
                 sent: &held.call.message,
                 placed: &held.call.placed,
                 reply: reply.cursor(),
             });
-            self.report.dropped_values += std::mem::take(&mut self.connections.client_state.dropped);
+            self.dropped_values += std::mem::take(&mut self.client_state.dropped);
         }
     }
 
+    /// Plans the recovery of the client and all its state.
+    fn plan_recovery(&self, restart: &mut ClientReclaim) {
+        let Some(client) = self.client_state.client(restart.client) else { return };
+        (restart.is_client_lost, restart.session) = (true, None);
+        restart.calls.clear();
+        if client.minor_version == 0 {
+            restart.calls.push_back(RecoveryCall::Setclientid);
+        } else {
+            restart.calls.push_back(RecoveryCall::ExchangeId);
+            let sessions = self.client_state.sessions_of(restart.client);
+            restart.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
+        }
+        restart.calls.extend(self.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
+        if client.minor_version > 0 && client.is_complete {
+            restart.calls.push_back(RecoveryCall::ReclaimComplete);
+        }
+    }
+
+    /// Stores the result of a Reply of a recovery. Returns the number of opens and lock ranges reclaimed.
+    fn apply_recovery_result(
+        &mut self,
+        restart: &mut ClientReclaim,
+        ask: RecoveryCall,
+        got: RecoveryResult,
+    ) -> Result<u64, String> {
+        let mut reclaimed = 0;
+        match (ask, got) {
+            (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
+                // The server still knows the client, and its state still exists.
+                if is_known && id == restart.client {
+                    restart.calls.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
+                    restart.is_client_lost = false;
+                }
+                self.replace_client_id(restart, id);
+                if let Some(client) = self.client_state.client_mut(id) {
+                    client.sequence = sequence;
+                    let [variable, _] = client.variables;
+                    self.values.set_create_sequence(variable, sequence);
+                }
+            }
+            (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
+                self.replace_client_id(restart, id);
+                let Some(client) = self.client_state.client(id) else { return Ok(0) };
+                self.values.set_value(client.variables[1], &verifier);
+                if client.is_complete {
+                    restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
+                }
+            }
+            (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
+                self.client_state.rename_session(old, id);
+                if let Some(client) = self.client_state.client_mut(restart.client) {
+                    client.sequence = client.sequence.wrapping_add(1);
+                    let (variable, sequence) = (client.variables[0], client.sequence);
+                    self.values.set_create_sequence(variable, sequence);
+                }
+                if let Some(session) = self.client_state.session(id) {
+                    self.values.set_value(session.variable, &id);
+                    self.values.renew_session(session.variable, LiveSession::new(slots));
+                }
+                restart.session.get_or_insert((id, 0, slots));
+            }
+            (RecoveryCall::Open(old), RecoveryResult::UnconfirmedOpen(stateid)) => {
+                self.replace_open_stateid(old, &stateid);
+                restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
+            }
+            (
+                RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
+                RecoveryResult::Stateid(stateid),
+            ) => {
+                self.replace_open_stateid(old, &stateid);
+                reclaimed += 1;
+                let locks = self.client_state.locks_of(stateid.other);
+                locks
+                    .into_iter()
+                    .rev()
+                    .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
+            }
+            (RecoveryCall::Lock(old, at), RecoveryResult::Stateid(stateid)) => {
+                let new = stateid.other;
+                self.client_state.rename_lock(old, new);
+                let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
+                for variable in variables.unwrap_or_default() {
+                    self.values.set_value(variable, &new);
+                    self.values.set_seqid(variable, stateid.seqid);
+                }
+                reclaimed += 1;
+                if at + 1 < self.client_state.ranges_of(new) {
+                    restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
+                }
+            }
+            (RecoveryCall::SetclientidConfirm(_) | RecoveryCall::ReclaimComplete, _) => {}
+            (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
+        }
+        Ok(reclaimed)
+    }
+
+    /// Drops an open that could not be reclaimed, with its locks. Returns the number of opens and locks dropped.
+    fn drop_open(&mut self, open: StateidOther) -> u64 {
+        let locks = self.client_state.locks_of(open);
+        let dropped = locks.into_iter().map(|lock| self.drop_lock(lock)).sum::<u64>();
+        let variables = self.client_state.open(open).map(|open| open.variables.clone());
+        self.client_state.remove_open(open);
+        self.unset_variables(variables.unwrap_or_default());
+        dropped + 1
+    }
+
+    /// Drops a lock that could not be reclaimed. Returns the number of locks dropped.
+    fn drop_lock(&mut self, lock: StateidOther) -> u64 {
+        let variables = self.client_state.lock(lock).map(|lock| lock.variables.clone());
+        self.client_state.remove_lock(lock);
+        self.unset_variables(variables.unwrap_or_default());
+        1
+    }
+
+    /// Returns the next Call of a recovery, skipping state that is no longer held. Each attempt takes an XID.
+    fn next_recovery_call(
+        &self,
+        restart: &mut ClientReclaim,
+        mut next_xid: impl FnMut() -> Option<Xid>,
+    ) -> Option<(Xid, Vec<u8>)> {
+        loop {
+            let ask = *restart.calls.front()?;
+            let (open, lock) = match ask {
+                RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
+                    (self.client_state.open(open), None)
+                }
+                RecoveryCall::Lock(lock, _) => {
+                    let lock = self.client_state.lock(lock);
+                    (lock.and_then(|lock| self.client_state.open(lock.open)), lock)
+                }
+                _ => (None, None),
+            };
+            let owners =
+                [open.map(|open| (false, open.seqid_variable)), lock.map(|lock| (true, lock.seqid_of))];
+            restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
+            // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
+            let is_first =
+                self.client_state.client(restart.client).is_some_and(|client| client.minor_version == 0);
+            let count = |variables: Option<&Vec<u32>>| {
+                let variable = variables.and_then(|variables| variables.first());
+                variable.filter(|_| is_first).map_or(0, |variable| self.values.seqid(*variable))
+            };
+            let counts = [count(open.map(|open| &open.variables)), count(lock.map(|lock| &lock.variables))];
+            let xid = next_xid()?;
+            let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
+            let session =
+                session.filter(|_| !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_)));
+            let with = RecoveryCallContext {
+                xid,
+                client: restart.client,
+                session,
+                seqids: restart.seqids,
+                stateid_seqids: counts,
+            };
+            match calls::encode_call(&self.client_state, ask, &with) {
+                Some(message) => return Some((xid, message)),
+                None => restart.calls.pop_front(),
+            };
+        }
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns `true` if the server has forgotten state that a Call uses and the state is being recovered or was
     /// recovered since, so that the Call is sent again.
     pub(super) fn needs_recovery(
@@ -79,11 +327,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if held.resend.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
             return false;
         }
-        let Some(client) = self.connections.client_state.client_of(step, &self.issuer.values) else {
+        let Some(client) = self.issuer.client_state.client_of(step, &self.issuer.values) else {
             return false;
         };
         let is_known = self
-            .connections
+            .issuer
             .client_state
             .client(client)
             .is_some_and(|known| held.call.recoveries_at_send < known.recovery_number);
@@ -124,36 +372,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tries: 0,
             is_client_lost: false,
         };
-        match id.filter(|id| self.connections.client_state.session(*id).is_some()) {
+        match id.filter(|id| self.issuer.client_state.session(*id).is_some()) {
             Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
-            None => self.plan_recovery(&mut restart),
+            None => self.issuer.plan_recovery(&mut restart),
         }
         self.continue_unless_repeated(restart);
     }
 
-    /// Plans the recovery of the client and all its state.
-    fn plan_recovery(&self, restart: &mut ClientReclaim) {
-        let Some(client) = self.connections.client_state.client(restart.client) else { return };
-        (restart.is_client_lost, restart.session) = (true, None);
-        restart.calls.clear();
-        if client.minor_version == 0 {
-            restart.calls.push_back(RecoveryCall::Setclientid);
-        } else {
-            restart.calls.push_back(RecoveryCall::ExchangeId);
-            let sessions = self.connections.client_state.sessions_of(restart.client);
-            restart.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
-        }
-        restart.calls.extend(
-            self.connections.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open),
-        );
-        if client.minor_version > 0 && client.is_complete {
-            restart.calls.push_back(RecoveryCall::ReclaimComplete);
-        }
-    }
-
     /// Counts a loss of the client and continues the recovery, unless it was lost too often.
     fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
-        let restarts = self.connections.client_state.client_mut(restart.client).map(|client| {
+        let restarts = self.issuer.client_state.client_mut(restart.client).map(|client| {
             client.recovery_count += 1;
             client.recovery_count
         });
@@ -190,7 +418,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             return Ok(None);
         }
-        if self.connections.failed_connections > MAX_FAILED_CONNECTIONS {
+        if self.connections.is_failing() {
             self.abandon_recovery(&restart, "connections go away without a Reply");
             return Ok(None);
         }
@@ -202,7 +430,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.connections.reclaim = Some(restart);
             return Ok(Some(until));
         }
-        let Some(message) = restart.message.take().or_else(|| self.next_call(&mut restart)) else {
+        let (lines, number) = (&mut self.connections, restart.line);
+        let next = restart
+            .message
+            .take()
+            .or_else(|| self.issuer.next_recovery_call(&mut restart, || lines.next_xid(number)));
+        let Some(message) = next else {
             self.finish_recovery(&restart);
             return Ok(None);
         };
@@ -212,11 +445,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         self.connections.recovery_calls += 1;
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
-        let client = self
-            .connections
-            .client_state
-            .client(restart.client)
-            .map_or(NONE, |client| client.captured_client);
+        let client =
+            self.issuer.client_state.client(restart.client).map_or(NONE, |client| client.captured_client);
         let signed = self.issuer.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
         let sent = match signed.transpose() {
             Ok(signed) => signed.flatten().unwrap_or(&bytes),
@@ -251,63 +481,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
-                self.connections.failed_connections = self.connections.failed_connections.saturating_add(1);
+                self.connections.count_failure();
                 self.mark_connection_lost(connection);
             }
         }
         restart.message = Some((xid, bytes));
         self.connections.reclaim = Some(restart);
         Ok(None)
-    }
-
-    /// Returns the next Call of a recovery, skipping state that is no longer held.
-    fn next_call(&mut self, restart: &mut ClientReclaim) -> Option<(Xid, Vec<u8>)> {
-        loop {
-            let ask = *restart.calls.front()?;
-            let (open, lock) = match ask {
-                RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                    (self.connections.client_state.open(open), None)
-                }
-                RecoveryCall::Lock(lock, _) => {
-                    let lock = self.connections.client_state.lock(lock);
-                    (lock.and_then(|lock| self.connections.client_state.open(lock.open)), lock)
-                }
-                _ => (None, None),
-            };
-            let owners =
-                [open.map(|open| (false, open.seqid_variable)), lock.map(|lock| (true, lock.seqid_of))];
-            restart.seqids =
-                owners.map(|owner| owner.map_or(0, |owner| self.issuer.values.next_seqid(owner)));
-            // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
-            let is_first = self
-                .connections
-                .client_state
-                .client(restart.client)
-                .is_some_and(|client| client.minor_version == 0);
-            let count = |variables: Option<&Vec<u32>>| {
-                let variable = variables.and_then(|variables| variables.first());
-                variable.filter(|_| is_first).map_or(0, |variable| self.issuer.values.seqid(*variable))
-            };
-            let counts = [count(open.map(|open| &open.variables)), count(lock.map(|lock| &lock.variables))];
-            let xid = self.connections.lines.get_mut(restart.line).map(|line| {
-                line.xid = line.xid.wrapping_add(1);
-                Xid(line.xid)
-            })?;
-            let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
-            let session =
-                session.filter(|_| !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_)));
-            let with = RecoveryCallContext {
-                xid,
-                client: restart.client,
-                session,
-                seqids: restart.seqids,
-                stateid_seqids: counts,
-            };
-            match calls::encode_call(&self.connections.client_state, ask, &with) {
-                Some(message) => return Some((xid, message)),
-                None => restart.calls.pop_front(),
-            };
-        }
     }
 
     /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
@@ -338,14 +518,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", ask.name()));
             return true;
         };
-        self.count_recovery_sequences(&mut restart, ask, &answer);
+        self.issuer.count_recovery_sequences(&mut restart, ask, &answer);
         let status = answer.status();
         match status {
             Nfsstat4::NFS4_OK => {
                 restart.tries = 0;
                 restart.calls.pop_front();
-                match self.apply_recovery_result(&mut restart, ask, answer.result) {
-                    Ok(()) => self.connections.reclaim = Some(restart),
+                match self.issuer.apply_recovery_result(&mut restart, ask, answer.result) {
+                    Ok(reclaimed) => {
+                        self.report.recovery.reclaimed += reclaimed;
+                        self.connections.reclaim = Some(restart);
+                    }
                     Err(why) => self.abandon_recovery(&restart, &why),
                 }
             }
@@ -361,14 +544,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Nfsstat4::NFS4ERR_STALE_CLIENTID
                 if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
             {
-                self.plan_recovery(&mut restart);
+                self.issuer.plan_recovery(&mut restart);
                 self.connections.reclaim = Some(restart);
             }
             Nfsstat4::NFS4ERR_STALE_CLIENTID
             | Nfsstat4::NFS4ERR_STALE_STATEID
             | Nfsstat4::NFS4ERR_BADSESSION
             | Nfsstat4::NFS4ERR_DEADSESSION => {
-                self.plan_recovery(&mut restart);
+                self.issuer.plan_recovery(&mut restart);
                 self.continue_unless_repeated(restart);
             }
             Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::ReclaimComplete => {
@@ -378,206 +561,47 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => {
                 let why = format!("{}: {status}", ask.name());
                 restart.calls.pop_front();
-                match ask {
+                let dropped = match ask {
                     RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                        self.drop_open(open, &why)
+                        self.issuer.drop_open(open)
                     }
-                    RecoveryCall::Lock(lock, _) => self.drop_lock(lock, &why),
+                    RecoveryCall::Lock(lock, _) => self.issuer.drop_lock(lock),
                     _ => {
                         self.abandon_recovery(&restart, &why);
                         return true;
                     }
-                }
+                };
+                self.report.recovery.not_reclaimed += dropped;
+                (0..dropped).for_each(|_| self.report.add_refusal(why.clone()));
                 self.connections.reclaim = Some(restart);
             }
         }
         true
     }
 
-    /// Updates the sequence IDs of the slot and the seqids of the owners.
-    fn count_recovery_sequences(
-        &mut self,
-        restart: &mut ClientReclaim,
-        ask: RecoveryCall,
-        answer: &RecoveryReply,
-    ) {
-        let is_sequenced = !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_))
-            && answer.statuses.first() == Some(&Nfsstat4::NFS4_OK);
-        if let Some((_, sequence, _)) = restart.session.as_mut().filter(|_| is_sequenced) {
-            *sequence = sequence.wrapping_add(1);
-        }
-        let (open, lock) = match ask {
-            RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (Some(open), None),
-            RecoveryCall::Lock(lock, at) => (
-                self.connections.client_state.lock(lock).map(|lock| lock.open).filter(|_| at == 0),
-                Some(lock),
-            ),
-            _ => return,
-        };
-        // If the operation was not reached, the server did not count the seqid.
-        if answer.statuses.len() < 2 {
-            return;
-        }
-        let [open_seqid, lock_seqid] = restart.seqids;
-        let status = answer.status().0;
-        if let Some(open) = open.and_then(|open| self.connections.client_state.open(open)) {
-            self.issuer.values.update_owner_seqid(false, open.seqid_variable, open_seqid, status);
-        }
-        if let Some(lock) = lock.and_then(|lock| self.connections.client_state.lock(lock)) {
-            self.issuer.values.update_owner_seqid(true, lock.seqid_of, lock_seqid, status);
-        }
-    }
-
-    /// Stores the result of a Reply of a recovery.
-    fn apply_recovery_result(
-        &mut self,
-        restart: &mut ClientReclaim,
-        ask: RecoveryCall,
-        got: RecoveryResult,
-    ) -> Result<(), String> {
-        match (ask, got) {
-            (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
-                // The server still knows the client, and its state still exists.
-                if is_known && id == restart.client {
-                    restart.calls.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
-                    restart.is_client_lost = false;
-                }
-                self.replace_client_id(restart, id);
-                if let Some(client) = self.connections.client_state.client_mut(id) {
-                    client.sequence = sequence;
-                    let [variable, _] = client.variables;
-                    self.issuer.values.set_create_sequence(variable, sequence);
-                }
-            }
-            (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
-                self.replace_client_id(restart, id);
-                let Some(client) = self.connections.client_state.client(id) else { return Ok(()) };
-                self.issuer.values.set_value(client.variables[1], &verifier);
-                if client.is_complete {
-                    restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
-                }
-            }
-            (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
-                self.connections.client_state.rename_session(old, id);
-                if let Some(client) = self.connections.client_state.client_mut(restart.client) {
-                    client.sequence = client.sequence.wrapping_add(1);
-                    let (variable, sequence) = (client.variables[0], client.sequence);
-                    self.issuer.values.set_create_sequence(variable, sequence);
-                }
-                if let Some(session) = self.connections.client_state.session(id) {
-                    self.issuer.values.set_value(session.variable, &id);
-                    self.issuer.values.renew_session(session.variable, LiveSession::new(slots));
-                }
-                restart.session.get_or_insert((id, 0, slots));
-            }
-            (RecoveryCall::Open(old), RecoveryResult::UnconfirmedOpen(stateid)) => {
-                self.replace_open_stateid(old, &stateid);
-                restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
-            }
-            (
-                RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
-                RecoveryResult::Stateid(stateid),
-            ) => {
-                self.replace_open_stateid(old, &stateid);
-                self.report.recovery.reclaimed += 1;
-                let locks = self.connections.client_state.locks_of(stateid.other);
-                locks
-                    .into_iter()
-                    .rev()
-                    .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
-            }
-            (RecoveryCall::Lock(old, at), RecoveryResult::Stateid(stateid)) => {
-                let new = stateid.other;
-                self.connections.client_state.rename_lock(old, new);
-                let variables = self.connections.client_state.lock(new).map(|lock| lock.variables.clone());
-                for variable in variables.unwrap_or_default() {
-                    self.issuer.values.set_value(variable, &new);
-                    self.issuer.values.set_seqid(variable, stateid.seqid);
-                }
-                self.report.recovery.reclaimed += 1;
-                if at + 1 < self.connections.client_state.ranges_of(new) {
-                    restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
-                }
-            }
-            (RecoveryCall::SetclientidConfirm(_) | RecoveryCall::ReclaimComplete, _) => {}
-            (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
-        }
-        Ok(())
-    }
-
-    /// Replaces the stateid of an open.
-    fn replace_open_stateid(&mut self, old: StateidOther, stateid: &Stateid4) {
-        self.connections.client_state.rename_open(old, stateid.other);
-        let variables = self.connections.client_state.open(stateid.other).map(|open| open.variables.clone());
-        for variable in variables.unwrap_or_default() {
-            self.issuer.values.set_value(variable, &stateid.other);
-            self.issuer.values.set_seqid(variable, stateid.seqid);
-        }
-    }
-
-    /// Replaces the client ID of a client.
-    fn replace_client_id(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
-        self.connections.client_state.rename_client(restart.client, id);
-        restart.client = id;
-        if let Some(client) = self.connections.client_state.client(id) {
-            self.issuer.values.set_value(client.variables[0], &id.to_be_bytes());
-        }
-    }
-
-    /// Drops an open that could not be reclaimed, with its locks.
-    fn drop_open(&mut self, open: StateidOther, why: &str) {
-        for lock in self.connections.client_state.locks_of(open) {
-            self.drop_lock(lock, why);
-        }
-        let variables = self.connections.client_state.open(open).map(|open| open.variables.clone());
-        self.connections.client_state.remove_open(open);
-        self.unset_variables(variables.unwrap_or_default());
-        self.report.recovery.not_reclaimed += 1;
-        self.report.add_refusal(why.to_owned());
-    }
-
-    fn drop_lock(&mut self, lock: StateidOther, why: &str) {
-        let variables = self.connections.client_state.lock(lock).map(|lock| lock.variables.clone());
-        self.connections.client_state.remove_lock(lock);
-        self.unset_variables(variables.unwrap_or_default());
-        self.report.recovery.not_reclaimed += 1;
-        self.report.add_refusal(why.to_owned());
-    }
-
-    /// Drops the values of variables whose state is lost.
-    fn unset_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
-        for variable in variables {
-            self.issuer.values.unset(variable);
-            if self.connections.unrecovered.len() < MAX_DIVERGENT_FILES {
-                self.connections.unrecovered.insert(variable);
-            }
-        }
-    }
-
     /// Gives up the recovery of a client; all its state is lost.
     fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
-        let Some(client) = self.connections.client_state.client(restart.client) else { return };
+        let Some(client) = self.issuer.client_state.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
         self.report.add_refusal(format!("captured client {captured} not re-established: {why}"));
-        for open in self.connections.client_state.opens_of(restart.client) {
-            let locks = self.connections.client_state.locks_of(open);
+        for open in self.issuer.client_state.opens_of(restart.client) {
+            let locks = self.issuer.client_state.locks_of(open);
             let of = locks
                 .iter()
-                .filter_map(|lock| self.connections.client_state.lock(*lock))
+                .filter_map(|lock| self.issuer.client_state.lock(*lock))
                 .flat_map(|lock| &lock.variables);
             let mut variables: Vec<u32> = of.copied().collect();
-            variables.extend(
-                self.connections.client_state.open(open).into_iter().flat_map(|open| &open.variables),
-            );
+            variables
+                .extend(self.issuer.client_state.open(open).into_iter().flat_map(|open| &open.variables));
             self.report.recovery.not_reclaimed += 1 + locks.len() as u64;
-            self.unset_variables(variables);
+            self.issuer.unset_variables(variables);
         }
-        let sessions = self.connections.client_state.sessions_of(restart.client);
-        let of = sessions.iter().filter_map(|id| self.connections.client_state.session(*id));
+        let sessions = self.issuer.client_state.sessions_of(restart.client);
+        let of = sessions.iter().filter_map(|id| self.issuer.client_state.session(*id));
         let sessions: Vec<u32> = of.map(|session| session.variable).collect();
         sessions.iter().for_each(|session| self.issuer.values.close_session(*session));
-        self.unset_variables(sessions.into_iter().chain([variable]));
-        self.connections.client_state.remove_client(restart.client);
+        self.issuer.unset_variables(sessions.into_iter().chain([variable]));
+        self.issuer.client_state.remove_client(restart.client);
         self.requeue_client(captured);
     }
 
@@ -589,12 +613,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.verifier.checker.record_restart();
         }
         if let Some((id, sequence, slots)) = restart.session
-            && let Some(session) = self.connections.client_state.session(id)
+            && let Some(session) = self.issuer.client_state.session(id)
         {
             self.issuer.values.renew_session(session.variable, LiveSession::with_used_slot(slots, sequence));
         }
         let recoveries = self.connections.recoveries;
-        let captured = self.connections.client_state.client_mut(restart.client).map(|client| {
+        let captured = self.issuer.client_state.client_mut(restart.client).map(|client| {
             client.recovery_number = recoveries;
             client.captured_client
         });
@@ -606,27 +630,5 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // The server returns new lock stateids.
         std::mem::take(&mut self.verifier.locks);
         self.scheduler.requeue_client(captured);
-    }
-
-    /// Returns the state of a step that needs state which could not be reclaimed.
-    pub(super) fn not_reclaimed_state(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<StepOutcome> {
-        if self.connections.unrecovered.is_empty() {
-            return None;
-        }
-        let is_lost = step.call.slots.iter().any(|slot| {
-            matches!(
-                slot.holds,
-                MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
-            ) && self.connections.unrecovered.contains(&slot.variable)
-                && self.issuer.values.get(slot.variable).is_none()
-        });
-        let status = held.resend.forgotten_status.map(Nfsstat4);
-        is_lost.then(|| match status {
-            Some(status) => StepOutcome::Mismatched(vec![missing_reply_difference(
-                held,
-                &format!("{status}, and not given back"),
-            )]),
-            None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
-        })
     }
 }

@@ -9,11 +9,7 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply};
 
-use super::super::outcome::ReplyOutcome;
-use super::super::recovery::{
-    self, BackchannelBindError, MAX_BACKCHANNELS, MAX_FAILED_CONNECTIONS, MAX_RESENDS, NO_CONNECTION,
-    RECONNECT_PAUSE,
-};
+use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION, RECONNECT_PAUSE};
 use super::super::step_outcome::StepOutcome;
 use super::connections::{LiveConnection, LostConnection};
 use super::reply::missing_reply_difference;
@@ -23,7 +19,7 @@ use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError, StepSendOutcome};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
-use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
+use crate::replay::trace::{NONE, TraceStep};
 
 /// Returns the state of a step that has no connection.
 fn no_connection_state() -> StepOutcome {
@@ -43,7 +39,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let place = (step.caller.client, of);
         let number = match self.connections.connection_by_client.get(&place) {
             Some(number) => *number,
-            None if self.connections.failed_connections > 2 * MAX_FAILED_CONNECTIONS => {
+            None if self.connections.has_given_up() => {
                 return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
             }
             None => {
@@ -75,7 +71,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(until) = self.ensure_connected(number, transport)? {
             return Ok(Err(StepSendOutcome::UnreachableUntil(until)));
         }
-        if self.connections.failed_connections > 2 * MAX_FAILED_CONNECTIONS {
+        if self.connections.has_given_up() {
             return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
         }
         let Some(line) = self.connections.lines.get(number) else {
@@ -103,7 +99,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .lines
             .get(number)
             .and_then(|line| line.lost)
-            .filter(|_| self.connections.failed_connections <= 2 * MAX_FAILED_CONNECTIONS);
+            .filter(|_| !self.connections.has_given_up());
         Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
     }
 
@@ -158,13 +154,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Marks a connection as lost; the next step on it opens a new one.
     pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
-        self.unpark_connection(connection, usize::MAX);
-        let Some(number) = self.connections.connection_index.remove(&connection) else { return };
-        if let Some(line) = self.connections.lines.get_mut(number) {
-            let since = Instant::now();
-            let next =
-                since + RECONNECT_PAUSE * self.connections.failed_connections.saturating_sub(1).min(10);
-            line.lost = Some(LostConnection { since, next_attempt: next });
+        if let Some(number) = self.connections.mark_lost(connection) {
+            self.scheduler.unpark(number, usize::MAX);
         }
     }
 
@@ -184,10 +175,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let is_vain =
             self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
-        if is_vain
-            || self.connections.failed_connections > MAX_FAILED_CONNECTIONS
-            || self.report.end.is_interrupted
-        {
+        if is_vain || self.connections.is_failing() || self.report.end.is_interrupted {
             return self.handle_failed_call(tag, what, tape);
         }
         if let Some(tape) = tape {
@@ -268,35 +256,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
     }
 
-    /// Records the session whose backchannel a connection is.
-    pub(super) fn record_backchannel(
-        &mut self,
-        step: &TraceStep<'_>,
-        connection: ConnectionId,
-        outcome: &ReplyOutcome,
-    ) {
-        let line = self
-            .connections
-            .connection_index
-            .get(&connection)
-            .and_then(|line| self.connections.lines.get_mut(*line));
-        let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
-        let Some((line, session)) = line.zip(session).filter(|_| outcome.has_backchannel) else { return };
-        match line.backchannels.len() < MAX_BACKCHANNELS {
-            true => line.backchannels.push((session.variable, step.asked.minor_version)),
-            false => self.report.dropped_values += 1,
-        }
-    }
-
-    /// Removes the backchannels of a destroyed session.
-    pub(super) fn remove_backchannels(&mut self, step: &TraceStep<'_>) {
-        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION) {
-            for line in &mut self.connections.lines {
-                line.backchannels.retain(|(session, _)| *session != slot.variable);
-            }
-        }
-    }
-
     /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
     /// capacity.
     fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
@@ -310,10 +269,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let message = encoder.finish().0;
             let tag = call_tag(self.context.number, BIND_INDEX, session.into());
             let client = self
-                .connections
+                .issuer
                 .client_state
                 .session(*id)
-                .and_then(|session| self.connections.client_state.client(session.client));
+                .and_then(|session| self.issuer.client_state.client(session.client));
             let client = client.map_or(NONE, |client| client.captured_client);
             let signed = self.issuer.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
             let sent = match signed.transpose() {
@@ -367,12 +326,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(BackchannelBindError::UnknownSession) => {
                 let id = self.issuer.values.get(session).and_then(|id| id.first_chunk().copied());
                 let client =
-                    id.and_then(|id| self.connections.client_state.session(id)).map(|session| session.client);
+                    id.and_then(|id| self.issuer.client_state.session(id)).map(|session| session.client);
                 let is_known = |client| {
-                    self.connections
-                        .client_state
-                        .client(client)
-                        .is_some_and(|known| since < known.recovery_number)
+                    self.issuer.client_state.client(client).is_some_and(|known| since < known.recovery_number)
                 };
                 if let Some(client) = client.filter(|client| !is_known(*client)) {
                     self.start_recovery(client, id, reply.connection);

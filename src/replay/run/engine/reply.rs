@@ -12,10 +12,11 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
-use super::super::recovery::{self, MAX_FAILED_CONNECTIONS};
+use super::super::recovery;
 use super::super::step_outcome::StepOutcome;
 use super::super::values::{CallSequenceCounts, LiveSession};
 use super::io_split::CombinedIoReply;
+use super::issuer::CallIssuer;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings};
 use super::window::{WindowStep, unreadable_state};
 use super::{
@@ -45,6 +46,96 @@ pub(super) struct CompletedStep {
 /// Status of a Call that is not the next on its slot.
 const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
+impl CallIssuer {
+    /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
+    pub(super) fn register_identifiers(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
+        if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
+            return;
+        }
+        let items = PlacedPayload::items(&held.call.placed);
+        self.containment
+            .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
+    }
+
+    /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
+    /// Reply lacks. If both Replies have the same layout, they are read at their captured positions.
+    pub(super) fn bind_values(
+        &mut self,
+        step: &TraceStep<'_>,
+        reply: LiveReply<'_>,
+        outcome: &ReplyOutcome,
+        has_same_layout: impl FnOnce() -> bool,
+    ) -> Option<MessageSlotKind> {
+        if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
+            return None;
+        }
+        let is_in_place = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
+            && step.asked.protection != GssProtection::INTEGRITY
+            && has_same_layout();
+        if is_in_place {
+            for slot in step.reply.slots.iter() {
+                let is_bound = self.values.bind(&slot, captured_value(reply.message, &slot));
+                self.dropped_values += u64::from(!is_bound);
+            }
+            return None;
+        }
+        let (ear, _) = binding::visit_reply(&step.asked, reply.cursor());
+        let last = ear.marks.iter().rev().find(|mark| mark.holds == MessageSlotKind::COOKIE);
+        let last = last.and_then(|mark| binding::field_value(reply.message, mark));
+        let opened =
+            ear.marks.iter().find(|mark| mark.holds == MessageSlotKind::STATEID && !mark.is_constant);
+        let opened =
+            opened.and_then(|mark| Some((mark.operation, binding::field_value(reply.message, mark)?)));
+        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
+        let substitutes = &mut self.substitutes;
+        // Names in a directory are compared with its listing.
+        let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
+        let mut missing = None;
+        binding::bind_slots(step, &ear, reply.message, |slot, value| {
+            // If the live directory lacks a name in this part, the next part continues where this one ended.
+            let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
+            // The live server did not grant the delegation; the open's own stateid stands in for it.
+            let stands_in = opened.filter(|(operation, _)| {
+                slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
+            });
+            let value = match stands_in {
+                Some(_) if substitutes.has_substitute(slot.variable) => None,
+                Some((_, stateid)) => {
+                    if borrowed.len() < MAX_DIVERGENT_FILES {
+                        borrowed.insert(slot.variable);
+                    }
+                    substitutes.missing.get_or_insert((slot.variable, slot.operation));
+                    Some(stateid)
+                }
+                None => value,
+            };
+            if value.is_none() && !is_listing && is_required(slot) {
+                missing.get_or_insert(slot.holds);
+            }
+            forgotten += u64::from(!values.bind(slot, value));
+        });
+        self.dropped_values += forgotten;
+        missing.filter(|_| outcome.is_success())
+    }
+
+    /// Opens a session of the live server with the granted number of slots.
+    fn begin_session(
+        &mut self,
+        step: &TraceStep<'_>,
+        granted: GrantedForeChannel,
+        captured: GrantedForeChannel,
+    ) {
+        if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION) {
+            let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
+            self.values.open_session(slot.variable, session);
+        }
+        if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::CREATE_SEQUENCE)
+        {
+            self.values.increment_create_sequence(slot.variable);
+        }
+    }
+}
+
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles a Reply.
     pub(super) fn handle_reply(
@@ -52,10 +143,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.connections.failed_connections <= 2 * MAX_FAILED_CONNECTIONS {
-            self.connections.failed_connections = 0;
-        }
-        (self.connections.reply_timeouts, self.connections.stalled_since) = (0, None);
+        self.connections.record_reply();
         let Some(window_index) = self.scheduler.window.find(reply.tag) else {
             if !self.handle_setup_reply(reply) {
                 self.verify_own_reply(reply);
@@ -232,7 +320,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report_export_status(held, *last);
         }
         if let Some(state) =
-            self.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
+            self.issuer.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
         {
             return Ok(ReplyDisposition::Finished(state));
         }
@@ -242,28 +330,34 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let missing = match waits {
             true => self.defer_binding(step),
             false => {
-                self.register_identifiers(held, LiveReply::from(reply));
+                self.issuer.register_identifiers(held, LiveReply::from(reply));
                 self.bind_values(step, LiveReply::from(reply), &outcome)
             }
         };
         if let Some(granted) = outcome.fore_channel {
             let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
-            self.begin_session(step, granted, captured);
-            self.record_backchannel(step, reply.connection, &outcome);
+            self.issuer.begin_session(step, granted, captured);
+            let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
+            if let Some(session) = session.filter(|_| outcome.has_backchannel) {
+                let session = (session.variable, step.asked.minor_version);
+                let is_recorded = self.connections.record_backchannel(reply.connection, session);
+                self.report.dropped_values += u64::from(!is_recorded);
+            }
         }
         if held.rewrites.is_substituted {
-            self.substitute_closed(step);
+            self.issuer.substitute_closed(step);
             return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
             self.verifier.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
-        self.record_state(held, step, reply);
+        self.issuer.record_state(held, step, reply);
         if held.description.operations.contains(&Operation::OPEN) {
-            self.record_unwanted_delegation(held, step, reply, &message);
-            self.record_substitute_request(held, step, reply);
+            self.issuer.record_unwanted_delegation(held, step, reply, &message);
+            self.verifier.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
         }
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
-            self.remove_backchannels(step);
+            let sessions = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION);
+            sessions.for_each(|slot| self.connections.remove_backchannels(slot.variable));
         }
         let is_of_server = is_done_twice || held.resend.renewals > 0;
         let fault = outcome.client_error_name();
@@ -350,84 +444,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
-    pub(super) fn register_identifiers(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
-        if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
-            return;
-        }
-        let items = PlacedPayload::items(&held.call.placed);
-        self.issuer
-            .containment
-            .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
-    }
-
-    /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
-    /// Reply lacks.
+    /// Binds the variables that the Reply gives, or returns the kind of the first one that is needed and missing.
     pub(super) fn bind_values(
         &mut self,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
         outcome: &ReplyOutcome,
     ) -> Option<MessageSlotKind> {
-        if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
-            return None;
-        }
-        if self.bind_in_place(step, reply.message) {
-            return None;
-        }
-        let (ear, _) = binding::visit_reply(&step.asked, reply.cursor());
-        let last = ear.marks.iter().rev().find(|mark| mark.holds == MessageSlotKind::COOKIE);
-        let last = last.and_then(|mark| binding::field_value(reply.message, mark));
-        let opened =
-            ear.marks.iter().find(|mark| mark.holds == MessageSlotKind::STATEID && !mark.is_constant);
-        let opened =
-            opened.and_then(|mark| Some((mark.operation, binding::field_value(reply.message, mark)?)));
-        let (values, borrowed, mut forgotten) =
-            (&mut self.issuer.values, &mut self.issuer.ungranted_delegations, 0);
-        let substitutes = &mut self.issuer.substitutes;
-        // Names in a directory are compared with its listing.
-        let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
-        let mut missing = None;
-        binding::bind_slots(step, &ear, reply.message, |slot, value| {
-            // If the live directory lacks a name in this part, the next part continues where this one ended.
-            let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
-            // The live server did not grant the delegation; the open's own stateid stands in for it.
-            let stands_in = opened.filter(|(operation, _)| {
-                slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
-            });
-            let value = match stands_in {
-                Some(_) if substitutes.has_substitute(slot.variable) => None,
-                Some((_, stateid)) => {
-                    if borrowed.len() < MAX_DIVERGENT_FILES {
-                        borrowed.insert(slot.variable);
-                    }
-                    substitutes.missing.get_or_insert((slot.variable, slot.operation));
-                    Some(stateid)
-                }
-                None => value,
-            };
-            if value.is_none() && !is_listing && is_required(slot) {
-                missing.get_or_insert(slot.holds);
-            }
-            forgotten += u64::from(!values.bind(slot, value));
-        });
-        self.report.dropped_values += forgotten;
-        missing.filter(|_| outcome.is_success())
-    }
-
-    /// Binds the variables from their captured positions if both Replies are known to have the same layout.
-    fn bind_in_place(&mut self, step: &TraceStep<'_>, message: &[u8]) -> bool {
-        let recorded = step.reply.head.0;
-        let is_alike = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
-            && step.asked.protection != GssProtection::INTEGRITY
-            && self.verifier.checker.has_same_layout(step.asked.find_description(), recorded, message);
-        if is_alike {
-            for slot in step.reply.slots.iter() {
-                self.report.dropped_values +=
-                    u64::from(!self.issuer.values.bind(&slot, captured_value(message, &slot)));
-            }
-        }
-        is_alike
+        let (checker, recorded) = (&self.verifier.checker, step.reply.head.0);
+        self.issuer.bind_values(step, reply, outcome, || {
+            checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
+        })
     }
 
     /// Puts off binding until the Reply is checked or a Call needs the values.
@@ -435,23 +462,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let heard = step.reply.slots.iter().filter(is_used);
         self.verifier.pending_variables.extend(heard.map(|slot| slot.variable));
         None
-    }
-
-    /// Opens a session of the live server with the granted number of slots.
-    fn begin_session(
-        &mut self,
-        step: &TraceStep<'_>,
-        granted: GrantedForeChannel,
-        captured: GrantedForeChannel,
-    ) {
-        if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION) {
-            let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
-            self.issuer.values.open_session(slot.variable, session);
-        }
-        if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::CREATE_SEQUENCE)
-        {
-            self.issuer.values.increment_create_sequence(slot.variable);
-        }
     }
 
     /// Handles a Call that will get no Reply.

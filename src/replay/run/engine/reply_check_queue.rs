@@ -233,7 +233,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         answer: &mut ReplyFindings,
     ) {
         if std::mem::take(&mut answer.is_unbound) {
-            self.register_identifiers(held, live);
+            self.issuer.register_identifiers(held, live);
             answer.missing = self.bind_values(step, live, &answer.outcome);
         }
     }

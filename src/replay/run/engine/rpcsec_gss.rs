@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 use super::super::recovery::MAX_RESENDS;
 use super::super::step_outcome::StepOutcome;
 use super::context_renewal::RenewableContext;
+use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, StepSendOutcome};
 use crate::analysis::comparison::record::hash;
@@ -262,27 +263,31 @@ fn whole(message: &[u8], placed: &[PlacedPayload], contents: &[Vec<u8>], out: &m
     out.extend_from_slice(message.get(from..).unwrap_or_default());
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
     ///
     /// # Errors
     /// Returns an error if the context has expired.
     pub(super) fn sign(&mut self, step: &TraceStep<'_>, xid: Xid) -> Result<bool, GssMechanismError> {
-        let Some(signing) = &mut self.issuer.signing else { return Ok(false) };
+        let Some(signing) = &mut self.signing else { return Ok(false) };
         signing.last_signature = None;
         if !is_signed(step) {
             return Ok(false);
         }
-        signing.sign(step, xid, (&self.issuer.call_buffer, &self.issuer.placed, &self.issuer.buffers))?;
+        signing.sign(step, xid, (&self.call_buffer, &self.placed, &self.buffers))?;
         Ok(true)
     }
 
     /// Returns `true` if another signed Call would move one in flight out of the sequence window, so that the server
     /// would drop that silently. RFC 2203 section 5.3.3.1.
-    pub(super) fn is_window_full(&self, step: &TraceStep<'_>) -> bool {
-        let Some(signing) = self.issuer.signing.as_ref().filter(|_| is_signed(step)) else { return false };
+    pub(super) fn is_window_full(
+        &self,
+        step: &TraceStep<'_>,
+        in_flight: impl Iterator<Item = GssCallSignature>,
+    ) -> bool {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
-        let of_context = self.scheduler.window.signatures().filter(|signature| signature.context == at);
+        let of_context = in_flight.filter(|signature| signature.context == at);
         let generation = signing.contexts.get(at).map(|kept| kept.generation);
         let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
         let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
@@ -292,7 +297,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns the outcome of a Call that cannot be signed now, or `None` if it can.
     pub(super) fn unsigned_outcome(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
-        let signing = self.issuer.signing.as_ref().filter(|_| is_signed(step))?;
+        let signing = self.signing.as_ref().filter(|_| is_signed(step))?;
         match signing.contexts.get(signing.context_index(step))?.is_ready().err()? {
             Unsigned::NotYet => Some(StepSendOutcome::Parked(line)),
             Unsigned::Never(why) => {
@@ -300,7 +305,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
     }
+}
 
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Verifies the Reply to a signed Call and processes it without its protection.
     pub(super) fn open(
         &mut self,

@@ -21,6 +21,7 @@ use super::super::file_divergence::FileDivergence;
 use super::super::recording::ReplaySentCall;
 use super::super::step_outcome::StepOutcome;
 use super::io_split::{MissingValueReason, SplitIoPiece};
+use super::issuer::CallIssuer;
 use super::window::{WindowStep, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError,
@@ -36,6 +37,73 @@ use crate::replay::trace::{
 /// Filler for the unused entries of a Call's payload array.
 const NO_PAYLOAD: TransportPayload<'static> =
     TransportPayload { position: 0, source: PayloadSource::Copied(&[]) };
+
+impl CallIssuer {
+    /// Returns the state text of a step that would create an object again which the server did not accept; it would be
+    /// another object.
+    fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
+        if self.missing_values.is_empty()
+            || !parts
+                .effects
+                .iter()
+                .any(|act| matches!(act, OperationEffect::Create(_) | OperationEffect::Open(_, true)))
+        {
+            return None;
+        }
+        let mut given = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        let lack = given.find_map(|slot| self.missing_values.get(&slot.variable).copied());
+        lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
+    }
+
+    /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
+    /// else.
+    pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
+        match self.values.unbound() {
+            Some(slot) if self.missing_values.contains_key(&slot.variable) => {
+                self.missing_values.get(&slot.variable).map(|lack| lack.text())
+            }
+            Some(slot) => {
+                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.display_name()))
+            }
+            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+            None => None,
+        }
+    }
+
+    /// Reads the file data of the Call. Calls `notice` for each file and range whose data the trace does not have.
+    fn read_payloads<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        piece: Option<SplitIoPiece>,
+        contents: &mut TraceReader<R>,
+        mut notice: impl FnMut(u32, FileDivergence),
+    ) -> Result<(), TraceError> {
+        while self.buffers.len() < self.placed.len() {
+            self.buffers.push(Vec::new());
+        }
+        let key = contents.summary().key;
+        for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
+            let is_known = match piece {
+                None => read_content(contents, key, &placed.payload, buffer)?,
+                Some(piece) => {
+                    let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
+                    let whole = whole.unwrap_or_else(|| placed.payload.clone());
+                    let is_known = read_content(contents, key, &whole, buffer)?;
+                    buffer.drain(..buffer.len().min(piece.done_bytes as usize));
+                    buffer.truncate(piece.length_bytes as usize);
+                    is_known
+                }
+            };
+            // Later reads of this range differ from the capture.
+            if !is_known && placed.payload.file != NONE {
+                let TracePayload { offset, length, .. } = placed.payload;
+                let end = offset.saturating_add(length.into());
+                notice(placed.payload.file, FileDivergence::from_data_range(offset, end));
+            }
+        }
+        Ok(())
+    }
+}
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends a step that is ready.
@@ -53,7 +121,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
             return self.call_auxiliary(held, tape);
         }
-        if let Some(why) = self.recreates_refused_object(&step, parts) {
+        if let Some(why) = self.issuer.recreates_refused_object(&step, parts) {
             return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
         }
         self.bind_deferred_for(&step);
@@ -66,11 +134,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 going => going,
             });
         }
-        if let Some(state) = self.not_reclaimed_state(held, &step) {
+        if let Some(state) = self.issuer.not_reclaimed_state(held, &step) {
             return Ok(StepSendOutcome::Finished(state));
         }
         let root = &self.context.seeded.root;
-        let borrowed = self.substituted_stateids(&step);
+        let borrowed = self.issuer.substituted_stateids(&step);
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
@@ -141,7 +209,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
         let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
-        let refused = match self.missing_value_reason(is_emitted) {
+        let refused = match self.issuer.missing_value_reason(is_emitted) {
             None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
             None if self.issuer.placed.len() > TransportCall::MAX_PAYLOADS => {
                 Some("payloads: more than can be sent".into())
@@ -151,7 +219,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(why) = refused {
             return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
         }
-        let piece = match self.limit_io(&step, parts, (held.captured.slot, held.rewrites.piece)) {
+        let piece = match self.issuer.limit_io(
+            &step,
+            parts,
+            (held.captured.slot, held.rewrites.piece),
+            self.context.seeded.io,
+        ) {
             Ok(piece) => piece,
             Err(state) => return Ok(StepSendOutcome::Finished(state)),
         };
@@ -227,14 +300,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
             return Ok(Err(StepSendOutcome::Parked(number)));
         };
-        if let Some(going) = self.unsigned_outcome(step, number) {
+        if let Some(going) = self.issuer.unsigned_outcome(step, number) {
             return Ok(Err(going));
         }
-        if self.is_window_full(step) {
+        if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
             return Ok(Err(StepSendOutcome::Parked(number)));
         }
-        self.read_payloads(step, piece)?;
-        let is_signed = match self.sign(step, xid) {
+        let files = &mut self.verifier.divergent_files;
+        self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
+            record_divergence(files, file, &touched);
+        })?;
+        let is_signed = match self.issuer.sign(step, xid) {
             Ok(is_signed) => is_signed,
             Err(error) => {
                 return Ok(Err(StepSendOutcome::Finished(StepOutcome::Unreplayable(format!(
@@ -339,65 +415,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.expiries.push_back((now, tag));
         // The CLOSE of an open of this program does not count as a Call of the trace.
         self.report.calls += u64::from(!held.rewrites.is_substituted);
-    }
-
-    /// Returns the state text of a step that would create an object again which the server did not accept; it would be
-    /// another object.
-    fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
-        if self.issuer.missing_values.is_empty()
-            || !parts
-                .effects
-                .iter()
-                .any(|act| matches!(act, OperationEffect::Create(_) | OperationEffect::Open(_, true)))
-        {
-            return None;
-        }
-        let mut given = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        let lack = given.find_map(|slot| self.issuer.missing_values.get(&slot.variable).copied());
-        lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
-    }
-
-    /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
-    /// else.
-    pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
-        match self.issuer.values.unbound() {
-            Some(slot) if self.issuer.missing_values.contains_key(&slot.variable) => {
-                self.issuer.missing_values.get(&slot.variable).map(|lack| lack.text())
-            }
-            Some(slot) => {
-                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.display_name()))
-            }
-            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
-            None => None,
-        }
-    }
-
-    /// Reads the file data of the Call.
-    fn read_payloads(&mut self, step: &TraceStep<'_>, piece: Option<SplitIoPiece>) -> Result<(), TraceError> {
-        while self.issuer.buffers.len() < self.issuer.placed.len() {
-            self.issuer.buffers.push(Vec::new());
-        }
-        let key = self.contents.summary().key;
-        for (placed, buffer) in self.issuer.placed.iter().zip(&mut self.issuer.buffers) {
-            let is_known = match piece {
-                None => read_content(self.contents, key, &placed.payload, buffer)?,
-                Some(piece) => {
-                    let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
-                    let whole = whole.unwrap_or_else(|| placed.payload.clone());
-                    let is_known = read_content(self.contents, key, &whole, buffer)?;
-                    buffer.drain(..buffer.len().min(piece.done_bytes as usize));
-                    buffer.truncate(piece.length_bytes as usize);
-                    is_known
-                }
-            };
-            // Later reads of this range differ from the capture.
-            if !is_known && placed.payload.file != NONE {
-                let TracePayload { offset, length, .. } = placed.payload;
-                let touched = FileDivergence::from_data_range(offset, offset.saturating_add(length.into()));
-                record_divergence(&mut self.verifier.divergent_files, placed.payload.file, &touched);
-            }
-        }
-        Ok(())
     }
 }
 
