@@ -50,7 +50,9 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self, GssError};
-use nfsrdma_rpc::{ConnectTarget, ConnectionId, RpcTransport, RpcTransportError};
+use nfsrdma_rpc::{
+    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, TransportCall,
+};
 use rustc_hash::FxHashMap;
 
 use super::call_description::CallDescription;
@@ -76,7 +78,7 @@ use connections::ConnectionManager;
 pub(super) use delegation_substitutes::SubstitutedStateid;
 use io_split::MissingValueReason;
 use issuer::CallIssuer;
-use rpcsec_gss::GssCallSigner;
+use rpcsec_gss::{GssCallSigner, Unsigned};
 use scheduler::{RETRY_DELAY, StepScheduler};
 use verifier::ReplyVerifier;
 use window::WindowStep;
@@ -151,10 +153,9 @@ impl ReplayMonitor for () {
 /// Recorder of everything sent and received, if there is one.
 type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
 
-/// Outcome of an attempt to send a step.
-enum StepSendOutcome {
-    Sent,
-    /// Not sent; the step has this final state.
+/// Reason why a step was not sent.
+enum Unsent {
+    /// The step has this outcome.
     Finished(StepOutcome),
     /// The live connection with this index has no capacity now.
     Parked(usize),
@@ -164,6 +165,42 @@ enum StepSendOutcome {
     UnreachableUntil(Instant),
     /// The slot of the live session is in use by a step that used another slot in the capture.
     SlotBusy((u32, u32)),
+    /// The run ends.
+    Failed(ReplayRunError),
+}
+
+impl Unsent {
+    /// The step cannot be replayed, for this reason.
+    fn unreplayable(why: impl fmt::Display) -> Self {
+        Self::Finished(StepOutcome::Unreplayable(why.to_string()))
+    }
+}
+
+impl From<StepOutcome> for Unsent {
+    fn from(outcome: StepOutcome) -> Self {
+        Self::Finished(outcome)
+    }
+}
+
+impl<E: Into<ReplayRunError>> From<E> for Unsent {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Result of submitting a Call that is no step.
+enum OwnCallResult {
+    Sent,
+    /// The connection has no capacity.
+    Busy,
+    /// The Call cannot be signed yet.
+    Unready,
+    /// The connection is lost; the transport reports its end later.
+    Lost,
+    /// The Call can never be signed, for this reason.
+    Unsigned(String),
+    /// The Call does not pass the containment check.
+    Escapes(String),
 }
 
 /// A copy of the captured clients, with a directory of its own.
@@ -369,6 +406,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.issuer.dropped_values + self.issuer.containment.take_dropped_count();
         self.report.compared = self.verifier.checker.compared;
         Ok(self.report)
+    }
+
+    /// Submits a Call that is no step, signed if `client` is given and signs its Calls.
+    fn submit_own(
+        &mut self,
+        connection: ConnectionId,
+        (xid, tag): (Xid, CallTag),
+        (message, client): (&[u8], Option<u32>),
+        transport: &mut ContainedTransport<'_>,
+    ) -> OwnCallResult {
+        let signing = self.issuer.signing.as_mut().zip(client);
+        let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
+        let sent = match signed {
+            Ok(signed) => signed.flatten().unwrap_or(message),
+            Err(Unsigned::NotYet) => return OwnCallResult::Unready,
+            Err(Unsigned::Never(why)) => return OwnCallResult::Unsigned(why),
+        };
+        let call = TransportCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
+        match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
+            Ok(Ok(_)) => OwnCallResult::Sent,
+            Ok(Err(SubmitError::Busy(_))) => OwnCallResult::Busy,
+            Ok(Err(SubmitError::Refused(_))) => OwnCallResult::Lost,
+            Err(escape) => OwnCallResult::Escapes(escape.to_string()),
+        }
     }
 
     /// Queues at most `most` of the steps that wait for capacity on a connection.

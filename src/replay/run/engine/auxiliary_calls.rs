@@ -11,28 +11,29 @@ use super::super::step_outcome::StepOutcome;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
 use super::window::{WindowStep, unreadable_state};
-use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError, StepSendOutcome};
+use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent};
 use crate::replay::auxiliary_programs::{AuxiliaryRpcConnections, Lane, NoReply, reroot_mount_path};
 use crate::replay::trace::TraceStep;
-use crate::replay::trace::emission::{EmittedHeader, emit};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Calls the program and returns the state of the step.
+    /// Calls the program of a step. Returns the outcome of the step, or the reason for a retry.
     pub(super) fn call_auxiliary(
         &mut self,
         held: &mut WindowStep,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
-        self.check_all()?;
+    ) -> Unsent {
+        if let Err(error) = self.check_all() {
+            return error.into();
+        }
         let Some(mut beside) = self.issuer.auxiliary.take() else {
-            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(
-                "other-program: another is being asked".into(),
-            )));
+            return Unsent::unreplayable("other-program: another is being asked");
         };
         let kept = std::mem::take(&mut held.step);
         let going = match kept.trace_step() {
-            Some(step) => self.call_program(&step, held, &mut beside, tape),
-            None => Ok(StepSendOutcome::Finished(unreadable_state())),
+            Some(step) => self
+                .call_program(&step, held, &mut beside, tape)
+                .map_or_else(|unsent| unsent, Unsent::Finished),
+            None => unreadable_state().into(),
         };
         held.step = kept;
         self.issuer.auxiliary = Some(beside);
@@ -45,53 +46,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         beside: &mut AuxiliaryRpcConnections,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
+    ) -> Result<StepOutcome, Unsent> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
-        self.issuer.values.begin_call(step.call.body);
-        let header = replacement_header(step, xid);
-        let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(
-            &step.call,
-            header,
-            &mut self.issuer.values,
-            &mut self.issuer.call_buffer,
-            &mut self.issuer.placed,
-        );
-        if let Some(why) = self.issuer.missing_value_reason(emitted.is_ok()) {
-            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
+        let is_emitted = self.issuer.emit_call(step, replacement_header(step, xid), xid, None);
+        if let Some(why) = self.issuer.missing_value_reason(is_emitted) {
+            return Err(Unsent::unreplayable(why));
         }
         if !self.issuer.placed.is_empty() {
-            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(
-                "payloads: more than can be sent".into(),
-            )));
+            return Err(Unsent::unreplayable("payloads: more than can be sent"));
         }
         let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
         let captured = reroot_mount_path(&message, &self.context.seeded.path)
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
-        let call = match self.issuer.containment.check_call(TransportCall::without_payloads(
-            xid,
-            CallTag(xid.0.into()),
-            &message,
-            expected,
-        )) {
-            Ok(call) => call,
-            Err(escape) => {
-                self.issuer.call_buffer = message;
-                return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(escape.to_string())));
-            }
-        };
+        let call = TransportCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
+        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
         self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
-        let lane = match beside.lane(client, (program, version)) {
-            Ok(lane) => lane,
-            Err(why) => {
-                self.issuer.call_buffer = message;
-                return Ok(StepSendOutcome::Finished(self.no_reply_state(&why)));
-            }
-        };
+        let lane = beside.lane(client, (program, version)).map_err(|why| self.no_reply_state(&why))?;
         let sent = Instant::now();
         self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
@@ -100,17 +74,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let answered = beside.call(lane, &call, |reply| {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
             self.issuer.containment.record_reply(call.call(), reply.cursor());
-            Ok(match self.process_reply(held, step, reply)? {
-                ReplyDisposition::Retry => StepSendOutcome::RetryLater,
-                ReplyDisposition::Finished(state) => StepSendOutcome::Finished(state),
-                ReplyDisposition::Check(answer) => StepSendOutcome::Finished(self.checked_outcome(
-                    held,
-                    step,
-                    reply.into(),
-                    &answer,
-                    sent.elapsed(),
-                )?),
-            })
+            match self.process_reply(held, step, reply)? {
+                ReplyDisposition::Retry => Err(Unsent::RetryLater),
+                ReplyDisposition::Finished(outcome) => Ok(outcome),
+                ReplyDisposition::Check(findings) => {
+                    Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
+                }
+            }
         });
         if let (Some(tape), Lane { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
@@ -126,11 +96,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 times: [sent, came],
             });
         }
-        self.issuer.call_buffer = message;
-        match answered {
-            Ok(going) => going,
-            Err(why) => Ok(StepSendOutcome::Finished(self.no_reply_state(&why))),
-        }
+        answered.map_err(|why| self.no_reply_state(&why))?
     }
 
     /// Returns the state of a step whose program does not reply.

@@ -13,11 +13,11 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
-use nfsrdma_rpc::{ConnectionId, SubmitError, TransportCall, TransportReply};
+use nfsrdma_rpc::{ConnectionId, TransportReply};
 
 use super::issuer::CallIssuer;
 use super::window::{RETURN_INDEX, WindowStep, call_tag};
-use super::{REPLY_HEADROOM_BYTES, ReplayEngine};
+use super::{OwnCallResult, ReplayEngine};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::TraceStep;
 
@@ -115,30 +115,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let Some(unasked) = self.issuer.unwanted_delegations.pop_front() else { return };
             // If the connection is lost, the server may have restarted and lost the delegation; other users of the file
             // wait for that.
-            let number = self.connections.connection_index.get(&unasked.connection).copied();
-            let Some(line) = number.and_then(|number| self.connections.lines.get_mut(number)) else {
-                continue;
-            };
-            line.xid = line.xid.wrapping_add(1);
-            let Some(message) = encode_delegreturn(&unasked, Xid(line.xid)) else { continue };
-            let call = TransportCall::without_payloads(
-                Xid(line.xid),
-                call_tag(self.context.number, RETURN_INDEX, 0),
-                &message,
-                REPLY_HEADROOM_BYTES,
-            );
-            let Ok(call) = self.issuer.containment.check_call(call) else {
-                self.report.dropped_values += 1;
-                continue;
-            };
-            match transport.submit(line.connection, &call) {
-                Ok(_) => {
+            let connection = unasked.connection;
+            let number = self.connections.connection_index.get(&connection).copied();
+            let Some(xid) = number.and_then(|number| self.connections.next_xid(number)) else { continue };
+            let Some(message) = encode_delegreturn(&unasked, xid) else { continue };
+            let tag = call_tag(self.context.number, RETURN_INDEX, 0);
+            match self.submit_own(connection, (xid, tag), (&message, None), transport) {
+                OwnCallResult::Sent => {
                     self.report.calls += 1;
                     self.report.returned_delegations += 1;
                 }
-                Err(SubmitError::Busy(_)) => self.issuer.unwanted_delegations.push_back(unasked),
-                // The transport reports the end of the connection later.
-                Err(SubmitError::Refused(_)) => {}
+                OwnCallResult::Escapes(_) => self.report.dropped_values += 1,
+                OwnCallResult::Lost => {}
+                _ => self.issuer.unwanted_delegations.push_back(unasked),
             }
         }
     }

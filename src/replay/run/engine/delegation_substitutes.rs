@@ -20,7 +20,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
-use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::captured_opens::CapturedOpens;
@@ -29,7 +29,7 @@ use super::super::recovery::substitute_open::SubstituteOpen;
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
-use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceStep};
 use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, substitute_owner};
@@ -146,7 +146,7 @@ impl CallIssuer {
             let is_new = |client: u64| self.client_state.client(client).is_none();
             if is_new(client) {
                 let Some(variable) = wanted.client_variable else { return false };
-                let id = self.values.get(variable).and_then(|id| id.first_chunk().copied());
+                let id = self.values.identifier(variable);
                 let Some(id) = id else { return false };
                 wanted.clientid = u64::from_be_bytes(id);
             }
@@ -200,7 +200,7 @@ impl CallIssuer {
         self.values.set_value(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
         self.substitutes.active.insert(variable);
-        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+        let id = one.session.and_then(|(session, _)| self.values.identifier(session));
         let client = match id {
             Some(id) => self.client_state.session(id).map(|session| session.client),
             None => Some(wanted.clientid),
@@ -225,8 +225,7 @@ impl CallIssuer {
             if !self.substitutes.active.remove(&slot.variable) {
                 continue;
             }
-            if let Some(other) = self.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
-            {
+            if let Some(other) = self.values.identifier(slot.variable) {
                 self.client_state.remove_open(other);
             }
         }
@@ -332,7 +331,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     if live.is_busy(slot) {
                         return Ok(false);
                     }
-                    let id = self.issuer.values.get(session).and_then(|id| id.first_chunk().copied());
+                    let id = self.issuer.values.identifier(session);
                     let Some(id) = id else { return Ok(true) };
                     let next = self.issuer.values.next_sequence((session, slot));
                     (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
@@ -348,25 +347,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(true);
         };
         let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
-        let Ok(call) = self.issuer.containment.check_call(TransportCall::without_payloads(
-            xid,
-            tag,
-            &message,
-            REPLY_HEADROOM_BYTES,
-        )) else {
-            return Ok(true);
-        };
-        match transport.submit(connection, &call) {
-            Ok(_) => {
+        match self.submit_own(connection, (xid, tag), (&message, None), transport) {
+            OwnCallResult::Sent => {
                 self.scheduler.in_flight += 1;
                 one.sent = Some(now);
                 if let Some(slot) = one.slot {
                     self.issuer.values.set_slot_state(slot, true, false);
                 }
             }
-            Err(SubmitError::Busy(_)) => {}
-            // The transport reports the end of the connection later.
-            Err(SubmitError::Refused(_)) => self.mark_connection_lost(connection),
+            OwnCallResult::Lost => self.mark_connection_lost(connection),
+            OwnCallResult::Escapes(_) => return Ok(true),
+            _ => {}
         }
         one.message = Some((xid, message));
         Ok(false)
@@ -443,7 +434,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
     /// Returns `true` if this is possible.
     fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
-        let id = one.session.and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
+        let id = one.session.and_then(|(session, _)| self.issuer.values.identifier(session));
         let client = match id {
             Some(id) => self.issuer.client_state.session(id).map(|session| session.client),
             None => Some(one.request.clientid),

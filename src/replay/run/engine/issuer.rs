@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::recovery::client_state::RecoverableState;
@@ -13,7 +14,8 @@ use super::io_split::MissingValueReason;
 use super::rpcsec_gss::GssCallSigner;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::replay::containment::Containment;
-use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::TraceStep;
+use crate::replay::trace::emission::{EmittedHeader, PlacedPayload, emit};
 
 /// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.
 #[derive(Default)]
@@ -48,4 +50,23 @@ pub(super) struct CallIssuer {
     pub(super) dropped_values: u64,
     /// Maximum length of each payload of its Reply in bytes.
     pub(super) needs: Vec<u32>,
+}
+
+impl CallIssuer {
+    /// Writes the Call of a step with the values of this run, and with this header if its own cannot be used. Returns
+    /// `true` if all values have room; that values are missing is noted in them.
+    pub(super) fn emit_call(
+        &mut self,
+        step: &TraceStep<'_>,
+        header: Option<Vec<u8>>,
+        xid: Xid,
+        slot: Option<(u32, u32)>,
+    ) -> bool {
+        self.values.begin_call(step.call.body);
+        if let Some((session, slot)) = slot {
+            self.values.use_slot(session, slot);
+        }
+        let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
+        emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed).is_ok()
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendOutcome};
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, Unsent};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 
@@ -65,21 +65,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
                 _ => {}
             }
-            match self.send(window_index, &mut held, transport, tape)? {
-                StepSendOutcome::Sent => self.scheduler.window.put(window_index, held),
-                StepSendOutcome::Finished(outcome) => {
+            match self.send(window_index, &mut held, transport, tape) {
+                Ok(()) => self.scheduler.window.put(window_index, held),
+                Err(Unsent::Failed(error)) => return Err(error),
+                Err(Unsent::Finished(outcome)) => {
                     self.record_undone(&held, &outcome);
                     self.finish_step(window_index, held, outcome);
                     // The capacity that it leaves unused, including what it was woken for, is available to others.
                     self.scheduler.unpark_each(1);
                     self.admit()?;
                 }
-                StepSendOutcome::RetryLater => self.scheduler.delay(window_index, held, Instant::now()),
-                StepSendOutcome::UnreachableUntil(until) => {
+                Err(Unsent::RetryLater) => self.scheduler.delay(window_index, held, Instant::now()),
+                Err(Unsent::UnreachableUntil(until)) => {
                     self.scheduler.put_back(window_index, held, Some(until));
                 }
-                StepSendOutcome::Parked(number) => self.scheduler.park(number, window_index, held),
-                StepSendOutcome::SlotBusy(slot) => self.scheduler.wait_for_slot(slot, window_index, held),
+                Err(Unsent::Parked(number)) => self.scheduler.park(number, window_index, held),
+                Err(Unsent::SlotBusy(slot)) => self.scheduler.wait_for_slot(slot, window_index, held),
             }
         }
         Ok(self.scheduler.queue.next_due())

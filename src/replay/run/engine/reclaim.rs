@@ -11,7 +11,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
@@ -21,9 +21,8 @@ use super::super::step_outcome::StepOutcome;
 use super::super::values::LiveSession;
 use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
-use super::rpcsec_gss::Unsigned;
 use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
-use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
 
@@ -336,11 +335,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .client(client)
             .is_some_and(|known| held.call.recoveries_at_send < known.recovery_number);
         if !is_known {
-            let id = held
-                .call
-                .counts
-                .slot
-                .and_then(|(session, _)| self.issuer.values.get(session)?.first_chunk().copied());
+            let id = held.call.counts.slot.and_then(|(session, _)| self.issuer.values.identifier(session));
             self.start_recovery(client, id, connection);
         }
         held.resend.renewals += 1;
@@ -447,42 +442,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
         let client =
             self.issuer.client_state.client(restart.client).map_or(NONE, |client| client.captured_client);
-        let signed = self.issuer.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
-        let sent = match signed.transpose() {
-            Ok(signed) => signed.flatten().unwrap_or(&bytes),
-            Err(Unsigned::NotYet) => {
-                restart.message = Some((xid, bytes));
-                self.connections.reclaim = Some(restart);
-                return Ok(None);
-            }
-            Err(Unsigned::Never(why)) => {
-                self.abandon_recovery(&restart, &why);
-                return Ok(None);
-            }
-        };
-        let call = match self.issuer.containment.check_call(TransportCall::without_payloads(
-            xid,
-            tag,
-            sent,
-            REPLY_HEADROOM_BYTES,
-        )) {
-            Ok(call) => call,
-            Err(escape) => {
-                let name = restart.calls.front().map_or("", |ask| ask.name());
-                self.abandon_recovery(&restart, &format!("{name}: {escape}"));
-                return Ok(None);
-            }
-        };
-        match transport.submit(connection, &call) {
-            Ok(_) => {
+        match self.submit_own(connection, (xid, tag), (&bytes, Some(client)), transport) {
+            OwnCallResult::Sent => {
                 self.report.calls += 1;
                 restart.sent = Some(now);
             }
-            Err(SubmitError::Busy(_)) => {}
-            // The transport reports the end of the connection later.
-            Err(SubmitError::Refused(_)) => {
+            OwnCallResult::Busy | OwnCallResult::Unready => {}
+            OwnCallResult::Lost => {
                 self.connections.count_failure();
                 self.mark_connection_lost(connection);
+            }
+            OwnCallResult::Unsigned(why) => {
+                self.abandon_recovery(&restart, &why);
+                return Ok(None);
+            }
+            OwnCallResult::Escapes(why) => {
+                let name = restart.calls.front().map_or("", |ask| ask.name());
+                self.abandon_recovery(&restart, &format!("{name}: {why}"));
+                return Ok(None);
             }
         }
         restart.message = Some((xid, bytes));

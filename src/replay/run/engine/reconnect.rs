@@ -7,16 +7,15 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply};
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportBlame, TransportReply};
 
 use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION, RECONNECT_PAUSE};
 use super::super::step_outcome::StepOutcome;
 use super::connections::{LiveConnection, LostConnection};
 use super::reply::missing_reply_difference;
-use super::rpcsec_gss::Unsigned;
 use super::send::unsigned_header;
 use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
-use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError, StepSendOutcome};
+use super::{OptionalReplayRecorder, OwnCallResult, ReplayEngine, ReplayRunError, Unsent};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{NONE, TraceStep};
@@ -33,21 +32,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         step: &TraceStep<'_>,
         transport: &mut ContainedTransport<'_>,
-    ) -> Result<Result<usize, StepSendOutcome>, ReplayRunError> {
+    ) -> Result<usize, Unsent> {
         let of = step.caller.connection;
         let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
         let place = (step.caller.client, of);
         let number = match self.connections.connection_by_client.get(&place) {
             Some(number) => *number,
             None if self.connections.has_given_up() => {
-                return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
+                return Err(no_connection_state().into());
             }
             None => {
                 let connection = match transport.connect(self.context.target) {
                     Ok(connection) => connection,
                     Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
                         self.mark_unreachable(&error);
-                        return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
+                        return Err(no_connection_state().into());
                     }
                     Err(error) => return Err(error.into()),
                 };
@@ -69,21 +68,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         };
         if let Some(until) = self.ensure_connected(number, transport)? {
-            return Ok(Err(StepSendOutcome::UnreachableUntil(until)));
+            return Err(Unsent::UnreachableUntil(until));
         }
         if self.connections.has_given_up() {
-            return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
+            return Err(no_connection_state().into());
         }
         let Some(line) = self.connections.lines.get(number) else {
-            return Ok(Err(StepSendOutcome::Parked(number)));
+            return Err(Unsent::Parked(number));
         };
         let connection = line.connection;
         if !line.unbound_backchannels.is_empty() {
             self.bind_backchannels(number, transport);
         }
         match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
-            true => Ok(Err(StepSendOutcome::Parked(number))),
-            false => Ok(Ok(number)),
+            true => Err(Unsent::Parked(number)),
+            false => Ok(number),
         }
     }
 
@@ -197,34 +196,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
+    ) -> Result<(), Unsent> {
         let mut nobody = None;
         let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
         let WindowStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
         let (sent, placed) = (&mut call.message, &mut call.placed);
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
-            return Ok(StepSendOutcome::Finished(unreadable_state()));
+            return Err(unreadable_state().into());
         };
-        let number = match self.live_connection(&step, transport)? {
-            Ok(number) => number,
-            Err(going) => return Ok(going),
-        };
+        let number = self.live_connection(&step, transport)?;
         let tag = call_tag(self.context.number, window_index, *turn);
         swap(&mut self.issuer.call_buffer, sent);
         swap(&mut self.issuer.placed, placed);
-        let (since, gives) =
-            match self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape)? {
-                Ok(sent) => sent,
-                Err(going) => {
-                    swap(&mut self.issuer.call_buffer, sent);
-                    swap(&mut self.issuer.placed, placed);
-                    return Ok(going);
-                }
-            };
+        let submitted = self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape);
+        if submitted.is_err() {
+            swap(&mut self.issuer.call_buffer, sent);
+            swap(&mut self.issuer.placed, placed);
+        }
+        let (since, gives) = submitted?;
         self.report.recovery.resent += u64::from(!held.resend.is_denied);
         (held.resend.is_pending, held.resend.is_denied) = (false, false);
         self.mark_in_flight((number, tag, since), gives, held);
-        Ok(StepSendOutcome::Sent)
+        Ok(())
     }
 
     /// Returns the state of a step that was sent and cannot be sent again; it is unknown whether the server has
@@ -259,47 +252,31 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
     /// capacity.
     fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
-        let Some(line) = self.connections.lines.get_mut(number) else { return };
-        while let Some((session, minor)) = line.unbound_backchannels.pop() {
-            let Some(id) = self.issuer.values.get(session).and_then(|id| id.first_chunk()) else { continue };
-            line.xid = line.xid.wrapping_add(1);
+        while let Some(line) = self.connections.lines.get_mut(number) {
+            let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
+            let Some(unbound @ (session, minor)) = line.unbound_backchannels.pop() else { return };
+            let Some(id) = self.issuer.values.identifier(session) else { continue };
+            line.xid = xid.0;
             let mut encoder = Encoder::new();
-            unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
-            recovery::bind_conn_to_session(minor, *id, &mut encoder);
+            unsigned_header((Program::NFS, 4, 1), xid, &mut encoder);
+            recovery::bind_conn_to_session(minor, id, &mut encoder);
             let message = encoder.finish().0;
             let tag = call_tag(self.context.number, BIND_INDEX, session.into());
-            let client = self
-                .issuer
-                .client_state
-                .session(*id)
-                .and_then(|session| self.issuer.client_state.client(session.client));
-            let client = client.map_or(NONE, |client| client.captured_client);
-            let signed = self.issuer.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
-            let sent = match signed.transpose() {
-                Ok(signed) => signed.flatten().unwrap_or(&message),
-                Err(Unsigned::NotYet) => return line.unbound_backchannels.push((session, minor)),
-                Err(Unsigned::Never(why)) => {
+            let client = self.issuer.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
+            let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
+            let Some(line) = self.connections.lines.get_mut(number) else { return };
+            if !matches!(result, OwnCallResult::Unready | OwnCallResult::Unsigned(_)) {
+                line.recoveries_at_binding = self.connections.recoveries;
+            }
+            match result {
+                OwnCallResult::Sent => self.report.calls += 1,
+                OwnCallResult::Busy | OwnCallResult::Unready => {
+                    return line.unbound_backchannels.push(unbound);
+                }
+                OwnCallResult::Lost => return,
+                OwnCallResult::Unsigned(why) | OwnCallResult::Escapes(why) => {
                     return self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
-            };
-            line.recoveries_at_binding = self.connections.recoveries;
-            let call = match self.issuer.containment.check_call(TransportCall::without_payloads(
-                Xid(line.xid),
-                tag,
-                sent,
-                REPLY_HEADROOM_BYTES,
-            )) {
-                Ok(call) => call,
-                Err(escape) => {
-                    self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {escape}"));
-                    return;
-                }
-            };
-            match transport.submit(line.connection, &call) {
-                Ok(_) => self.report.calls += 1,
-                Err(SubmitError::Busy(_)) => return line.unbound_backchannels.push((session, minor)),
-                // The transport reports the end of the connection later.
-                Err(SubmitError::Refused(_)) => return,
             }
         }
     }
@@ -324,7 +301,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match recovery::decode_bind_reply(reply.cursor()) {
             Ok(()) => self.report.recovery.rebound += 1,
             Err(BackchannelBindError::UnknownSession) => {
-                let id = self.issuer.values.get(session).and_then(|id| id.first_chunk().copied());
+                let id = self.issuer.values.identifier(session);
                 let client =
                     id.and_then(|id| self.issuer.client_state.session(id)).map(|session| session.client);
                 let is_known = |client| {

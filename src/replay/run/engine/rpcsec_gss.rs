@@ -17,11 +17,10 @@ use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
-use super::super::step_outcome::StepOutcome;
 use super::context_renewal::RenewableContext;
 use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
-use super::{ReplayEngine, ReplayRunError, StepSendOutcome};
+use super::{ReplayEngine, ReplayRunError, Unsent};
 use crate::analysis::comparison::record::hash;
 use crate::replay::root_credential;
 use crate::replay::trace::emission::PlacedPayload;
@@ -295,14 +294,16 @@ impl CallIssuer {
         with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
     }
 
-    /// Returns the outcome of a Call that cannot be signed now, or `None` if it can.
-    pub(super) fn unsigned_outcome(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
-        let signing = self.signing.as_ref().filter(|_| is_signed(step))?;
-        match signing.contexts.get(signing.context_index(step))?.is_ready().err()? {
-            Unsigned::NotYet => Some(StepSendOutcome::Parked(line)),
-            Unsigned::Never(why) => {
-                Some(StepSendOutcome::Finished(StepOutcome::Unreplayable(format!("security: {why}"))))
-            }
+    /// Succeeds if the Call of a step on this connection can be signed now or is not to be signed.
+    ///
+    /// # Errors
+    /// Returns the reason why the step cannot be sent.
+    pub(super) fn check_signing(&self, step: &TraceStep<'_>, connection: usize) -> Result<(), Unsent> {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
+        match signing.contexts.get(signing.context_index(step)).map(RenewableContext::is_ready) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(Unsigned::NotYet)) => Err(Unsent::Parked(connection)),
+            Some(Err(Unsigned::Never(why))) => Err(Unsent::unreplayable(format_args!("security: {why}"))),
         }
     }
 }

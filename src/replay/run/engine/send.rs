@@ -24,11 +24,11 @@ use super::io_split::{MissingValueReason, SplitIoPiece};
 use super::issuer::CallIssuer;
 use super::window::{WindowStep, call_tag, unreadable_state};
 use super::{
-    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError,
-    StepSendOutcome, record_divergence,
+    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent,
+    record_divergence,
 };
 use crate::replay::containment::{ContainedTransport, ReplyIdentifiers};
-use crate::replay::trace::emission::{EmittedHeader, captured_value, emit};
+use crate::replay::trace::emission::captured_value;
 use crate::replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
     TraceReader, TraceStep, keyed_content,
@@ -113,29 +113,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
+    ) -> Result<(), Unsent> {
         let WindowStep { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
-            return Ok(StepSendOutcome::Finished(unreadable_state()));
+            return Err(unreadable_state().into());
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return self.call_auxiliary(held, tape);
+            return Err(self.call_auxiliary(held, tape));
         }
         if let Some(why) = self.issuer.recreates_refused_object(&step, parts) {
-            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
+            return Err(Unsent::unreplayable(why));
         }
         self.bind_deferred_for(&step);
         if held.resend.is_pending {
-            return Ok(match self.resend(window_index, held, transport, tape)? {
-                StepSendOutcome::Finished(StepOutcome::Unreplayable(why)) => {
+            return match self.resend(window_index, held, transport, tape) {
+                Err(Unsent::Finished(StepOutcome::Unreplayable(why))) => {
                     let what = if held.resend.is_denied { "MSG_DENIED" } else { "the connection went away" };
-                    StepSendOutcome::Finished(self.unanswered_state(held, &format!("{what}; {why}"))?)
+                    Err(self.unanswered_state(held, &format!("{what}; {why}"))?.into())
                 }
-                going => going,
-            });
+                result => result,
+            };
         }
         if let Some(state) = self.issuer.not_reclaimed_state(held, &step) {
-            return Ok(StepSendOutcome::Finished(state));
+            return Err(state.into());
         }
         let root = &self.context.seeded.root;
         let borrowed = self.issuer.substituted_stateids(&step);
@@ -144,7 +144,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
             let is_lost = |variable| self.issuer.values.get(variable).is_none();
             if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.has_own_owner) {
-                return Ok(StepSendOutcome::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+                return Err(Unsent::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
         let slot = held.captured.slot.and_then(|(session, slot)| {
@@ -153,36 +153,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             live.is_busy(slot).then_some((session, slot))
         });
         if let Some(slot) = slot {
-            return Ok(StepSendOutcome::SlotBusy(slot));
+            return Err(Unsent::SlotBusy(slot));
         }
-        let number = match self.live_connection(&step, transport)? {
-            Ok(number) => number,
-            Err(going) => return Ok(going),
-        };
+        let number = self.live_connection(&step, transport)?;
         let Some(line) = self.connections.lines.get_mut(number) else {
-            return Ok(StepSendOutcome::Parked(number));
+            return Err(Unsent::Parked(number));
         };
         // The Call could not be sent anyway.
         if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
-            return Ok(StepSendOutcome::Parked(number));
+            return Err(Unsent::Parked(number));
         }
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
-        self.issuer.values.begin_call(step.call.body);
-        if let Some((session, slot)) = held.captured.slot {
-            self.issuer.values.use_slot(session, slot);
-        }
         let header = replacement_header(&step, xid);
         let is_unsigned = header.is_some() && self.issuer.signing.is_none();
-        let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(
-            &step.call,
-            header,
-            &mut self.issuer.values,
-            &mut self.issuer.call_buffer,
-            &mut self.issuer.placed,
-        );
-        let is_emitted = emitted.is_ok();
+        let is_emitted = self.issuer.emit_call(&step, header, xid, held.captured.slot);
         let opens = match !self.context.options.keeps_requested_wants
             && parts.operations.contains(&Operation::OPEN)
         {
@@ -217,25 +202,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             why => why,
         };
         if let Some(why) = refused {
-            return Ok(StepSendOutcome::Finished(StepOutcome::Unreplayable(why)));
+            return Err(Unsent::unreplayable(why));
         }
-        let piece = match self.issuer.limit_io(
+        let piece = self.issuer.limit_io(
             &step,
             parts,
             (held.captured.slot, held.rewrites.piece),
             self.context.seeded.io,
-        ) {
-            Ok(piece) => piece,
-            Err(state) => return Ok(StepSendOutcome::Finished(state)),
-        };
+        )?;
         let tag = call_tag(self.context.number, window_index, held.turn);
         // The CLOSE of an open of this program is no step of the capture.
         let mut nobody = None;
         let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
-        let (sent, gives) = match self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)? {
-            Ok(sent) => sent,
-            Err(going) => return Ok(going),
-        };
+        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)?;
         if let Some(mut piece) = piece {
             piece.first_sent.get_or_insert(sent);
             if held.rewrites.piece.is_none() {
@@ -258,7 +237,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held.rewrites.has_changed_wants = has_other_wants;
         self.scheduler.pacer.sent += u64::from(held.delay_retries == 0);
         self.mark_in_flight((number, tag, sent), gives, held);
-        Ok(StepSendOutcome::Sent)
+        Ok(())
     }
 
     /// Returns the callback address for the client of a SETCLIENTID. RFC 7530 section 16.33.
@@ -296,28 +275,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (number, xid, tag): (usize, Xid, CallTag),
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<Result<(Instant, ReplyIdentifiers), StepSendOutcome>, ReplayRunError> {
+    ) -> Result<(Instant, ReplyIdentifiers), Unsent> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
-            return Ok(Err(StepSendOutcome::Parked(number)));
+            return Err(Unsent::Parked(number));
         };
-        if let Some(going) = self.issuer.unsigned_outcome(step, number) {
-            return Ok(Err(going));
-        }
+        self.issuer.check_signing(step, number)?;
         if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
-            return Ok(Err(StepSendOutcome::Parked(number)));
+            return Err(Unsent::Parked(number));
         }
         let files = &mut self.verifier.divergent_files;
         self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
             record_divergence(files, file, &touched);
         })?;
-        let is_signed = match self.issuer.sign(step, xid) {
-            Ok(is_signed) => is_signed,
-            Err(error) => {
-                return Ok(Err(StepSendOutcome::Finished(StepOutcome::Unreplayable(format!(
-                    "security: {error}"
-                )))));
-            }
-        };
+        let signed = self.issuer.sign(step, xid);
+        let is_signed = signed.map_err(|error| Unsent::unreplayable(format_args!("security: {error}")))?;
         let (message, placed) = match self.issuer.signing.as_ref().filter(|_| is_signed) {
             Some(signing) => (&signing.message, &signing.placed),
             None => (&self.issuer.call_buffer, &self.issuer.placed),
@@ -353,24 +324,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 None => RequestedCallForm::Fitting,
             },
         };
-        let call = match self.issuer.containment.check_call(call) {
-            Ok(call) => call,
-            Err(escape) => {
-                return Ok(Err(StepSendOutcome::Finished(StepOutcome::Unreplayable(escape.to_string()))));
-            }
-        };
+        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
         match transport.submit(connection, &call) {
             Ok(_) => {}
-            Err(SubmitError::Busy(_)) => return Ok(Err(StepSendOutcome::Parked(number))),
+            Err(SubmitError::Busy(_)) => return Err(Unsent::Parked(number)),
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
                 self.mark_connection_lost(connection);
-                return Ok(Err(StepSendOutcome::UnreachableUntil(Instant::now())));
+                return Err(Unsent::UnreachableUntil(Instant::now()));
             }
             Err(error) => {
-                return Ok(Err(StepSendOutcome::Finished(StepOutcome::Unreplayable(format!(
-                    "transport: {error}"
-                )))));
+                return Err(Unsent::unreplayable(format!("transport: {error}")));
             }
         }
         // The time is taken before the Call is recorded, which takes time of its own.
@@ -387,7 +351,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 step: step.origin.id,
             });
         }
-        Ok(Ok((now, call.reply_identifiers())))
+        Ok((now, call.reply_identifiers()))
     }
 
     /// Marks a step as in flight and stores its Call in the step's buffers.
