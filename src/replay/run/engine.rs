@@ -1,21 +1,24 @@
 //! The replay engine: issues the steps of a trace, handles their Replies and reports their states.
 //!
-//! - [`event_loop`]: drives the engines and their transport until every step is finished;
-//! - [`issuing`]: reads steps ahead and decides which may be sent; [`window`]: steps that are pending or in flight;
-//!   [`queue`]: steps that are ready to be sent;
-//! - [`concurrency`]: steps that overlapped a change in the capture; [`locks`]: lock stateids with a single user;
-//! - [`think_time`]: think time of each client;
-//! - [`auxiliary_calls`]: steps of programs other than NFS; [`cb_getattr`]: answers to the server's CB_GETATTR;
-//! - [`send`]: turns a step into a Call of this run; [`rpcsec_gss`]: signs it with RPCSEC_GSS;
-//! - [`reply`]: handles a Reply and stores its values; [`reply_check_queue`]: compares it with the recorded one, which
-//!   determines the state of the step; [`outsiders`]: changes made by other clients in the capture;
-//! - [`io_split`]: splits I/O that exceeds the limits of the live server;
-//! - [`reply_timeout`]: handles missing Replies;
-//! - [`reconnect`]: replaces lost connections;
-//! - [`context_renewal`]: renews and destroys security contexts;
-//! - [`reclaim`]: re-establishes clients that the server has forgotten;
-//! - [`delegation_return`]: returns delegations that the capture does not have; [`delegation_substitutes`]: opens files
-//!   in place of delegations that the live server does not grant.
+//! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
+//!
+//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`queue`], [`concurrency`]) and pace
+//!   ([`pacer`], [`think_time`]);
+//! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
+//!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
+//! - [`connections`]: live connections, their loss and timeouts;
+//! - [`verifier`]: compares Replies with the recorded ones, which determines the outcome of a step
+//!   ([`reply_check_queue`]); [`locks`]: lock stateids with a single user; [`outsiders`]: changes made by other clients
+//!   in the capture;
+//! - [`ReplayReport`]: outcomes and counts.
+//!
+//! The rest involves several parts. [`event_loop`] drives the engines and their transport until every step is finished:
+//!
+//! - [`issuing`] and [`send`]: send a step; [`auxiliary_calls`]: steps of programs other than NFS;
+//! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
+//! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
+//! - [`reclaim`], [`context_renewal`]: clients and security contexts that the server has forgotten;
+//! - [`delegation_return`]: delegations that the capture does not have.
 
 mod auxiliary_calls;
 mod cb_getattr;
@@ -345,7 +348,7 @@ struct RunContext<'r> {
     callbacks: &'r CallbackServer,
 }
 
-/// The run of one client copy: five parts that do not know each other, and the steps that involve several of them.
+/// The run of one client copy.
 struct ReplayEngine<'r, R> {
     context: RunContext<'r>,
     /// Contents of payloads, which Calls and the verification of Replies need.

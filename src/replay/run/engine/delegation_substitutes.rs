@@ -221,11 +221,11 @@ impl CallIssuer {
 
     /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
     pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
-        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
-            if !self.substitutes.active.remove(&slot.variable) {
+        for variable in step.call.variables(MessageSlotKind::STATEID) {
+            if !self.substitutes.active.remove(&variable) {
                 continue;
             }
-            if let Some(other) = self.values.identifier(slot.variable) {
+            if let Some(other) = self.values.identifier(variable) {
                 self.client_state.remove_open(other);
             }
         }

@@ -27,12 +27,7 @@ impl ReplyVerifier<'_> {
         contents: &mut TraceReader<R>,
     ) -> Result<Option<FileDivergence>, TraceError> {
         let Some(walk) = &self.expected_tree else { return Ok(None) };
-        let must_have = |size: u64| {
-            let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-            let mut files =
-                slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
-            files.any(|file| walk.size(file) == Some(size))
-        };
+        let must_have = |size: u64| step.filehandles().any(|file| walk.size(file) == Some(size));
         for difference in differences {
             let [recorded, found] = [&difference.a, &difference.b].map(|half| half.value.as_deref());
             if difference.path.ends_with("size")
@@ -75,8 +70,7 @@ impl ReplyVerifier<'_> {
     /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
     fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
         let Some(walk) = &self.expected_tree else { return false };
-        let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        slots.any(|slot| walk.must_exist(slot.variable))
+        step.call.variables(MessageSlotKind::FILEHANDLE).any(|file| walk.must_exist(file))
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
@@ -106,13 +100,13 @@ impl ReplyVerifier<'_> {
                 let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) else {
                     return false;
                 };
-                let directory = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+                let directory = step.call.variable(MessageSlotKind::FILEHANDLE);
                 let name = match &arguments {
                     v3::Args::LOOKUP(args) => args.what.name.0,
                     v3::Args::REMOVE(args) => args.object.name.0,
                     _ => return false,
                 };
-                directory.is_some_and(|directory| walk.has_name(directory.variable, name))
+                directory.is_some_and(|directory| walk.has_name(directory, name))
             }
             _ => false,
         }

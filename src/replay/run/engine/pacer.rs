@@ -58,3 +58,34 @@ impl StepPacer {
 fn nanoseconds(time: f64) -> Duration {
     Duration::from_nanos(time.clamp(0.0, 1e18) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pace_has_its_due_times() {
+        let now = Instant::now();
+        let due_after = |pace, sent| {
+            let mut pacer = StepPacer::new(pace, 1_000);
+            (pacer.started, pacer.sent) = (Some(now), sent);
+            let mut held = WindowStep::default();
+            (held.captured.call_time_ns, held.captured.reply_time_ns) = (5_000, 6_000);
+            let due = pacer.due_time(&held).map(|due| due - now);
+            pacer.record_completion(&held, now);
+            held.captured.call_time_ns = 9_000;
+            (
+                due,
+                pacer.due_time(&held).map(|due| due - now),
+                pacer.due_time_at_rate(1e6).map(|due| due - now),
+            )
+        };
+        let after = |nanoseconds| Some(Duration::from_nanos(nanoseconds));
+        assert_eq!(due_after(ReplayPace::Immediate, 0), (None, None, after(0)));
+        // At twice the speed of the capture.
+        assert_eq!(due_after(ReplayPace::CapturedTimes(2.0), 0), (after(2_000), after(4_000), after(0)));
+        // As long after the previous Reply as in the capture.
+        assert_eq!(due_after(ReplayPace::ThinkTime, 0), (None, after(3_000), after(0)));
+        assert_eq!(due_after(ReplayPace::Rate(1e6), 7), (None, None, after(7_000)));
+    }
+}

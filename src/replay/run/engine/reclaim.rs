@@ -46,6 +46,14 @@ pub(super) struct ClientReclaim {
     is_client_lost: bool,
 }
 
+/// Progress of a recovery.
+enum RecoveryProgress {
+    /// It waits for a Reply, capacity, or this time.
+    Waiting(Option<Instant>),
+    Abandoned(String),
+    Finished,
+}
+
 impl CallIssuer {
     /// Updates the sequence IDs of the slot and the seqids of the owners.
     fn count_recovery_sequences(
@@ -400,43 +408,49 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // Replies from before the recovery are checked against the old state.
         self.check_all()?;
         let Some(mut restart) = self.connections.reclaim.take() else { return Ok(None) };
-        let now = Instant::now();
-        if let Some(sent) = restart.sent {
-            match now.saturating_duration_since(sent) > self.context.options.timeout {
-                true => {
-                    let name = restart.calls.front().map_or("", |ask| ask.name());
-                    let why =
-                        format!("no Reply to {name} within {} s", self.context.options.timeout.as_secs_f64());
-                    self.abandon_recovery(&restart, &why);
-                }
-                false => self.connections.reclaim = Some(restart),
+        match self.continue_recovery(&mut restart, transport)? {
+            RecoveryProgress::Waiting(due) => {
+                self.connections.reclaim = Some(restart);
+                return Ok(due);
             }
-            return Ok(None);
+            RecoveryProgress::Abandoned(why) => self.abandon_recovery(&restart, &why),
+            RecoveryProgress::Finished => self.finish_recovery(&restart),
+        }
+        Ok(None)
+    }
+
+    /// Sends the next Call of a recovery, if it may be sent now.
+    fn continue_recovery(
+        &mut self,
+        restart: &mut ClientReclaim,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<RecoveryProgress, ReplayRunError> {
+        let (now, timeout) = (Instant::now(), self.context.options.timeout);
+        let name = |restart: &ClientReclaim| restart.calls.front().map_or("", |ask| ask.name());
+        if let Some(sent) = restart.sent {
+            if now.saturating_duration_since(sent) <= timeout {
+                return Ok(RecoveryProgress::Waiting(None));
+            }
+            let why = format!("no Reply to {} within {} s", name(restart), timeout.as_secs_f64());
+            return Ok(RecoveryProgress::Abandoned(why));
         }
         if self.connections.is_failing() {
-            self.abandon_recovery(&restart, "connections go away without a Reply");
-            return Ok(None);
+            return Ok(RecoveryProgress::Abandoned("connections go away without a Reply".into()));
         }
         if let Some(due) = restart.retry_at.filter(|due| *due > now) {
-            self.connections.reclaim = Some(restart);
-            return Ok(Some(due));
+            return Ok(RecoveryProgress::Waiting(Some(due)));
         }
         if let Some(until) = self.ensure_connected(restart.line, transport)? {
-            self.connections.reclaim = Some(restart);
-            return Ok(Some(until));
+            return Ok(RecoveryProgress::Waiting(Some(until)));
         }
         let (lines, number) = (&mut self.connections, restart.line);
         let next = restart
             .message
             .take()
-            .or_else(|| self.issuer.next_recovery_call(&mut restart, || lines.next_xid(number)));
-        let Some(message) = next else {
-            self.finish_recovery(&restart);
-            return Ok(None);
-        };
-        let (xid, bytes) = message;
-        let Some(connection) = self.connections.lines.get(restart.line).map(|line| line.connection) else {
-            return Ok(None);
+            .or_else(|| self.issuer.next_recovery_call(restart, || lines.next_xid(number)));
+        let Some((xid, bytes)) = next else { return Ok(RecoveryProgress::Finished) };
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
+            return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
         };
         self.connections.recovery_calls += 1;
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
@@ -452,19 +466,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.connections.count_failure();
                 self.mark_connection_lost(connection);
             }
-            OwnCallResult::Unsigned(why) => {
-                self.abandon_recovery(&restart, &why);
-                return Ok(None);
-            }
+            OwnCallResult::Unsigned(why) => return Ok(RecoveryProgress::Abandoned(why)),
             OwnCallResult::Escapes(why) => {
-                let name = restart.calls.front().map_or("", |ask| ask.name());
-                self.abandon_recovery(&restart, &format!("{name}: {why}"));
-                return Ok(None);
+                return Ok(RecoveryProgress::Abandoned(format!("{}: {why}", name(restart))));
             }
         }
         restart.message = Some((xid, bytes));
-        self.connections.reclaim = Some(restart);
-        Ok(None)
+        Ok(RecoveryProgress::Waiting(None))
     }
 
     /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is

@@ -89,7 +89,7 @@ impl CallIssuer {
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
-        let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
+        let is_listing = step.reply.variable(MessageSlotKind::COOKIE).is_some();
         let mut missing = None;
         binding::bind_slots(step, &ear, reply.message, |slot, value| {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
@@ -125,13 +125,12 @@ impl CallIssuer {
         granted: GrantedForeChannel,
         captured: GrantedForeChannel,
     ) {
-        if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION) {
+        if let Some(variable) = step.reply.variable(MessageSlotKind::SESSION) {
             let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
-            self.values.open_session(slot.variable, session);
+            self.values.open_session(variable, session);
         }
-        if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::CREATE_SEQUENCE)
-        {
-            self.values.increment_create_sequence(slot.variable);
+        if let Some(variable) = step.call.variable(MessageSlotKind::CREATE_SEQUENCE) {
+            self.values.increment_create_sequence(variable);
         }
     }
 }
@@ -337,9 +336,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(granted) = outcome.fore_channel {
             let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
             self.issuer.begin_session(step, granted, captured);
-            let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
-            if let Some(session) = session.filter(|_| outcome.has_backchannel) {
-                let session = (session.variable, step.asked.minor_version);
+            let session = step.reply.variable(MessageSlotKind::SESSION).filter(|_| outcome.has_backchannel);
+            if let Some(session) = session {
+                let session = (session, step.asked.minor_version);
                 let is_recorded = self.connections.record_backchannel(reply.connection, session);
                 self.report.dropped_values += u64::from(!is_recorded);
             }
@@ -356,8 +355,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.verifier.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
         }
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
-            let sessions = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION);
-            sessions.for_each(|slot| self.connections.remove_backchannels(slot.variable));
+            let sessions = step.call.variables(MessageSlotKind::SESSION);
+            sessions.for_each(|session| self.connections.remove_backchannels(session));
         }
         let is_of_server = is_done_twice || held.resend.renewals > 0;
         let fault = outcome.client_error_name();

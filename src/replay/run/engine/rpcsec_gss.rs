@@ -226,7 +226,7 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
         _ => RpcGssService::rpc_gss_svc_none,
     };
     // Only their Replies give a client ID, so other Calls are not decoded.
-    step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::CLIENTID)?;
+    step.reply.variable(MessageSlotKind::CLIENTID)?;
     let arguments = step.call.head.0.get(step.call.body as usize..step.call.end as usize)?;
     let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullObserver).ok()?;
     let operation = call.operations().next()?.ok()?;

@@ -50,8 +50,8 @@ impl CallIssuer {
         {
             return None;
         }
-        let mut given = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        let lack = given.find_map(|slot| self.missing_values.get(&slot.variable).copied());
+        let mut given = step.reply.variables(MessageSlotKind::FILEHANDLE);
+        let lack = given.find_map(|file| self.missing_values.get(&file).copied());
         lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
     }
 
@@ -141,9 +141,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let borrowed = self.issuer.substituted_stateids(&step);
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back {
-            let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
+            let mut stateids = step.call.variables(MessageSlotKind::STATEID);
             let is_lost = |variable| self.issuer.values.get(variable).is_none();
-            if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.has_own_owner) {
+            if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
                 return Err(Unsent::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }
         }

@@ -28,8 +28,8 @@ use crate::replay::plan::reason::PlanReason;
 use crate::replay::seed::SeededTree;
 use crate::replay::trace::layout::LONGEST;
 use crate::replay::trace::{
-    CaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
-    TraceReader, TraceStep, keyed_content,
+    CaptureCompleteness, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
+    TraceStep, keyed_content,
 };
 
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
@@ -90,27 +90,21 @@ impl<'r> ReplyVerifier<'r> {
     /// Records that a step that the filter does not select does not change its files.
     pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &WindowStep) {
         if held.description.effects.is_empty() || held.may_change_size_or_links() {
-            let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-            for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
-                record_divergence(&mut self.divergent_files, slot.variable, &FileDivergence::everything());
+            for file in step.filehandles() {
+                record_divergence(&mut self.divergent_files, file, &FileDivergence::everything());
             }
         }
     }
 
     /// Records that the effects of a step on its files did not take place.
     pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
-        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-        let files: Vec<u32> = slots
-            .filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE)
-            .map(|slot| slot.variable)
-            .filter(|file| !self.seeded.directories.contains(file))
-            .collect();
+        let directories = &self.seeded.directories;
+        let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
         record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
         if parts.effects.iter().any(|act| act.changes_names()) {
-            let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            self.unmodified_directories.extend(
-                slots.map(|slot| slot.variable).take(MAX_DIVERGENT_FILES - self.unmodified_directories.len()),
-            );
+            let room = MAX_DIVERGENT_FILES - self.unmodified_directories.len();
+            let directories = step.call.variables(MessageSlotKind::FILEHANDLE);
+            self.unmodified_directories.extend(directories.take(room));
         }
         self.leaves_open |= parts.operations.iter().any(|operation| {
             matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
@@ -173,11 +167,8 @@ impl<'r> ReplyVerifier<'r> {
         if !matches!(state, StepOutcome::Mismatched(_)) && !held.description.may_change() {
             return;
         }
-        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-        let handles =
-            slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
-        self.checker
-            .mark_uncertain(handles.chain(held.description.files.iter().copied()), &held.description.effects);
+        let files = step.filehandles().chain(held.description.files.iter().copied());
+        self.checker.mark_uncertain(files, &held.description.effects);
     }
 
     /// Compares the Reply with the recorded one.
@@ -255,16 +246,13 @@ impl<'r> ReplyVerifier<'r> {
             is_racing: held.captured.overlaps_change,
             listing,
         });
-        let is_file = |slot: &MessageSlot| {
-            slot.holds == MessageSlotKind::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
-        };
-        let variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
-        let files: Vec<u32> = variables.map(|slot| slot.variable).collect();
+        let directories = &self.seeded.directories;
+        let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
         let mut touched = FileDivergence::default();
         files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.merge(of));
         if !self.unmodified_directories.is_empty() {
-            let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            if slots.any(|slot| self.unmodified_directories.contains(&slot.variable)) {
+            let mut directories = step.call.variables(MessageSlotKind::FILEHANDLE);
+            if directories.any(|directory| self.unmodified_directories.contains(&directory)) {
                 touched.merge(&FileDivergence::from_operation(
                     Some(Operation::REMOVE),
                     OperationEffect::Remove(0),
@@ -433,14 +421,11 @@ fn listed_directory(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u3
     if !parts.lists(step.asked.find_description()) {
         return None;
     }
-    let is_first = !step.call.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
+    let is_first = step.call.variable(MessageSlotKind::COOKIE).is_none();
     let at = parts.operations.iter().position(|operation| *operation == Operation::READDIR);
     let directory = match at {
         Some(at) => parts.files.get(at).copied(),
-        None => {
-            let slot = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            slot.map(|slot| slot.variable)
-        }
+        None => step.call.variable(MessageSlotKind::FILEHANDLE),
     };
     Some((directory.unwrap_or(NONE), is_first))
 }
