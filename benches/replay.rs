@@ -30,7 +30,7 @@ fn operations(criterion: &mut Criterion) {
             group.bench_function(format!("{name}, order {named}"), |bencher| {
                 bencher.iter(|| {
                     let report = made.run(&options);
-                    assert_eq!(report.states[0], STEPS);
+                    assert_eq!(report.steps.states.matched, STEPS);
                 });
             });
         }
@@ -43,7 +43,7 @@ fn issue_times(_: &mut Criterion) {
     let steps =
         (0..STEPS).map(|at| Planned { kind: Kind::Getattr, time: at * 100_000, latency: 50_000, client: 0 });
     let options = ReplayOptions { pace: ReplayPace::CapturedTimes(1.0), ..ReplayOptions::default() };
-    let lateness = made(steps).run(&options).issue_delay;
+    let lateness = made(steps).run(&options).timing.issue_delay;
     let [half, most, all] = [0.5, 0.99, 1.0].map(|part| lateness.quantile_ns(part) as f64 / 1000.0);
     println!("issue times at 10,000 Calls/s: p50 {half:.1} µs late, p99 {most:.1} µs, latest {all:.1} µs");
 }

@@ -77,12 +77,12 @@ impl ProgressLine {
         self.show(|_| {
             let seconds = elapsed.as_secs_f64().max(1e-3);
             let rate = report.calls as f64 / seconds;
-            let part = report.steps as f64 / total.max(1) as f64;
+            let part = report.steps.total as f64 / total.max(1) as f64;
             let left = if part > 0.0 { seconds * (1.0 - part) / part } else { 0.0 };
             format!(
                 "{:3.0}%  {} of {} steps  {} Calls/s  {} mismatched  {} left",
                 part * 100.0,
-                HumanCount(report.steps),
+                HumanCount(report.steps.total),
                 HumanCount(total),
                 EventRate(rate),
                 HumanCount(report.mismatched()),

@@ -15,13 +15,15 @@ use super::junit;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanDuration, HumanSize, PluralCount};
 use crate::analysis::comparison::difference::Difference;
+use crate::analysis::comparison::record_comparison::ComparedCounts;
 use crate::analysis::statistics::Latencies;
 use crate::escape;
 use crate::replay::run::options::ReplayPace;
 use crate::replay::run::report::{
-    ReplayOperationReport, ReplayReasonCount, ReplayReport, ReplayStepState, StepId, StepMismatch,
+    ReplayOperationReport, ReplayReasonCount, ReplayReport, StepId, StepMismatch,
 };
 use crate::replay::run::tree_check::TreeCheckReport;
+use crate::replay::run::{StepCounts, StepState};
 use crate::replay::seed::SeedCounts;
 
 /// View of a replay report.
@@ -47,8 +49,9 @@ pub struct ReplayReportView<'a> {
 const MAX_SHOWN_DIFFERENCES: usize = 4;
 /// Maximum number of steps named that have the same differences as another.
 const MAX_NAMED_STEPS: usize = 5;
-/// Indexes of the states whose reasons are shown: the step was not compared, or a difference was tolerated.
-const STATES_WITH_REASONS: [usize; 4] = [5, 4, 3, 1];
+/// States whose reasons are shown: the step was not compared, or a difference was tolerated.
+const STATES_WITH_REASONS: [StepState; 4] =
+    [StepState::Unreplayable, StepState::Skipped, StepState::Substituted, StepState::Tolerated];
 
 fn frames(step: &StepId) -> String {
     match step.frames {
@@ -92,8 +95,8 @@ fn first_frames(because: &ReplayReasonCount) -> String {
 }
 
 /// Returns a reason; for a tolerance rule, with its explanation.
-fn reason_text(report: &ReplayReport, at: usize, reason: &str) -> String {
-    let why = report.rules.get(reason).filter(|_| at == 1);
+fn reason_text(report: &ReplayReport, state: StepState, reason: &str) -> String {
+    let why = report.steps.rules.get(reason).filter(|_| state == StepState::Tolerated);
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
 
@@ -152,9 +155,9 @@ impl ReplayReportView<'_> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
-        let ReplayReport { steps, states, elapsed, calls, .. } = self.report;
+        let ReplayReport { steps, timing, calls, .. } = self.report;
         let styles = self.screen.styles;
-        let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = u64::try_from(timing.elapsed.as_nanos()).unwrap_or(u64::MAX);
         let duration = |time| HumanDuration(time, self.screen.glyphs);
         writeln!(
             to,
@@ -175,10 +178,10 @@ impl ReplayReportView<'_> {
             to,
             "  run           {calls} Calls in {}, recorded {} ({})",
             duration(nanoseconds),
-            duration(self.report.recorded_ns),
+            duration(self.report.timing.recorded_ns),
             self.pace
         )?;
-        let lateness = &self.report.issue_delay;
+        let lateness = &self.report.timing.issue_delay;
         if lateness.count() > 0 {
             let at = |part| duration(lateness.quantile_ns(part));
             let count = lateness.count();
@@ -190,15 +193,16 @@ impl ReplayReportView<'_> {
                 at(1.0)
             )?;
         }
-        let parts: Vec<_> = ReplayStepState::NAMES
-            .iter()
-            .zip(states)
-            .filter(|(_, count)| **count > 0)
-            .map(|(name, count)| format!("{count} {name}"))
-            .collect();
-        writeln!(to, "  steps         {steps}: {}", parts.join(", "))?;
-        let [fields, bytes] = self.report.compared;
-        writeln!(to, "  compared      {}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))?;
+        let parts = steps.states.iter().filter(|(_, count)| *count > 0);
+        let parts: Vec<_> = parts.map(|(state, count)| format!("{count} {}", state.name())).collect();
+        writeln!(to, "  steps         {}: {}", steps.total, parts.join(", "))?;
+        let ComparedCounts { fields, data_bytes, .. } = self.report.compared;
+        writeln!(
+            to,
+            "  compared      {}, {} of file data",
+            PluralCount(fields, "field"),
+            HumanSize(data_bytes)
+        )?;
         if let Some(walked) = &self.report.tree_check {
             let TreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = walked;
             let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
@@ -220,10 +224,10 @@ impl ReplayReportView<'_> {
                 writeln!(to, "  {what:13} {count}")?;
             }
         }
-        for (how, count) in &self.report.violations {
+        for (how, count) in &self.report.protocol.violations {
             writeln!(to, "  violation     {how}; {}", PluralCount(*count, "time"))?;
         }
-        if let Some(why) = &self.report.no_callbacks {
+        if let Some(why) = &self.report.callbacks.listen_error {
             writeln!(to, "  no callbacks  no callback listener: {why}")?;
         }
         if let Some([user, group]) = self.report.squashed {
@@ -232,22 +236,24 @@ impl ReplayReportView<'_> {
         for what in &self.report.refused {
             writeln!(to, "  refused       {what}")?;
         }
-        for at in STATES_WITH_REASONS {
+        for state in STATES_WITH_REASONS {
             let mut reasons: Vec<_> =
-                self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
+                self.report.steps.reasons.iter().filter(|((of, _), _)| *of == state).collect();
             reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
-            let Some(name) = ReplayStepState::NAMES.get(at).filter(|_| !reasons.is_empty()) else { continue };
-            writeln!(to, "\n{}", StyledText(styles.header, name))?;
+            if reasons.is_empty() {
+                continue;
+            }
+            writeln!(to, "\n{}", StyledText(styles.header, state.name()))?;
             for ((_, reason), because) in reasons {
                 let operations: Vec<_> = because.operations.keys().map(String::as_str).take(4).collect();
-                writeln!(to, "{:>7}  {}", because.steps, reason_text(self.report, at, reason))?;
+                writeln!(to, "{:>7}  {}", because.steps, reason_text(self.report, state, reason))?;
                 writeln!(to, "         {}; frames {}", operations.join(", "), first_frames(because))?;
             }
         }
-        if !self.report.mismatches.is_empty() {
+        if !self.report.steps.mismatches.is_empty() {
             writeln!(to, "\n{}", StyledText(styles.header, "mismatched"))?;
             for (StepMismatch { step, copy, operation, differences }, alike) in
-                group_mismatches(&self.report.mismatches)
+                group_mismatches(&self.report.steps.mismatches)
             {
                 let of = if *copy > 0 { format!(", client {copy}") } else { String::new() };
                 writeln!(to, "  {operation}, {}{of}", frames(step))?;
@@ -269,7 +275,7 @@ impl ReplayReportView<'_> {
                     writeln!(to, "    and {} more", differences.len() - MAX_SHOWN_DIFFERENCES)?;
                 }
             }
-            let more = self.report.mismatched().saturating_sub(self.report.mismatches.len() as u64);
+            let more = self.report.mismatched().saturating_sub(self.report.steps.mismatches.len() as u64);
             if more > 0 {
                 writeln!(to, "  and {more} more steps; -c shows more of them")?;
             }
@@ -280,15 +286,13 @@ impl ReplayReportView<'_> {
             "\n{}",
             StyledText(styles.header, "operation              steps   match    mean recorded        live")
         )?;
-        for (name, of) in &self.report.operations {
+        for (name, of) in &self.report.steps.operations {
             let ReplayOperationReport { states, latencies } = of;
-            let [matched, tolerated, _, substituted, ..] = states;
             let latency = |at: usize| {
                 let of = latencies.get(at).filter(|of| of.count() > 0);
                 of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
             };
-            let total: u64 = states.iter().sum();
-            let good = matched + tolerated + substituted;
+            let (total, good) = (states.total(), states.agreeing());
             writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
         if let Some(Ok(recorded)) = self.report.recording
@@ -300,9 +304,9 @@ impl ReplayReportView<'_> {
                 "\n{bytes} of file data in flight exceeded the buffer and are not in the recording."
             )?;
         }
-        if let Some(limit) = self.report.limit {
+        if let Some(limit) = self.report.end.limit {
             writeln!(to, "\nThe run was stopped at its limit of {} s.", limit.as_secs_f64())?;
-        } else if self.report.is_interrupted {
+        } else if self.report.end.is_interrupted {
             writeln!(to, "\nThe run was interrupted.")?;
         }
         Ok(())
@@ -328,18 +332,18 @@ impl ReplayReportView<'_> {
         [
             ("synthesized", self.report.synthesized),
             ("sent again", self.report.delayed),
-            ("disconnects", self.report.disconnects),
-            ("reconnects", self.report.reconnects),
-            ("resent", self.report.resent),
-            ("rebound", self.report.rebound),
-            ("recovered", self.report.recovered),
-            ("reclaimed", self.report.reclaimed),
-            ("not reclaimed", self.report.not_reclaimed),
-            ("contexts renewed", self.report.contexts_renewed),
+            ("disconnects", self.report.recovery.disconnects),
+            ("reconnects", self.report.recovery.reconnects),
+            ("resent", self.report.recovery.resent),
+            ("rebound", self.report.recovery.rebound),
+            ("recovered", self.report.recovery.recovered),
+            ("reclaimed", self.report.recovery.reclaimed),
+            ("not reclaimed", self.report.recovery.not_reclaimed),
+            ("contexts renewed", self.report.recovery.contexts_renewed),
             ("returned", self.report.returned_delegations),
-            ("callbacks", self.report.callbacks.values().sum()),
-            ("unanswered", self.report.unanswered),
-            ("discarded", self.report.discarded),
+            ("callbacks", self.report.callbacks.by_operation.values().sum()),
+            ("unanswered", self.report.callbacks.unanswered),
+            ("discarded", self.report.protocol.discarded),
             ("no room for", self.report.dropped_values),
         ]
     }
@@ -350,18 +354,15 @@ impl ReplayReportView<'_> {
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let report = self.report;
-        let states = |states: &[u64; 6]| -> serde_json::Map<String, serde_json::Value> {
-            ReplayStepState::NAMES
-                .iter()
-                .zip(states)
-                .map(|(name, count)| ((*name).to_owned(), (*count).into()))
-                .collect()
+        let states = |states: &StepCounts| -> serde_json::Map<String, serde_json::Value> {
+            states.iter().map(|(state, count)| (state.name().to_owned(), count.into())).collect()
         };
         let reasons: Vec<_> = report
+            .steps
             .reasons
             .iter()
-            .map(|((at, reason), because)| JsonReason {
-                state: ReplayStepState::NAMES.get(*at).copied().unwrap_or_default(),
+            .map(|((state, reason), because)| JsonReason {
+                state: state.name(),
                 reason,
                 steps: because.steps,
                 operations: &because.operations,
@@ -379,6 +380,7 @@ impl ReplayReportView<'_> {
             mismatches: json_mismatches(&walked.mismatches),
         });
         let operations: serde_json::Map<_, _> = report
+            .steps
             .operations
             .iter()
             .map(|(name, of)| {
@@ -405,44 +407,44 @@ impl ReplayReportView<'_> {
             server: self.server.to_string(),
             directory: self.directory,
             pace: self.pace.to_string(),
-            steps: report.steps,
-            states: states(&report.states),
+            steps: report.steps.total,
+            states: states(&report.steps.states),
             calls: report.calls,
             connections: report.connections,
             delayed: report.delayed,
-            disconnects: report.disconnects,
-            reconnects: report.reconnects,
-            resent: report.resent,
-            rebound: report.rebound,
-            recovered: report.recovered,
-            reclaimed: report.reclaimed,
-            not_reclaimed: report.not_reclaimed,
-            contexts_renewed: report.contexts_renewed,
-            contexts_destroyed: report.contexts_destroyed,
-            discarded: report.discarded,
-            violations: &report.violations,
-            callbacks: &report.callbacks,
-            unanswered: report.unanswered,
-            no_callbacks: report.no_callbacks.as_deref(),
+            disconnects: report.recovery.disconnects,
+            reconnects: report.recovery.reconnects,
+            resent: report.recovery.resent,
+            rebound: report.recovery.rebound,
+            recovered: report.recovery.recovered,
+            reclaimed: report.recovery.reclaimed,
+            not_reclaimed: report.recovery.not_reclaimed,
+            contexts_renewed: report.recovery.contexts_renewed,
+            contexts_destroyed: report.recovery.contexts_destroyed,
+            discarded: report.protocol.discarded,
+            violations: &report.protocol.violations,
+            callbacks: &report.callbacks.by_operation,
+            unanswered: report.callbacks.unanswered,
+            no_callbacks: report.callbacks.listen_error.as_deref(),
             returned: report.returned_delegations,
-            elapsed_ns: u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
-            recorded_ns: report.recorded_ns,
-            lateness: (report.issue_delay.count() > 0).then(|| JsonLateness {
-                calls: report.issue_delay.count(),
-                p50_ns: report.issue_delay.quantile_ns(0.5),
-                p99_ns: report.issue_delay.quantile_ns(0.99),
-                max_ns: report.issue_delay.max_ns(),
+            elapsed_ns: u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            recorded_ns: report.timing.recorded_ns,
+            lateness: (report.timing.issue_delay.count() > 0).then(|| JsonLateness {
+                calls: report.timing.issue_delay.count(),
+                p50_ns: report.timing.issue_delay.quantile_ns(0.5),
+                p99_ns: report.timing.issue_delay.quantile_ns(0.99),
+                max_ns: report.timing.issue_delay.max_ns(),
             }),
             synthesized: report.synthesized,
-            compared_fields: report.compared[0],
-            compared_bytes: report.compared[1],
+            compared_fields: report.compared.fields,
+            compared_bytes: report.compared.data_bytes,
             seeded_objects: self.seeded.objects,
             seeded_bytes: self.seeded.bytes,
-            interrupted: report.is_interrupted,
+            interrupted: report.end.is_interrupted,
             recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
-            own_faults: &report.own_faults,
+            own_faults: &report.protocol.own,
             reasons,
-            mismatches: json_mismatches(&report.mismatches),
+            mismatches: json_mismatches(&report.steps.mismatches),
             walk,
             operations,
         };
@@ -468,7 +470,7 @@ impl ReplayReportView<'_> {
             .map(|view| junit::JunitTestSuite {
                 name: view.trace,
                 properties: vec![("directory", view.directory)],
-                elapsed: view.report.elapsed,
+                elapsed: view.report.timing.elapsed,
                 cases: view.cases(),
             })
             .collect();
@@ -495,10 +497,10 @@ impl ReplayReportView<'_> {
                 live_ns: 0,
             }
         });
-        let operations = self.report.operations.iter().map(|(name, of)| {
-            let [_, _, mismatched, _, skipped, unreplayable] = of.states;
-            let total: u64 = of.states.iter().sum();
-            let shown = self.report.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
+        let operations = self.report.steps.operations.iter().map(|(name, of)| {
+            let StepCounts { mismatched, skipped, unreplayable, .. } = of.states;
+            let total = of.states.total();
+            let shown = self.report.steps.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
             let mut lines = Vec::new();
             for mismatch in shown.take(junit::MAX_SHOWN_DIFFERENCES) {
                 for difference in mismatch.differences.iter().take(MAX_SHOWN_DIFFERENCES) {

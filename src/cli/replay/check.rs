@@ -78,7 +78,7 @@ pub(in crate::cli) fn check(
                     ReportFormat::Json => view.json(&mut to),
                 };
                 written.and_then(|()| to.flush()).map_err(write_error)?;
-                let is_over = ran.report.is_interrupted;
+                let is_over = ran.report.end.is_interrupted;
                 done.push((name, ran));
                 if is_over {
                     break;

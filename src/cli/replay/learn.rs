@@ -79,7 +79,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     for _ in 0..RUNS {
         match seed_and_run(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
             // An interrupted replay yields no rules, and the next one would wait for the server again.
-            Ok(ran) if ran.report.is_interrupted => bail!("interrupted; no rules were written"),
+            Ok(ran) if ran.report.end.is_interrupted => bail!("interrupted; no rules were written"),
             Ok(ran) => runs.push(ran),
             Err(refused) => return refused.report(),
         }

@@ -426,24 +426,24 @@ impl FinishedRun {
     pub(super) fn report_problems(&self, min_coverage: f64) {
         if let Some(shortfall) = self.report.shortfall(min_coverage)
             && exit_status(&self.report, min_coverage) == ExitStatus::Uncovered
-            && !self.report.is_interrupted
+            && !self.report.end.is_interrupted
         {
             report_error(shortfall);
         }
-        if let Some(limit) = self.report.limit {
+        if let Some(limit) = self.report.end.limit {
             let seconds = limit.as_secs_f64();
             report_error(format!(
                 "the run took longer than {seconds} s, and was ended; --max-time sets another limit"
             ));
         }
-        if let Some(why) = &self.report.unreachable {
+        if let Some(why) = &self.report.end.unreachable {
             report_error(format!("{why}; the run was aborted"));
         }
-        if let Some(why) = &self.report.silent_program {
+        if let Some(why) = &self.report.end.silent_program {
             report_error(format!("{why}; what it would have been asked was not replayed"));
         }
         self.not_removed.iter().for_each(report_error);
-        for fault in &self.report.own_faults {
+        for fault in &self.report.protocol.own {
             report_error(format!("{fault}: protocol error by this program"));
         }
     }
@@ -452,10 +452,12 @@ impl FinishedRun {
 /// Returns the exit status after a replay.
 pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatus {
     match report {
-        _ if !report.own_faults.is_empty() => ExitStatus::OwnFault,
-        _ if report.unreachable.is_some() || report.silent_program.is_some() => ExitStatus::Unreachable,
+        _ if !report.protocol.own.is_empty() => ExitStatus::OwnFault,
+        _ if report.end.unreachable.is_some() || report.end.silent_program.is_some() => {
+            ExitStatus::Unreachable
+        }
         _ if report.is_different() => ExitStatus::Differs,
-        _ if report.is_interrupted => ExitStatus::Uncovered,
+        _ if report.end.is_interrupted => ExitStatus::Uncovered,
         _ if report.shortfall(min_coverage).is_some() => ExitStatus::Uncovered,
         _ => ExitStatus::Done,
     }
@@ -464,12 +466,15 @@ pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::run::StepCounts;
     use crate::replay::run::tree_check::TreeCheckReport;
 
     /// Returns a report with `matched` matched and `unreplayable` unreplayable steps.
     fn report(matched: u64, unreplayable: u64, walked: Option<TreeCheckReport>) -> ReplayReport {
-        let states = [matched, 0, 0, 0, 0, unreplayable];
-        ReplayReport { steps: matched + unreplayable, states, tree_check: walked, ..ReplayReport::default() }
+        let states = StepCounts { matched, unreplayable, ..StepCounts::default() };
+        let mut report = ReplayReport { tree_check: walked, ..ReplayReport::default() };
+        (report.steps.total, report.steps.states) = (matched + unreplayable, states);
+        report
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::io::{self, Write};
 
 use super::{ReplayReportView, STATES_WITH_REASONS, frames, reason_text, tree_differences};
 use crate::analysis::comparison::difference::Difference;
+use crate::analysis::comparison::record_comparison::ComparedCounts;
 use crate::analysis::statistics::Latencies;
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
 use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, PluralCount};
-use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport, ReplayStepState};
+use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport};
 use crate::replay::run::tree_check::TreeCheckReport;
 
 /// Maximum number of differences shown per step.
@@ -80,25 +81,24 @@ pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::
 fn outcome(report: &ReplayReport) -> (&'static str, String) {
     let files = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
-        _ if !report.own_faults.is_empty() => ("bad", "protocol error by this program".into()),
-        0 if !report.violations.is_empty() => ("bad", "the server broke the protocol".into()),
+        _ if !report.protocol.own.is_empty() => ("bad", "protocol error by this program".into()),
+        0 if !report.protocol.violations.is_empty() => ("bad", "the server broke the protocol".into()),
         0 if files == 1 => ("bad", "1 file differs in the end".into()),
         0 if files > 0 => ("bad", format!("{} files differ in the end", HumanCount(files))),
-        0 if report.is_interrupted => ("fair", "ended before its end".into()),
+        0 if report.end.is_interrupted => ("fair", "ended before its end".into()),
         0 if report.tree_check.as_ref().is_some_and(|walked| walked.failed.is_some()) => {
             ("fair", "the final check did not come to its end".into())
         }
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
-        0 => match report.states.get(1) {
-            // Some differences were tolerated by rules.
-            Some(tolerated) if *tolerated > 0 => {
+        0 => match report.steps.states.tolerated {
+            0 => ("good", "nothing differs".into()),
+            tolerated => {
                 let steps = PluralCount(report.replayed(), "step");
                 (
                     "good",
-                    format!("{} of {steps} tolerated by rules, nothing else differs", HumanCount(*tolerated)),
+                    format!("{} of {steps} tolerated by rules, nothing else differs", HumanCount(tolerated)),
                 )
             }
-            _ => ("good", "nothing differs".into()),
         },
         1 => ("bad", "1 step differs".into()),
         steps => ("bad", format!("{} steps differ", HumanCount(steps))),
@@ -114,7 +114,7 @@ fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Resul
     writeln!(to, r#"<p class="outcome {class}">{outcome}</p></header>"#)?;
     states(to, report)?;
     write_run_facts(to, view)?;
-    for fault in &report.own_faults {
+    for fault in &report.protocol.own {
         writeln!(to, r#"<p class="outcome bad">{}</p>"#, HtmlText(fault))?;
     }
     mismatches(to, report)?;
@@ -126,20 +126,23 @@ fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Resul
 
 /// Writes the states as a bar, and their counts.
 fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    let named = || ReplayStepState::NAMES.iter().zip(report.states).filter(|(_, steps)| *steps > 0);
+    let named = || {
+        let named = report.steps.states.iter().filter(|(_, steps)| *steps > 0);
+        named.map(|(state, steps)| (state.name(), steps))
+    };
     writeln!(
         to,
         r#"<section><h2>{} steps</h2><div class="bar" aria-hidden="true">"#,
-        HumanCount(report.steps)
+        HumanCount(report.steps.total)
     )?;
     for (name, steps) in named() {
         // A minimum width keeps small counts visible.
-        let part = (steps as f64 * 1000.0 / report.steps.max(1) as f64).max(6.0);
+        let part = (steps as f64 * 1000.0 / report.steps.total.max(1) as f64).max(6.0);
         writeln!(to, r#"<i class="{name}" style="flex-grow:{part:.1}"></i>"#)?;
     }
     writeln!(to, r#"</div><ul class="states">"#)?;
     for (name, steps) in named() {
-        let percent = steps as f64 * 100.0 / report.steps.max(1) as f64;
+        let percent = steps as f64 * 100.0 / report.steps.total.max(1) as f64;
         writeln!(
             to,
             r#"<li><i class="{name}"></i><b>{}</b> {name} <small>{percent:.1}%</small></li>"#,
@@ -151,12 +154,12 @@ fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
 
 fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
     let report = view.report;
-    let elapsed = u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let elapsed = u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let rate = |calls: u64, nanoseconds: u64| match nanoseconds {
         0 => "-".to_owned(),
         _ => format!("{} Calls/s", EventRate(calls as f64 * 1e9 / nanoseconds as f64)),
     };
-    let [fields, bytes] = report.compared;
+    let ComparedCounts { fields, data_bytes, .. } = report.compared;
     let made = view.seeded;
     let mut facts = vec![
         ("directory", HtmlText(view.directory).to_string()),
@@ -171,9 +174,16 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
                 rate(report.calls, elapsed)
             ),
         ),
-        ("recorded", format!("{}, {}", time(report.recorded_ns), rate(report.steps, report.recorded_ns))),
+        (
+            "recorded",
+            format!(
+                "{}, {}",
+                time(report.timing.recorded_ns),
+                rate(report.steps.total, report.timing.recorded_ns)
+            ),
+        ),
         ("connections", HumanCount(report.connections).to_string()),
-        ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))),
+        ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(data_bytes))),
     ];
     if let Some(walked) = &report.tree_check {
         let TreeCheckReport { names, objects, bytes, written_bytes, differing, left_out, failed, .. } =
@@ -194,7 +204,7 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
         }
         facts.push(("files", text));
     }
-    let lateness = &report.issue_delay;
+    let lateness = &report.timing.issue_delay;
     if lateness.count() > 0 {
         let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile_ns(part)));
         facts.push(("issue times", format!("p50 {half} late, p99 {most}, latest {last}")));
@@ -206,10 +216,10 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
         writeln!(to, "<div><dt>{name}</dt><dd>{value}</dd></div>")?;
     }
     writeln!(to, "</dl>")?;
-    if let Some(why) = &report.no_callbacks {
+    if let Some(why) = &report.callbacks.listen_error {
         writeln!(to, "<p>no callback listener: {}</p>", HtmlText(why))?;
     }
-    for how in report.violations.keys() {
+    for how in report.protocol.violations.keys() {
         writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(how))?;
     }
     for what in &report.refused {
@@ -224,7 +234,7 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     }
     writeln!(to, r#"<section><h2>What differs</h2><div class="wide"><table class="differences">"#)?;
     writeln!(to, "<thead><tr><th>Where</th><th>Field</th><th>Recorded</th><th>Live</th></tr></thead>")?;
-    for mismatch in &report.mismatches {
+    for mismatch in &report.steps.mismatches {
         let count = mismatch.differences.len();
         let of = if mismatch.copy > 0 { format!(", client {}", mismatch.copy) } else { String::new() };
         let shown = count.min(MAX_SHOWN_DIFFERENCES);
@@ -245,7 +255,7 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         writeln!(to, "</tbody>")?;
     }
     writeln!(to, "</table></div>")?;
-    let more = report.mismatched().saturating_sub(report.mismatches.len() as u64);
+    let more = report.mismatched().saturating_sub(report.steps.mismatches.len() as u64);
     if more > 0 {
         writeln!(to, "<p>And {} more steps; -c shows more of them.</p>", HumanCount(more))?;
     }
@@ -293,7 +303,8 @@ impl fmt::Display for HtmlDifferenceCells<'_> {
 
 fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, r#"<section><h2>Operations</h2>"#)?;
-    let timed = || report.operations.values().flat_map(|of| &of.latencies).filter(|all| all.count() > 0);
+    let timed =
+        || report.steps.operations.values().flat_map(|of| &of.latencies).filter(|all| all.count() > 0);
     let axis = HtmlLatencyAxis {
         from: timed().map(Latencies::min).min().unwrap_or(1),
         to: timed().map(Latencies::max).max().unwrap_or(1),
@@ -306,19 +317,17 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         time(axis.from),
         time(axis.to)
     )?;
-    let mut rows: Vec<_> = report.operations.iter().collect();
-    rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.iter().sum::<u64>()));
+    let mut rows: Vec<_> = report.steps.operations.iter().collect();
+    rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.total()));
     for (name, of) in rows {
         let ReplayOperationReport { states, latencies } = of;
-        let [matched, tolerated, mismatched, substituted, ..] = states;
-        let total: u64 = states.iter().sum();
-        let class = if *mismatched > 0 { r#" class="differs""# } else { "" };
+        let class = if states.mismatched > 0 { r#" class="differs""# } else { "" };
         write!(
             to,
             r#"<tr{class}><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td>"#,
             HtmlText(name),
-            HumanCount(total),
-            HumanCount(matched + tolerated + substituted),
+            HumanCount(states.total()),
+            HumanCount(states.agreeing()),
             HumanCount(latencies.iter().map(Latencies::count).max().unwrap_or(0))
         )?;
         for part in [0.5, 0.99] {
@@ -391,15 +400,19 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
 }
 
 fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    for at in STATES_WITH_REASONS {
+    for state in STATES_WITH_REASONS {
         let mut own: Vec<(&str, &ReplayReasonCount)> = report
+            .steps
             .reasons
             .iter()
-            .filter(|((state, _), _)| *state == at)
+            .filter(|((of, _), _)| *of == state)
             .map(|((_, reason), because)| (reason.as_str(), because))
             .collect();
         own.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
-        let Some(name) = ReplayStepState::NAMES.get(at).filter(|_| !own.is_empty()) else { continue };
+        if own.is_empty() {
+            continue;
+        }
+        let name = state.name();
         writeln!(to, r#"<section><h2><i class="{name}"></i>{name}: why</h2><ul class="reasons">"#)?;
         for (reason, because) in own {
             let operations: Vec<_> = because.operations.keys().take(6).map(String::as_str).collect();
@@ -408,7 +421,7 @@ fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
                 to,
                 "<li><b>{}</b> {}<br><small>{}; {}</small></li>",
                 HumanCount(because.steps),
-                HtmlText(&reason_text(report, at, reason)),
+                HtmlText(&reason_text(report, state, reason)),
                 HtmlText(&operations.join(", ")),
                 first.join("; ")
             )?;
@@ -421,15 +434,19 @@ fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::run::StepCounts;
 
     #[test]
     fn how_much_was_tolerated_stands_before_that_nothing_differs() {
-        let of = |states| outcome(&ReplayReport { states, steps: 10, ..ReplayReport::default() });
-        assert_eq!(of([10, 0, 0, 0, 0, 0]), ("good", "nothing differs".to_owned()));
-        assert_eq!(
-            of([5, 4, 0, 0, 0, 1]),
-            ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned())
-        );
-        assert_eq!(of([5, 4, 1, 0, 0, 0]).0, "bad");
+        let of = |matched, tolerated, mismatched| {
+            let unreplayable = 10 - matched - tolerated - mismatched;
+            let states = StepCounts { matched, tolerated, mismatched, unreplayable, ..StepCounts::default() };
+            let mut report = ReplayReport::default();
+            (report.steps.total, report.steps.states) = (10, states);
+            outcome(&report)
+        };
+        assert_eq!(of(10, 0, 0), ("good", "nothing differs".to_owned()));
+        assert_eq!(of(5, 4, 0), ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned()));
+        assert_eq!(of(5, 4, 1).0, "bad");
     }
 }

@@ -181,15 +181,15 @@ impl CallbackServer {
     /// Closes the ports and adds the counts to a report.
     pub(super) fn finish(self, report: &mut ReplayReport) {
         let CallbackServerState { thread, open_error: why, .. } = self.state.into_inner();
-        report.no_callbacks = why;
+        report.callbacks.listen_error = why;
         let Some(thread) = thread else { return };
         let counts = Arc::clone(&thread.counts);
         drop(thread);
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, count) in std::mem::take(&mut counts.callbacks) {
-            *report.callbacks.entry(name).or_default() += count;
+            *report.callbacks.by_operation.entry(name).or_default() += count;
         }
-        report.unanswered += counts.unanswered;
+        report.callbacks.unanswered += counts.unanswered;
     }
 }
 
@@ -368,8 +368,8 @@ mod tests {
         }
         let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
-        assert_eq!(report.callbacks.get("CB_NULL"), Some(&2));
-        assert_eq!((report.unanswered, report.no_callbacks), (0, None));
+        assert_eq!(report.callbacks.by_operation.get("CB_NULL"), Some(&2));
+        assert_eq!((report.callbacks.unanswered, report.callbacks.listen_error), (0, None));
         assert!(TcpStream::connect(address).is_err() && TcpStream::connect(second).is_err());
     }
 
@@ -416,7 +416,10 @@ mod tests {
         assert_eq!(asked.join().unwrap()[24..], expected);
         let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
-        assert_eq!((report.callbacks.get("CB_GETATTR"), report.unanswered), (Some(&1), 0));
+        assert_eq!(
+            (report.callbacks.by_operation.get("CB_GETATTR"), report.callbacks.unanswered),
+            (Some(&1), 0)
+        );
     }
 
     #[test]
@@ -427,7 +430,7 @@ mod tests {
         assert_eq!(callbacks.address((0, 0), &elsewhere), None);
         let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
-        assert!(report.no_callbacks.unwrap().starts_with("192.0.2.1: "));
+        assert!(report.callbacks.listen_error.unwrap().starts_with("192.0.2.1: "));
     }
 
     #[test]
@@ -440,7 +443,7 @@ mod tests {
         }
         let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
-        assert_eq!((report.no_callbacks, report.callbacks.len()), (None, 0));
+        assert_eq!((report.callbacks.listen_error, report.callbacks.by_operation.len()), (None, 0));
     }
 
     #[test]

@@ -1,33 +1,39 @@
 //! The replay engine: issues the steps of a trace, handles their Replies and reports their states.
 //!
-//! - [`event_loop`]: drives the engines and their transport until every step is finished;
-//! - [`issuing`]: reads steps ahead and decides which may be sent; [`window`]: steps that are pending or in flight;
-//!   [`queue`]: steps that are ready to be sent;
-//! - [`concurrency`]: steps that overlapped a change in the capture; [`locks`]: lock stateids with a single user;
-//! - [`think_time`]: think time of each client;
-//! - [`auxiliary_calls`]: steps of programs other than NFS; [`cb_getattr`]: answers to the server's CB_GETATTR;
-//! - [`send`]: turns a step into a Call of this run; [`rpcsec_gss`]: signs it with RPCSEC_GSS;
-//! - [`reply`]: handles a Reply and stores its values; [`reply_check_queue`]: compares it with the recorded one, which
-//!   determines the state of the step; [`outsiders`]: changes made by other clients in the capture;
-//! - [`io_split`]: splits I/O that exceeds the limits of the live server;
-//! - [`reply_timeout`]: handles missing Replies;
-//! - [`reconnect`]: replaces lost connections;
-//! - [`context_renewal`]: renews and destroys security contexts;
-//! - [`reclaim`]: re-establishes clients that the server has forgotten;
-//! - [`delegation_return`]: returns delegations that the capture does not have; [`delegation_substitutes`]: opens files
-//!   in place of delegations that the live server does not grant.
+//! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
+//!
+//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`queue`], [`concurrency`]) and pace
+//!   ([`pacer`], [`think_time`]);
+//! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
+//!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
+//! - [`connections`]: live connections, their loss and timeouts;
+//! - [`verifier`]: compares Replies with the recorded ones, which determines the outcome of a step
+//!   ([`reply_check_queue`]); [`locks`]: lock stateids with a single user; [`outsiders`]: changes made by other clients
+//!   in the capture;
+//! - [`ReplayReport`]: outcomes and counts.
+//!
+//! The rest involves several parts. [`event_loop`] drives the engines and their transport until every step is finished:
+//!
+//! - [`issuing`] and [`send`]: send a step; [`auxiliary_calls`]: steps of programs other than NFS;
+//! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
+//! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
+//! - [`reclaim`], [`context_renewal`]: clients and security contexts that the server has forgotten;
+//! - [`delegation_return`]: delegations that the capture does not have.
 
 mod auxiliary_calls;
 mod cb_getattr;
 mod concurrency;
+mod connections;
 mod context_renewal;
 mod delegation_return;
 mod delegation_substitutes;
 mod event_loop;
 mod io_split;
+mod issuer;
 mod issuing;
 mod locks;
 mod outsiders;
+mod pacer;
 mod queue;
 mod reclaim;
 mod reconnect;
@@ -35,34 +41,34 @@ mod reply;
 mod reply_check_queue;
 mod reply_timeout;
 mod rpcsec_gss;
+mod scheduler;
 mod send;
 mod think_time;
+mod verifier;
 mod window;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self, GssError};
-use nfsrdma_rpc::{CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError};
-use rustc_hash::{FxHashMap, FxHashSet};
+use nfsrdma_rpc::{
+    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, TransportCall,
+};
+use rustc_hash::FxHashMap;
 
-use super::call_description::{CallDescription, CallTitleCache};
+use super::call_description::CallDescription;
 use super::callbacks::CallbackServer;
-use super::dependencies::DependencyGraph;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_targets::NameTargetTable;
 use super::file_divergence::FileDivergence;
 use super::options::ReplayOptions;
 use super::prologue::{PrologueError, create_missing_state};
 use super::recording::ReplayRecorder;
-use super::recovery::client_state::RecoverableState;
-use super::reply_check::ReplyChecker;
-use super::report::{ReplayReport, ReplayStepState, StepId};
-use super::tree_check::{ExpectedTree, LiveServerNames, TreeCheckReport};
+use super::report::{ReplayReport, StepId};
+use super::step_outcome::StepOutcome;
+use super::tree_check::{LiveServerNames, TreeCheckReport};
 use super::values::{LiveValues, client_suffix};
 use crate::analysis::comparison::record::hash;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
@@ -70,40 +76,26 @@ use crate::replay::containment::{ContainedTransport, Containment};
 use crate::replay::plan;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::seed::SeededTree;
-use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{TraceError, TraceReader, TraceStep};
-use cb_getattr::CbGetattrAnswers;
-use concurrency::{CapturedConcurrency, LiveConcurrency};
-use delegation_return::DelegationReturn;
-use delegation_substitutes::DelegationSubstitutes;
+use connections::ConnectionManager;
 pub(super) use delegation_substitutes::SubstitutedStateid;
 use io_split::MissingValueReason;
-use locks::LiveLockStateids;
-use queue::StepQueue;
-use reclaim::ClientReclaim;
-use reply_check_queue::ReplyCheckQueue;
-use rpcsec_gss::GssCallSigner;
-use think_time::ThinkTimeHistory;
-use window::{StepWindow, WindowStep};
+use issuer::CallIssuer;
+use rpcsec_gss::{GssCallSigner, Unsigned};
+use scheduler::{RETRY_DELAY, StepScheduler};
+use verifier::ReplyVerifier;
+use window::WindowStep;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
 const REPLY_HEADROOM_BYTES: u32 = 1024;
-/// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Maximum number of protocol errors of this program listed in the report.
-const MAX_REPORTED_FAULTS: usize = 100;
 /// Maximum number of files whose differences from the capture are remembered.
 const MAX_DIVERGENT_FILES: usize = 1 << 16;
 /// Number of consecutive reply timeouts that ends the run.
 const MAX_REPLY_TIMEOUTS: u32 = 3;
 /// Maximum number of copies of the captured clients.
 pub const MAX_CLIENT_COPIES: usize = 4096;
-/// Maximum number of captured steps in flight that are counted.
-const MAX_CAPTURED_DEPTH: usize = 1 << 16;
 /// State of a step that uses a delegation that the live server did not grant.
 const NO_DELEGATION_REASON: &str = "no-delegation: is about a delegation that this server did not give";
-/// Maximum number of bytes of a symbolic link's text that are read for comparison.
-const MAX_LINK_TEXT_BYTES: u32 = 4096;
 
 /// An error that ends a run early.
 #[derive(Debug)]
@@ -164,36 +156,10 @@ impl ReplayMonitor for () {
 /// Recorder of everything sent and received, if there is one.
 type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
 
-/// A live connection.
-#[derive(Debug)]
-struct LiveConnection {
-    connection: ConnectionId,
-    xid: u32,
-    /// Window indices of the steps that wait for a credit or for memory.
-    parked: VecDeque<u32>,
-    /// Set once the connection is lost and must be replaced.
-    lost: Option<LostConnection>,
-    /// Sessions that use this connection as backchannel: variable and minor version.
-    backchannels: Vec<(u32, u32)>,
-    /// Backchannels that are not bound to this connection yet.
-    unbound_backchannels: Vec<(u32, u32)>,
-    /// Number of recoveries in the run when the sessions were last bound.
-    recoveries_at_binding: u32,
-}
-
-/// A connection that was lost.
-#[derive(Clone, Copy, Debug)]
-struct LostConnection {
-    since: Instant,
-    /// Earliest time of the next connection attempt.
-    next_attempt: Instant,
-}
-
-/// Outcome of an attempt to send a step.
-enum StepSendOutcome {
-    Sent,
-    /// Not sent; the step has this final state.
-    Finished(ReplayStepState),
+/// Reason why a step was not sent.
+enum Unsent {
+    /// The step has this outcome.
+    Finished(StepOutcome),
     /// The live connection with this index has no capacity now.
     Parked(usize),
     /// The server asked for a later retry.
@@ -202,6 +168,42 @@ enum StepSendOutcome {
     UnreachableUntil(Instant),
     /// The slot of the live session is in use by a step that used another slot in the capture.
     SlotBusy((u32, u32)),
+    /// The run ends.
+    Failed(ReplayRunError),
+}
+
+impl Unsent {
+    /// The step cannot be replayed, for this reason.
+    fn unreplayable(why: impl fmt::Display) -> Self {
+        Self::Finished(StepOutcome::Unreplayable(why.to_string()))
+    }
+}
+
+impl From<StepOutcome> for Unsent {
+    fn from(outcome: StepOutcome) -> Self {
+        Self::Finished(outcome)
+    }
+}
+
+impl<E: Into<ReplayRunError>> From<E> for Unsent {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Result of submitting a Call that is no step.
+enum OwnCallResult {
+    Sent,
+    /// The connection has no capacity.
+    Busy,
+    /// The Call cannot be signed yet.
+    Unready,
+    /// The connection is lost; the transport reports its end later.
+    Lost,
+    /// The Call can never be signed, for this reason.
+    Unsigned(String),
+    /// The Call does not pass the containment check.
+    Escapes(String),
 }
 
 /// A copy of the captured clients, with a directory of its own.
@@ -261,7 +263,7 @@ pub fn run_all<R: Read + Seek>(
     let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
-        sum.join(report?, number, options.max_shown_mismatches);
+        sum.join(report?, number);
     }
     sum.recording = recorded_as;
     callbacks.finish(&mut sum);
@@ -286,7 +288,8 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
         let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
         let mut values = LiveValues::new(&tag);
-        let mut report = ReplayReport::default();
+        let mut report = ReplayReport { squashed: seeded.squashed_owner, ..ReplayReport::default() };
+        report.steps.max_mismatches = options.max_shown_mismatches;
         for (variable, handle) in &seeded.handles {
             report.dropped_values += u64::from(!values.set_value(*variable, handle));
         }
@@ -305,277 +308,151 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             GssPolicy::Sys | GssPolicy::Skip => None,
         };
         let end = &steps.summary().end;
-        report.recorded_ns = end.last.saturating_sub(end.first);
-        let first = end.first;
+        report.timing.recorded_ns = end.last.saturating_sub(end.first);
+        let refused_handles = seeded.refused_handles.iter();
         Ok(Self {
-            number,
-            tag,
-            steps,
+            scheduler: StepScheduler::new(
+                steps,
+                plan,
+                DependencyCollector::new(options.order, options.pace, names),
+                options.pace,
+            ),
+            verifier: ReplyVerifier::new(options, seeded, signing.is_some()),
+            issuer: CallIssuer {
+                values,
+                containment,
+                signing,
+                missing_values: refused_handles
+                    .map(|variable| (*variable, MissingValueReason::Object))
+                    .collect(),
+                auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
+                ..CallIssuer::default()
+            },
+            connections: ConnectionManager::default(),
+            report,
+            context: RunContext { number, tag, target, seeded, options, callbacks },
             contents,
-            target,
-            seeded,
-            options,
-            callbacks,
-            plan,
-            values,
-            containment,
-            checker: ReplyChecker::new(
-                options.strict,
-                options.disabled_rules.iter().copied(),
-                options.selection.clone(),
-            )
-            .with_rules(options.rules.clone())
-            .with_squashed(seeded.squashed_owner),
-            report: ReplayReport { squashed: seeded.squashed_owner, ..report },
-            titles: CallTitleCache::default(),
-            window: StepWindow::default(),
-            graph: DependencyGraph::default(),
-            dependencies: DependencyCollector::new(options.order, options.pace, names),
-            queue: StepQueue::default(),
-            ready: Vec::new(),
-            turns: 0,
-            captured_concurrency: CapturedConcurrency::default(),
-            live_concurrency: LiveConcurrency::default(),
-            locks: LiveLockStateids::default(),
-            captured_reply_times: BinaryHeap::new(),
-            in_flight: 0,
-            failed_connections: 0,
-            reply_timeouts: 0,
-            silent_since: None,
-            stalled_since: None,
-            delayed_since: None,
-            futile_retries: 0,
-            client_state: RecoverableState::default(),
-            reclaim: None,
-            unwanted_delegations: VecDeque::new(),
-            recoveries: 0,
-            recovery_calls: 0,
-            unrecovered: FxHashSet::default(),
-            expiries: VecDeque::new(),
-            connections: Vec::new(),
-            connection_by_client: FxHashMap::default(),
-            connection_index: FxHashMap::default(),
-            slots: FxHashMap::default(),
-            clients: FxHashMap::default(),
-            started: None,
-            first_call_time: first,
-            sent: 0,
-            is_exhausted: false,
-            next_due: None,
-            divergent_files: FxHashMap::default(),
-            ungranted_delegations: FxHashSet::default(),
-            substitutes: DelegationSubstitutes::default(),
-            missing_values: seeded
-                .refused_handles
-                .iter()
-                .map(|variable| (*variable, MissingValueReason::Object))
-                .collect(),
-            unmodified_directories: seeded.parents_of_refused.clone(),
-            leaves_open: false,
-            cb_getattr_answers: CbGetattrAnswers::default(),
-            call_buffer: Vec::new(),
-            placed: Vec::new(),
-            signing,
-            buffers: Vec::new(),
-            needs: Vec::new(),
-            is_directory: Vec::new(),
-            expected_data: Vec::new(),
-            key_data: Vec::new(),
-            unchecked_replies: ReplyCheckQueue::default(),
-            pending_variables: FxHashSet::default(),
-            expected_tree: Some(ExpectedTree::new()),
-            auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
         })
     }
 }
 
-struct ReplayEngine<'r, R> {
+/// Settings that all parts of a run read.
+struct RunContext<'r> {
     /// Number of this client copy, from 0.
     number: u32,
     /// Suffix that makes client owner strings unique per run and per copy.
     tag: String,
-    steps: &'r mut TraceReader<R>,
-    contents: &'r mut TraceReader<R>,
     target: &'r ConnectTarget,
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
     callbacks: &'r CallbackServer,
-    plan: plan::planner::StepPlanner,
-    values: LiveValues,
-    /// Check that every Call must pass before it is sent.
-    containment: Containment,
-    checker: ReplyChecker,
+}
+
+/// The run of one client copy.
+struct ReplayEngine<'r, R> {
+    context: RunContext<'r>,
+    /// Contents of payloads, which Calls and the verification of Replies need.
+    contents: &'r mut TraceReader<R>,
+    scheduler: StepScheduler<'r, R>,
+    issuer: CallIssuer,
+    connections: ConnectionManager,
+    verifier: ReplyVerifier<'r>,
     report: ReplayReport,
-    titles: CallTitleCache,
-    window: StepWindow,
-    graph: DependencyGraph,
-    dependencies: DependencyCollector,
-    queue: StepQueue,
-    /// Window indices of steps whose dependencies are satisfied.
-    ready: Vec<u32>,
-    /// Number of steps admitted to the window.
-    turns: u64,
-    captured_concurrency: CapturedConcurrency,
-    /// Steps that overlap in this run.
-    live_concurrency: LiveConcurrency,
-    locks: LiveLockStateids,
-    /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
-    captured_reply_times: BinaryHeap<Reverse<u64>>,
-    in_flight: usize,
-    /// Number of consecutive connections lost without a Reply.
-    failed_connections: u32,
-    /// Number of consecutive reply timeouts, and the time of the last one.
-    reply_timeouts: u32,
-    silent_since: Option<Instant>,
-    /// Time since which steps wait for a Reply to a Call that is no step: one that binds a connection or recovers
-    /// state.
-    stalled_since: Option<Instant>,
-    /// Time since which the server has only answered with requests to retry later.
-    delayed_since: Option<Instant>,
-    /// Number of retries requested by the server that had no effect.
-    futile_retries: u32,
-    /// State that the clients hold at the server.
-    client_state: RecoverableState,
-    /// Client whose state is being reclaimed.
-    reclaim: Option<ClientReclaim>,
-    /// Delegations that are to be returned.
-    unwanted_delegations: VecDeque<DelegationReturn>,
-    /// Number of recoveries, and number of Calls that they took.
-    recoveries: u32,
-    recovery_calls: u64,
-    /// Variables of state that could not be recovered.
-    unrecovered: FxHashSet<u32>,
-    /// Send times of the Calls in flight, in ascending order.
-    expiries: VecDeque<(Instant, CallTag)>,
-    connections: Vec<LiveConnection>,
-    /// Index of the live connection by client and captured connection.
-    connection_by_client: FxHashMap<(u32, u64), usize>,
-    connection_index: FxHashMap<ConnectionId, usize>,
-    /// Steps that wait for a slot of a live session, by session variable and slot.
-    slots: FxHashMap<(u32, u32), VecDeque<u32>>,
-    /// Completion times of the latest steps of each client, if clients have think time.
-    clients: FxHashMap<u32, ThinkTimeHistory>,
-    started: Option<Instant>,
-    /// Capture time of the first Call.
-    first_call_time: u64,
-    sent: u64,
-    is_exhausted: bool,
-    /// Time when the next step is due, if known.
-    next_due: Option<Instant>,
-    /// Differences of files from the capture caused by earlier steps, by the variable of the file.
-    divergent_files: FxHashMap<u32, FileDivergence>,
-    /// Variables of delegations that the live server did not grant.
-    ungranted_delegations: FxHashSet<u32>,
-    /// Opens that replace these delegations.
-    substitutes: DelegationSubstitutes,
-    /// Reasons why variables have no value.
-    missing_values: FxHashMap<u32, MissingValueReason>,
-    /// Variables of directories in which a create, remove or rename was not sent.
-    unmodified_directories: FxHashSet<u32>,
-    /// `true` if an open of the trace, or one that replaces a delegation, is closed by no step.
-    leaves_open: bool,
-    /// Captured answers to CB_GETATTR.
-    cb_getattr_answers: CbGetattrAnswers,
-    call_buffer: Vec<u8>,
-    placed: Vec<PlacedPayload>,
-    /// Signs Calls with RPCSEC_GSS, if the run does.
-    signing: Option<GssCallSigner>,
-    buffers: Vec<Vec<u8>>,
-    needs: Vec<u32>,
-    /// For each operation of the answered step, `true` if its file is a directory.
-    is_directory: Vec<bool>,
-    /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
-    expected_data: Vec<(u32, Option<u128>)>,
-    key_data: Vec<u8>,
-    unchecked_replies: ReplyCheckQueue,
-    /// Variables given by Replies that are not processed yet.
-    pending_variables: FxHashSet<u32>,
-    /// Expected file tree after the run.
-    expected_tree: Option<ExpectedTree>,
-    /// Connections of the programs other than NFS; `None` while one of them is in use.
-    auxiliary: Option<AuxiliaryRpcConnections>,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Returns `true` if no step is left.
-    fn is_done(&self) -> bool {
-        self.is_exhausted && self.window.count() == 0
-    }
-
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
-        let ended = || ReplayStepState::Skipped("interrupted: the run was ended before it".into());
-        for held in self.window.steps_in_order() {
-            self.report.count_step(
-                held.id,
-                held.description.title(),
-                ended(),
-                self.options.max_shown_mismatches,
-            );
+        let ended = || StepOutcome::Skipped("interrupted: the run was ended before it".into());
+        for held in self.scheduler.window.steps_in_order() {
+            self.report.steps.count(held.id, held.description.title(), ended());
         }
         let mut parts = CallDescription::default();
-        while !self.is_exhausted {
-            match self.steps.next_step()? {
+        while !self.scheduler.is_exhausted {
+            match self.scheduler.steps.next_step()? {
                 Some(step) => {
-                    parts.read(&step, &mut self.titles);
-                    self.report.count_step(
-                        step_id(&step),
-                        parts.title(),
-                        ended(),
-                        self.options.max_shown_mismatches,
-                    );
+                    parts.read(&step, &mut self.scheduler.titles);
+                    self.report.steps.count(step_id(&step), parts.title(), ended());
                 }
-                None => self.is_exhausted = true,
+                None => self.scheduler.is_exhausted = true,
             }
         }
         self.destroy_contexts(transport);
-        let late = self.checker.take_late_differences(true);
-        self.report.apply_late_differences(late, self.options.max_shown_mismatches);
-        if let (Some(why), true) = (&self.report.unreachable, self.options.checks_tree) {
+        let late = self.verifier.checker.take_late_differences(true);
+        self.report.steps.apply_late_differences(late);
+        if let (Some(why), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
             let failed = Some(format!("not begun: {why}"));
             self.report.tree_check = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
-        } else if let Some(walk) =
-            self.expected_tree.take().filter(|_| self.options.checks_tree && !self.report.is_interrupted)
+        } else if let Some(walk) = self
+            .verifier
+            .expected_tree
+            .take()
+            .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
-            let left = LiveServerNames { seeded: self.seeded, values: &self.values, checker: &self.checker };
-            let (tag, shown) = (&self.tag, self.options.max_shown_mismatches);
+            let left = LiveServerNames {
+                seeded: self.context.seeded,
+                values: &self.issuer.values,
+                checker: &self.verifier.checker,
+            };
+            let (tag, shown) = (&self.context.tag, self.context.options.max_shown_mismatches);
             self.report.tree_check = Some(walk.check(
-                (transport, &mut self.containment),
-                self.target,
+                (transport, &mut self.issuer.containment),
+                self.context.target,
                 tag,
                 &left,
                 self.contents,
                 shown,
             ));
         }
-        self.report.dropped_values += self.containment.take_dropped_count();
-        self.report.compared = [self.checker.compared.fields, self.checker.compared.data_bytes];
+        self.report.dropped_values +=
+            self.issuer.dropped_values + self.issuer.containment.take_dropped_count();
+        self.report.compared = self.verifier.checker.compared;
         Ok(self.report)
     }
 
-    /// Records the final state of a step and releases its window entry.
-    fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: ReplayStepState) {
-        if let (
-            Some(step),
-            ReplayStepState::Mismatched(_)
-            | ReplayStepState::Substituted(_)
-            | ReplayStepState::Unreplayable(_),
-        ) = (held.step.trace_step(), &state)
-        {
-            self.mark_objects_uncertain(&held, &step, &state);
+    /// Submits a Call that is no step, signed if `client` is given and signs its Calls.
+    fn submit_own(
+        &mut self,
+        connection: ConnectionId,
+        (xid, tag): (Xid, CallTag),
+        (message, client): (&[u8], Option<u32>),
+        transport: &mut ContainedTransport<'_>,
+    ) -> OwnCallResult {
+        let signing = self.issuer.signing.as_mut().zip(client);
+        let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
+        let sent = match signed {
+            Ok(signed) => signed.flatten().unwrap_or(message),
+            Err(Unsigned::NotYet) => return OwnCallResult::Unready,
+            Err(Unsigned::Never(why)) => return OwnCallResult::Unsigned(why),
+        };
+        let call = TransportCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
+        match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
+            Ok(Ok(_)) => OwnCallResult::Sent,
+            Ok(Err(SubmitError::Busy(_))) => OwnCallResult::Busy,
+            Ok(Err(SubmitError::Refused(_))) => OwnCallResult::Lost,
+            Err(escape) => OwnCallResult::Escapes(escape.to_string()),
         }
-        self.report.count_step(held.id, held.description.title(), state, self.options.max_shown_mismatches);
-        self.release_step(window_index, held);
     }
 
-    /// Releases the window entry of a step, keeps its buffers for reuse, and enqueues the steps that waited for it.
-    fn release_step(&mut self, window_index: u32, room: Box<WindowStep>) {
-        self.window.release(window_index, room);
-        self.graph.finish(window_index, &mut self.ready);
-        while let Some(window_index) = self.ready.pop() {
-            self.enqueue(window_index);
+    /// Queues at most `most` of the steps that wait for capacity on a connection.
+    fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
+        if let Some(number) = self.connections.connection_index.get(&connection) {
+            self.scheduler.unpark(*number, most);
         }
+    }
+
+    /// Records the final state of a step and releases its window entry.
+    fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: StepOutcome) {
+        if let (
+            Some(step),
+            StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_),
+        ) = (held.step.trace_step(), &state)
+        {
+            self.verifier.mark_objects_uncertain(&held, &step, &state);
+        }
+        self.report.steps.count(held.id, held.description.title(), state);
+        self.scheduler.release(window_index, held);
     }
 }
 

@@ -1,22 +1,18 @@
 //! Merges the reports of several copies of the captured clients.
 
-use super::report::{ReplayReport, StepMismatch};
+use std::ops::AddAssign;
+
+use super::report::{
+    MAX_EXAMPLES, MAX_LISTED_MESSAGES, RecoveryCounts, ReplayReport, StepMismatch, StepResults,
+};
 use super::tree_check::TreeCheckReport;
 
-/// Maximum number of protocol errors and of refusals that are listed.
-const MAX_LISTED_MESSAGES: usize = 100;
-/// Maximum number of example steps per reason.
-const MAX_EXAMPLES: usize = 5;
-
-impl ReplayReport {
-    /// Adds the report of another copy with this number. The duration is that of the longest.
-    pub(super) fn join(&mut self, other: Self, copy: u32, shown: usize) {
-        // A copy number is only needed now that there are several.
-        self.mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
-        let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
-        self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
-        self.steps += other.steps;
-        self.states.iter_mut().zip(other.states).for_each(|(sum, count)| *sum += count);
+impl StepResults {
+    /// Adds the results of another copy with this number.
+    fn join(&mut self, other: Self, copy: u32) {
+        join_mismatches(&mut self.mismatches, other.mismatches, copy, self.max_mismatches);
+        self.total += other.total;
+        self.states += other.states;
         for (reason, because) in other.reasons {
             let known = self.reasons.entry(reason).or_default();
             known.steps += because.steps;
@@ -28,14 +24,16 @@ impl ReplayReport {
                 .extend(because.first.into_iter().take(MAX_EXAMPLES.saturating_sub(known.first.len())));
         }
         for (name, of) in other.operations {
-            let known = self.operation_report(&name);
-            known.states.iter_mut().zip(of.states).for_each(|(sum, count)| *sum += count);
+            let known = self.operation(&name);
+            known.states += of.states;
             known.latencies.iter_mut().zip(&of.latencies).for_each(|(sum, more)| sum.join(more));
         }
+    }
+}
+
+impl AddAssign for RecoveryCounts {
+    fn add_assign(&mut self, other: Self) {
         for (sum, more) in [
-            (&mut self.calls, other.calls),
-            (&mut self.delayed, other.delayed),
-            (&mut self.connections, other.connections),
             (&mut self.disconnects, other.disconnects),
             (&mut self.reconnects, other.reconnects),
             (&mut self.resent, other.resent),
@@ -45,35 +43,49 @@ impl ReplayReport {
             (&mut self.not_reclaimed, other.not_reclaimed),
             (&mut self.contexts_renewed, other.contexts_renewed),
             (&mut self.contexts_destroyed, other.contexts_destroyed),
-            (&mut self.unanswered, other.unanswered),
+        ] {
+            *sum += more;
+        }
+    }
+}
+
+impl ReplayReport {
+    /// Adds the report of another copy with this number. The duration is that of the longest.
+    pub(super) fn join(&mut self, other: Self, copy: u32) {
+        self.steps.join(other.steps, copy);
+        self.recovery += other.recovery;
+        for (sum, more) in [
+            (&mut self.calls, other.calls),
+            (&mut self.delayed, other.delayed),
+            (&mut self.connections, other.connections),
+            (&mut self.callbacks.unanswered, other.callbacks.unanswered),
             (&mut self.returned_delegations, other.returned_delegations),
-            (&mut self.discarded, other.discarded),
+            (&mut self.protocol.discarded, other.protocol.discarded),
             (&mut self.synthesized, other.synthesized),
             (&mut self.dropped_values, other.dropped_values),
         ] {
             *sum += more;
         }
-        for (name, count) in other.callbacks {
-            *self.callbacks.entry(name).or_default() += count;
+        for (name, count) in other.callbacks.by_operation {
+            *self.callbacks.by_operation.entry(name).or_default() += count;
         }
-        for (how, count) in other.violations {
-            *self.violations.entry(how).or_default() += count;
+        for (how, count) in other.protocol.violations {
+            *self.protocol.violations.entry(how).or_default() += count;
         }
-        let told = |what: String| format!("client {copy}: {what}");
-        self.own_faults.extend(other.own_faults.into_iter().map(told));
-        self.own_faults.truncate(MAX_LISTED_MESSAGES);
-        self.refused.extend(other.refused.into_iter().map(told));
+        let named = |what: String| format!("client {copy}: {what}");
+        other.protocol.own.into_iter().for_each(|what| self.protocol.add_own(named(what)));
+        self.refused.extend(other.refused.into_iter().map(named));
         self.refused.truncate(MAX_LISTED_MESSAGES);
-        self.compared.iter_mut().zip(other.compared).for_each(|(sum, more)| *sum += more);
-        self.elapsed = self.elapsed.max(other.elapsed);
-        self.issue_delay.merge(&other.issue_delay);
-        self.is_interrupted |= other.is_interrupted;
-        self.limit = self.limit.or(other.limit);
+        self.compared += other.compared;
+        self.timing.elapsed = self.timing.elapsed.max(other.timing.elapsed);
+        self.timing.issue_delay.merge(&other.timing.issue_delay);
+        self.end.is_interrupted |= other.end.is_interrupted;
+        self.end.limit = self.end.limit.or(other.end.limit);
+        self.end.unreachable = self.end.unreachable.take().or(other.end.unreachable);
+        self.end.silent_program = self.end.silent_program.take().or(other.end.silent_program);
         self.squashed = self.squashed.or(other.squashed);
-        self.unreachable = self.unreachable.take().or(other.unreachable);
-        self.silent_program = self.silent_program.take().or(other.silent_program);
         match (&mut self.tree_check, other.tree_check) {
-            (Some(walked), Some(more)) => walked.join(more, copy, shown),
+            (Some(walked), Some(more)) => walked.join(more, copy, self.steps.max_mismatches),
             (walked, more) => *walked = walked.take().or(more),
         }
     }
@@ -82,9 +94,7 @@ impl ReplayReport {
 impl TreeCheckReport {
     /// Adds the tree check of another copy with this number.
     fn join(&mut self, other: Self, copy: u32, shown: usize) {
-        self.mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
-        let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
-        self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
+        join_mismatches(&mut self.mismatches, other.mismatches, copy, shown);
         for (sum, more) in [
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),
@@ -97,4 +107,12 @@ impl TreeCheckReport {
         }
         self.failed = self.failed.take().or_else(|| other.failed.map(|why| format!("client {copy}: {why}")));
     }
+}
+
+/// Adds mismatches of another copy with this number, up to a limit.
+fn join_mismatches(mismatches: &mut Vec<StepMismatch>, others: Vec<StepMismatch>, copy: u32, shown: usize) {
+    // A copy number is only needed now that there are several.
+    mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
+    let named = others.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
+    mismatches.extend(named.take(shown.saturating_sub(mismatches.len())));
 }

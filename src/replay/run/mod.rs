@@ -1,7 +1,8 @@
 //! Replay of a trace against a live server: each step is read, sent with the values of this run, compared with its
 //! recorded Reply, and dropped.
 //!
-//! - [`options`]: options; [`rules`]: tolerated differences; [`report`]: results; [`issue_delay`]: accuracy of send
+//! - [`options`]: options; [`rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states
+//!   of steps; [`issue_delay`]: accuracy of send
 //!   times; [`merge`]: merged reports of several copies;
 //! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
 //! - [`values`]: identifiers given by the live server and this run;
@@ -35,9 +36,11 @@ pub mod reply_check;
 pub mod report;
 mod responder;
 pub mod rules;
+mod step_outcome;
 pub mod tree_check;
 pub mod values;
 
 pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
 pub use options::{ReplayOptions, ReplayOrder, ReplayPace};
-pub use report::{ReplayReport, ReplayStepState};
+pub use report::ReplayReport;
+pub use step_outcome::{StepCounts, StepOutcome, StepState};

@@ -21,7 +21,7 @@ use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 
 use super::outcome::ReplyOutcome;
-use super::report::ReplayStepState;
+use super::step_outcome::StepOutcome;
 
 /// Maximum number of times a Call is sent again.
 pub(super) const MAX_RESENDS: u32 = 8;
@@ -178,15 +178,13 @@ pub(super) fn failed_by_first_execution(
 }
 
 /// Returns the state of a step that was sent again, from the state that its Reply alone would give.
-pub(super) fn resent_state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -> ReplayStepState {
+pub(super) fn resent_state(state: StepOutcome, is_done_twice: bool, is_new: bool) -> StepOutcome {
     match state {
-        ReplayStepState::Matched | ReplayStepState::Tolerated(_) if is_new => {
-            ReplayStepState::Substituted(RESTARTED.code)
+        StepOutcome::Matched | StepOutcome::Tolerated(_) if is_new => {
+            StepOutcome::Substituted(RESTARTED.code)
         }
-        ReplayStepState::Matched | ReplayStepState::Tolerated(_) => {
-            ReplayStepState::Substituted(SENT_AGAIN.code)
-        }
-        ReplayStepState::Mismatched(_) if is_done_twice => ReplayStepState::Substituted(DONE_TWICE.code),
+        StepOutcome::Matched | StepOutcome::Tolerated(_) => StepOutcome::Substituted(SENT_AGAIN.code),
+        StepOutcome::Mismatched(_) if is_done_twice => StepOutcome::Substituted(DONE_TWICE.code),
         other => other,
     }
 }

@@ -1,4 +1,6 @@
-//! Report of a run: each step is in exactly one state.
+//! Report of a run.
+
+mod steps;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,64 +8,15 @@ use std::time::Duration;
 
 use super::issue_delay::IssueDelayHistogram;
 use super::recording::RecordingTotals;
-use super::rules::ToleranceRule;
 use super::tree_check::TreeCheckReport;
-use crate::analysis::comparison::difference::{Difference, DifferenceKind};
-use crate::analysis::statistics::Latencies;
+use crate::analysis::comparison::record_comparison::ComparedCounts;
+pub(super) use steps::MAX_EXAMPLES;
+pub use steps::{ReplayOperationReport, ReplayReasonCount, StepId, StepMismatch, StepResults};
 
-/// Maximum number of reasons counted separately.
-const MAX_REASONS: usize = 4_096;
-/// Maximum number of operations counted separately; each has latencies.
-const MAX_OPERATIONS: usize = 512;
 /// Maximum number of kinds of protocol violations counted separately.
 const MAX_VIOLATION_KINDS: usize = 64;
-/// Maximum number of example steps per reason.
-const MAX_EXAMPLES: usize = 5;
-
-/// Final state of a step.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ReplayStepState {
-    /// The live Reply equals the recorded one.
-    Matched,
-    /// The live Reply differs as this rule tolerates.
-    Tolerated(ToleranceRule),
-    /// The live Reply differs.
-    Mismatched(Vec<Difference>),
-    /// The step was sent with a substitute for something that the capture lacks, or after recovery, with the code of
-    /// the reason; everything comparable matched.
-    Substituted(&'static str),
-    /// The step was not sent and need not be: code and text of the reason.
-    Skipped(String),
-    /// The step cannot be replayed: code and text of the reason.
-    Unreplayable(String),
-}
-
-impl ReplayStepState {
-    /// Names of all states, in report order.
-    pub const NAMES: [&'static str; 6] =
-        ["matched", "tolerated", "mismatched", "substituted", "skipped", "unreplayable"];
-
-    /// Returns the index of its name in [`Self::NAMES`].
-    pub fn index(&self) -> usize {
-        match self {
-            Self::Matched => 0,
-            Self::Tolerated(_) => 1,
-            Self::Mismatched(_) => 2,
-            Self::Substituted(_) => 3,
-            Self::Skipped(_) => 4,
-            Self::Unreplayable(_) => 5,
-        }
-    }
-
-    fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Matched | Self::Mismatched(_) => None,
-            Self::Tolerated(rule) => Some(rule.name),
-            Self::Substituted(why) => Some(why),
-            Self::Skipped(why) | Self::Unreplayable(why) => Some(why),
-        }
-    }
-}
+/// Maximum number of refusals, and of protocol errors, that are listed.
+pub(super) const MAX_LISTED_MESSAGES: usize = 100;
 
 /// Reason for insufficient coverage. `min_coverage` is in percent.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,77 +60,13 @@ impl fmt::Display for CoverageShortfall {
     }
 }
 
-/// Identification of a step in a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StepId {
-    /// The `id` of the step.
-    pub step: u64,
-    /// First frames of Call and Reply in the capture; 0 if there is none.
-    pub frames: [u64; 2],
-}
-
-/// A step whose Reply differs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StepMismatch {
-    /// The step.
-    pub step: StepId,
-    /// Number of the client copy, from 1; 0 if there is only one.
-    pub copy: u32,
-    /// Title of the operation.
-    pub operation: String,
-    /// Differences of the Reply.
-    pub differences: Vec<Difference>,
-}
-
-/// Number of steps with a reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReplayReasonCount {
-    /// Number of steps.
-    pub steps: u64,
-    /// Number of steps by operation.
-    pub operations: BTreeMap<String, u64>,
-    /// Example steps.
-    pub first: Vec<StepId>,
-}
-
-/// Results of the steps of one operation.
-#[derive(Clone, Debug, Default)]
-pub struct ReplayOperationReport {
-    /// Number of steps by state, in the order of [`ReplayStepState::NAMES`].
-    pub states: [u64; 6],
-    /// Recorded and live latencies of steps that were sent and have both.
-    pub latencies: [Latencies; 2],
-}
-
-/// Results of a run.
-#[derive(Clone, Debug, Default)]
-pub struct ReplayReport {
-    /// Number of steps of the trace.
-    pub steps: u64,
-    /// Number of steps by state, in the order of [`ReplayStepState::NAMES`].
-    pub states: [u64; 6],
-    /// Reasons, by the index of the state and the code.
-    pub reasons: BTreeMap<(usize, String), ReplayReasonCount>,
-    /// Rules that were needed: name and justification.
-    pub rules: BTreeMap<&'static str, &'static str>,
-    /// Results by operation.
-    pub operations: BTreeMap<String, ReplayOperationReport>,
-    /// First mismatches.
-    pub mismatches: Vec<StepMismatch>,
-    /// Number of Calls sent, except those of substitute opens; a step that is sent again counts again.
-    pub calls: u64,
-    /// Number of retries because the server asked for them.
-    pub delayed: u64,
-    /// Number of connections opened.
-    pub connections: u64,
+/// Connections that were lost, and what was recovered after that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCounts {
     /// Number of connections lost.
     pub disconnects: u64,
     /// Number of connections opened to replace lost ones.
     pub reconnects: u64,
-    /// Reason why the server became unreachable, which ended the run.
-    pub unreachable: Option<String>,
-    /// Reason why a program other than NFS is no longer called: no Reply within the timeout.
-    pub silent_program: Option<String>,
     /// Number of Calls sent again because their connection was lost.
     pub resent: u64,
     /// Number of backchannels bound to another connection.
@@ -192,40 +81,103 @@ pub struct ReplayReport {
     pub contexts_renewed: u64,
     /// Number of security contexts destroyed at the end, as confirmed by the server.
     pub contexts_destroyed: u64,
-    /// Number of Calls of the server, by operation.
-    pub callbacks: BTreeMap<&'static str, u64>,
-    /// Number of Calls of the server that were not answered.
+}
+
+/// Calls of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallbackCounts {
+    /// Number of Calls by operation.
+    pub by_operation: BTreeMap<&'static str, u64>,
+    /// Number of Calls that were not answered.
     pub unanswered: u64,
     /// Reason why there is no port for callbacks of NFSv4.0.
-    pub no_callbacks: Option<String>,
-    /// Number of delegations that the capture does not have, returned at once.
-    pub returned_delegations: u64,
-    /// Protocol errors of this program.
-    pub own_faults: Vec<String>,
+    pub listen_error: Option<String>,
+}
+
+/// Errors in the protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProtocolErrors {
+    /// Errors of this program.
+    pub own: Vec<String>,
+    /// Violations by the server, with their number.
+    pub violations: BTreeMap<String, u64>,
     /// Number of invalid messages of the server.
     pub discarded: u64,
-    /// Protocol violations by the server, with their number.
-    pub violations: BTreeMap<String, u64>,
-    /// Number of fields and of bytes of file data compared.
-    pub compared: [u64; 2],
-    /// Number of clients, sessions and opens created because they were made before the capture.
-    pub synthesized: u64,
-    /// Refusals by the server of state from before the capture or of state to be recovered.
-    pub refused: Vec<String>,
-    /// Number of values dropped because of a limit.
-    pub dropped_values: u64,
+}
+
+impl ProtocolErrors {
+    /// Adds an error of this program, up to a limit.
+    pub fn add_own(&mut self, error: String) {
+        if self.own.len() < MAX_LISTED_MESSAGES {
+            self.own.push(error);
+        }
+    }
+
+    /// Counts a violation by the server.
+    pub fn count_violation(&mut self, how: String) {
+        if self.violations.len() < MAX_VIOLATION_KINDS || self.violations.contains_key(&how) {
+            *self.violations.entry(how).or_default() += 1;
+        }
+    }
+}
+
+/// Duration of a run.
+#[derive(Clone, Debug, Default)]
+pub struct RunTiming {
     /// Time from the first Call to the last Reply.
     pub elapsed: Duration,
     /// Issue delays of Calls, if the pace has intended times.
     pub issue_delay: IssueDelayHistogram,
     /// Time from the first to the last Call of the capture in nanoseconds.
     pub recorded_ns: u64,
+}
+
+/// Reasons why a run ended before its last step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EarlyEnd {
     /// `true` if the run was ended early, by the user or by its time limit.
     pub is_interrupted: bool,
-    /// User and group of objects created by root, if the export squashes root.
-    pub squashed: Option<[u32; 2]>,
     /// Time limit that ended the run, if it did.
     pub limit: Option<Duration>,
+    /// Reason why the server became unreachable, which ended the run.
+    pub unreachable: Option<String>,
+    /// Reason why a program other than NFS is no longer called: no Reply within the timeout.
+    pub silent_program: Option<String>,
+}
+
+/// Results of a run.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayReport {
+    /// Results of the steps.
+    pub steps: StepResults,
+    /// Number of Calls sent, except those of substitute opens; a step that is sent again counts again.
+    pub calls: u64,
+    /// Number of retries because the server asked for them.
+    pub delayed: u64,
+    /// Number of connections opened.
+    pub connections: u64,
+    /// Lost connections and recovered state.
+    pub recovery: RecoveryCounts,
+    /// Calls of the server.
+    pub callbacks: CallbackCounts,
+    /// Number of delegations that the capture does not have, returned at once.
+    pub returned_delegations: u64,
+    /// Errors in the protocol.
+    pub protocol: ProtocolErrors,
+    /// Fields and file data compared.
+    pub compared: ComparedCounts,
+    /// Number of clients, sessions and opens created because they were made before the capture.
+    pub synthesized: u64,
+    /// Refusals by the server of state from before the capture or of state to be recovered.
+    pub refused: Vec<String>,
+    /// Number of values dropped because of a limit.
+    pub dropped_values: u64,
+    /// Duration of the run.
+    pub timing: RunTiming,
+    /// Reasons why the run ended before its last step.
+    pub end: EarlyEnd,
+    /// User and group of objects created by root, if the export squashes root.
+    pub squashed: Option<[u32; 2]>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
     pub recording: Option<Result<RecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.
@@ -233,115 +185,33 @@ pub struct ReplayReport {
 }
 
 impl ReplayReport {
-    /// Counts a step in its final state.
-    pub fn count_step(&mut self, step: StepId, operation: &str, state: ReplayStepState, shown: usize) {
-        self.steps += 1;
-        let at = state.index();
-        if let Some(count) = self.states.get_mut(at) {
-            *count += 1;
+    /// Adds a refusal by the server, up to a limit.
+    pub fn add_refusal(&mut self, why: String) {
+        if self.refused.len() < MAX_LISTED_MESSAGES {
+            self.refused.push(why);
         }
-        if let Some(count) = self.operation_report(operation).states.get_mut(at) {
-            *count += 1;
-        }
-        if let ReplayStepState::Tolerated(rule) = &state {
-            self.rules.entry(rule.name).or_insert(rule.why);
-        }
-        if let Some(reason) = state.reason() {
-            self.count_reason(at, reason, step, operation);
-        }
-        if let ReplayStepState::Mismatched(differences) = state
-            && self.mismatches.len() < shown
-        {
-            self.mismatches.push(StepMismatch {
-                step,
-                copy: 0,
-                operation: operation.to_owned(),
-                differences,
-            });
-        }
-    }
-
-    fn count_reason(&mut self, at: usize, reason: &str, step: StepId, operation: &str) {
-        let key = (at, reason.to_owned());
-        let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
-        let because = self.reasons.entry(if has_room { key } else { (at, "other".to_owned()) }).or_default();
-        because.steps += 1;
-        *because.operations.entry(operation.to_owned()).or_default() += 1;
-        if because.first.len() < MAX_EXAMPLES {
-            because.first.push(step);
-        }
-    }
-
-    /// Returns the results of an operation; beyond the limit, those of `other`.
-    pub fn operation_report(&mut self, operation: &str) -> &mut ReplayOperationReport {
-        let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
-        let name = if has_room { operation } else { "other" };
-        if !self.operations.contains_key(name) {
-            self.operations.insert(name.to_owned(), ReplayOperationReport::default());
-        }
-        // The entry exists now.
-        self.operations.entry(name.to_owned()).or_default()
-    }
-
-    /// Changes the state of steps whose difference was only detected later.
-    pub fn apply_late_differences(&mut self, differences: Vec<Difference>, shown: usize) {
-        for difference in differences {
-            let place = difference.a.location.unwrap_or_default();
-            let frame =
-                |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
-            let step = StepId { step: place.index, frames: [frame(place.call), frame(place.reply)] };
-            let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
-            if let Some(known) = known {
-                known.differences.push(difference);
-                continue;
-            }
-            // It was counted as matched or tolerated, or as unreplayable if the status differs.
-            let operation = difference.operation.clone();
-            let states = &mut self.states;
-            let mut among = if difference.kind == DifferenceKind::Status { 5..6 } else { 0..2 };
-            let from = among.find(|at| states.get(*at).is_some_and(|count| *count > 0));
-            let Some(from) = from else { continue };
-            move_to_mismatched(&mut self.states, from);
-            move_to_mismatched(&mut self.operation_report(&operation).states, from);
-            if self.mismatches.len() < shown {
-                self.mismatches.push(StepMismatch {
-                    step,
-                    copy: 0,
-                    operation,
-                    differences: vec![difference],
-                });
-            }
-        }
-        self.mismatches.sort_by_key(|mismatch| mismatch.step);
     }
 
     /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or substituted.
     pub fn replayed(&self) -> u64 {
-        self.states.iter().take(4).sum()
+        self.steps.states.replayed()
     }
 
     /// Returns the number of steps to be replayed: all that are not skipped.
     pub fn chosen(&self) -> u64 {
-        self.steps.saturating_sub(self.states.get(4).copied().unwrap_or(0))
+        self.steps.total.saturating_sub(self.steps.states.skipped)
     }
 
     /// Returns the number of mismatches.
     pub fn mismatched(&self) -> u64 {
-        self.states.get(2).copied().unwrap_or(0)
+        self.steps.states.mismatched
     }
 
     /// Returns `true` if there are mismatches, protocol violations, or differences in the final tree.
     pub fn is_different(&self) -> bool {
         self.mismatched() > 0
-            || !self.violations.is_empty()
+            || !self.protocol.violations.is_empty()
             || self.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
-    }
-
-    /// Counts a protocol violation by the server.
-    pub fn count_violation(&mut self, how: String) {
-        if self.violations.len() < MAX_VIOLATION_KINDS || self.violations.contains_key(&how) {
-            *self.violations.entry(how).or_default() += 1;
-        }
     }
 
     /// Returns the reason for insufficient coverage, if it is below `min_coverage` percent of the steps that are not
@@ -366,21 +236,6 @@ impl ReplayReport {
 
     /// Returns `true` if each step is in exactly one state.
     pub fn is_consistent(&self) -> bool {
-        let by_operation: u64 = self.operations.values().flat_map(|of| of.states).sum();
-        self.states.iter().sum::<u64>() == self.steps && by_operation == self.steps
-    }
-}
-
-/// Moves one step from a state to the mismatches.
-fn move_to_mismatched(states: &mut [u64; 6], from: usize) {
-    let [matched, tolerated, mismatched, _, _, unreplayable] = states;
-    let counted = match from {
-        5 => unreplayable,
-        0 if *matched > 0 => matched,
-        _ => tolerated,
-    };
-    if *counted > 0 {
-        *counted -= 1;
-        *mismatched += 1;
+        self.steps.is_consistent()
     }
 }

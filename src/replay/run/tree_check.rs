@@ -17,8 +17,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::call_description::{CallDescription, ROOT};
 use super::dependencies::effects::OperationEffect;
 use super::reply_check::ReplyChecker;
-use super::report::{ReplayStepState, StepId, StepMismatch};
+use super::report::{StepId, StepMismatch};
 use super::rules;
+use super::step_outcome::StepOutcome;
 use super::values::LiveValues;
 use crate::analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
@@ -102,32 +103,32 @@ impl ExpectedTree {
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
-        (state, went): (&ReplayStepState, StepConformance),
+        (state, went): (&StepOutcome, StepConformance),
         is_racing: bool,
         contents: &mut TraceReader<R>,
     ) {
         let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
         let is_known = match state {
-            ReplayStepState::Matched | ReplayStepState::Substituted(_) => {
+            StepOutcome::Matched | StepOutcome::Substituted(_) => {
                 step.reply.is_complete() && step.call.is_complete()
             }
             // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
-            ReplayStepState::Tolerated(rules::AFTER) if changes() == 0 && !parts.effects.is_empty() => return,
-            ReplayStepState::Tolerated(rules::AFTER) => {
+            StepOutcome::Tolerated(rules::AFTER) if changes() == 0 && !parts.effects.is_empty() => return,
+            StepOutcome::Tolerated(rules::AFTER) => {
                 went == StepConformance::WithOtherAttributes && step.reply.is_complete()
             }
             // With these rules the files differ from the capture.
-            ReplayStepState::Tolerated(rule) => {
+            StepOutcome::Tolerated(rule) => {
                 ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_complete()
             }
             // The effects are certain if only relations to earlier values are violated.
-            ReplayStepState::Mismatched(differences) => {
+            StepOutcome::Mismatched(differences) => {
                 let is_relation = |one: &Difference| one.kind == DifferenceKind::Relation;
                 differences.iter().all(is_relation) && step.reply.is_complete() && step.call.is_complete()
             }
             // An unsupported operation has no effect, but the operations before it in the COMPOUND may have one.
-            ReplayStepState::Unreplayable(_) if changes() > 1 => false,
-            ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => return,
+            StepOutcome::Unreplayable(_) if changes() > 1 => false,
+            StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => return,
         };
         let writes = || {
             parts
@@ -135,7 +136,7 @@ impl ExpectedTree {
                 .iter()
                 .all(|act| !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..)))
         };
-        if *state == ReplayStepState::Tolerated(rules::ROOM) && writes() {
+        if *state == StepOutcome::Tolerated(rules::ROOM) && writes() {
             // It failed for lack of space in the capture.
             let frames = [step.origin.call_frame, step.origin.reply_frame];
             for payload in step.call.payloads.iter() {

@@ -130,6 +130,11 @@ impl LiveValues {
         self.counts.seqids.clear();
     }
 
+    /// Returns the first bytes of the value of a variable, if it has as many.
+    pub fn identifier<const LENGTH: usize>(&self, variable: u32) -> Option<[u8; LENGTH]> {
+        self.get(variable)?.first_chunk().copied()
+    }
+
     /// Returns the first slot of the Call without a value; such a Call must not be sent.
     pub fn unbound(&self) -> Option<&MessageSlot> {
         self.unbound.as_ref()

@@ -306,7 +306,25 @@ xdr! { "trace";
     }
 }
 
+impl TraceStep<'_> {
+    /// Returns the variables of all filehandles in Call and Reply.
+    pub fn filehandles(&self) -> impl Iterator<Item = u32> + '_ {
+        let messages = [&self.call, &self.reply].into_iter();
+        messages.flat_map(|message| message.variables(MessageSlotKind::FILEHANDLE))
+    }
+}
+
 impl TraceMessage<'_> {
+    /// Returns the variables of the slots of a kind.
+    pub fn variables(&self, kind: MessageSlotKind) -> impl Iterator<Item = u32> + '_ {
+        self.slots.iter().filter(move |slot| slot.holds == kind).map(|slot| slot.variable)
+    }
+
+    /// Returns the variable of the first slot of a kind.
+    pub fn variable(&self, kind: MessageSlotKind) -> Option<u32> {
+        self.variables(kind).next()
+    }
+
     /// Returns the DDP-eligible items outside the head, with Positions relative to the arguments or results.
     pub fn items(&self) -> Vec<ChunkItem<'static>> {
         let mut beside: u32 = 0;

@@ -315,11 +315,11 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
                     }
                     let (report, server) = replay(&trace, &base, is_v4, mount_port, number % 64 == 0);
                     let touched = server.outside_accesses();
-                    assert!(touched.is_empty(), "trace {number}: {touched:?} {:#?}", report.reasons);
+                    assert!(touched.is_empty(), "trace {number}: {touched:?} {:#?}", report.steps.reasons);
                     assert_eq!(server.tree.file(b"victim"), Ok(CONTENT), "trace {number}");
                     sent.fetch_add(report.calls, Ordering::Relaxed);
                     let mut reasons = reasons.lock().unwrap();
-                    for ((_, reason), because) in &report.reasons {
+                    for ((_, reason), because) in &report.steps.reasons {
                         *reasons.entry(reason.clone()).or_default() += because.steps;
                     }
                 }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use nfsrdma_inspect::replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, run_all};
+use nfsrdma_inspect::replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, StepCounts, run_all};
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport};
@@ -31,9 +31,13 @@ fn copies_have_connections_of_their_own_and_are_reported_together() {
     let mut transport =
         MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = run(&made, &mut transport, 4);
-    assert_eq!((report.states, report.connections), ([200, 0, 0, 0, 0, 0], 4), "{report:?}");
+    assert_eq!(
+        (report.steps.states, report.connections),
+        (StepCounts { matched: 200, ..StepCounts::default() }, 4),
+        "{report:?}"
+    );
     assert!(report.is_consistent());
-    assert_eq!((report.calls, report.compared[1]), (200, 200 * 4096));
+    assert_eq!((report.calls, report.compared.data_bytes), (200, 200 * 4096));
     for connection in 0..4 {
         assert_eq!(transport.counts(ConnectionId(connection)).unwrap().replies, 50);
     }
@@ -47,8 +51,8 @@ fn a_mismatch_tells_the_copy() {
     // One Call of each of the three is among every three.
     [3, 4, 5].into_iter().for_each(|after| transport.inject(after, MockTransportFault::OtherByte));
     let report = run(&made, &mut transport, 3);
-    assert_eq!((report.states[0], report.mismatched()), (27, 3), "{report:?}");
-    let mut copies: Vec<u32> = report.mismatches.iter().map(|mismatch| mismatch.copy).collect();
+    assert_eq!((report.steps.states.matched, report.mismatched()), (27, 3), "{report:?}");
+    let mut copies: Vec<u32> = report.steps.mismatches.iter().map(|mismatch| mismatch.copy).collect();
     copies.sort_unstable();
     assert_eq!(copies, [1, 2, 3]);
 }
@@ -61,7 +65,7 @@ fn credits_and_inline_thresholds_reach_the_transport() {
     let mut transport =
         MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = made.run_over(&mut transport, &wish, &super::beside::none());
-    assert_eq!(report.states[0], 100, "{report:?}");
+    assert_eq!(report.steps.states.matched, 100, "{report:?}");
     let rdma = transport.params(ConnectionId(0)).unwrap().rdma.clone().unwrap();
     assert_eq!((rdma.call_inline, rdma.reply_inline), (2048, 1024));
     assert_eq!(transport.credits(ConnectionId(0)).unwrap().requested, 5);
@@ -74,7 +78,7 @@ fn chunks_are_those_of_the_capture_or_those_that_the_connection_needs() {
         let mut transport = Timed::new(&made, 0);
         let options = ReplayOptions { captured_chunks, ..super::beside::none() };
         let report = made.run_over(&mut transport, &ConnectOptions::default(), &options);
-        assert_eq!(report.states[0], 10, "{report:?}");
+        assert_eq!(report.steps.states.matched, 10, "{report:?}");
         let written: Vec<_> = transport.submitted.iter().map(|submitted| submitted.write_segments).collect();
         assert_eq!(written, [segments; 10]);
         assert!(transport.submitted.iter().all(|submitted| !submitted.changed));

@@ -42,7 +42,9 @@ struct Repenting<'s>(&'s Mutex<MockServer>);
 
 impl ReplayMonitor for Repenting<'_> {
     fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
-        if let Some(liar) = self.0.lock().unwrap().fault_injector.as_mut().filter(|_| report.steps >= total) {
+        if let Some(liar) =
+            self.0.lock().unwrap().fault_injector.as_mut().filter(|_| report.steps.total >= total)
+        {
             liar.stop();
         }
     }
@@ -93,8 +95,12 @@ fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
 fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsupported_operation_was_for() {
     let work = Work::of("rxe-v42", 4, "touched");
     let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
-    let tolerated = honest.reasons.keys().filter(|(_, reason)| reason == "after-difference").count();
-    assert_eq!(tolerated, 1, "no step differs because of an unsupported operation: {:#?}", honest.reasons);
+    let tolerated = honest.steps.reasons.keys().filter(|(_, reason)| reason == "after-difference").count();
+    assert_eq!(
+        tolerated, 1,
+        "no step differs because of an unsupported operation: {:#?}",
+        honest.steps.reasons
+    );
     // NFS4ERR_IO, NFS4ERR_NOENT.
     for status in [5, 2] {
         let (times, unfound) = unfound(
@@ -132,6 +138,7 @@ fn every_write_that_keeps_another_byte_is_found() {
         let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
         // Data that exceeded the captured file system is not expected.
         let room = honest
+            .steps
             .reasons
             .iter()
             .filter(|((_, reason), _)| reason == "room")

@@ -96,7 +96,7 @@ impl ReplayMonitor for Witness<'_> {
     fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
         if let Some(liar) = &mut self.server.lock().unwrap().fault_injector {
             self.is_over |= self.is_impatient && liar.injections() > 0 && is_told(report);
-            if report.steps >= total {
+            if report.steps.total >= total {
                 liar.stop();
             }
         }
@@ -111,10 +111,10 @@ impl ReplayMonitor for Witness<'_> {
 /// recovered and counted; everything else is in the exit code.
 fn is_told(report: &ReplayReport) -> bool {
     report.is_different()
-        || report.unreachable.is_some()
-        || report.discarded + report.disconnects + report.recovered > 0
+        || report.end.unreachable.is_some()
+        || report.protocol.discarded + report.recovery.disconnects + report.recovery.recovered > 0
         || !report.refused.is_empty()
-        || !report.own_faults.is_empty()
+        || !report.protocol.own.is_empty()
 }
 
 /// Replays a trace on a server with this fault. Returns the number of injections.
@@ -170,16 +170,22 @@ fn an_honest_server_raises_no_alarm_in_twenty_runs() {
         let mut report = ReplayReport::default();
         for _ in 0..5 {
             report = replayed(&work, None, &[], false).0;
-            assert!(!is_told(&report), "{}: {:#?} {:#?}", work.capture, report.mismatches, report.tree_check);
+            assert!(
+                !is_told(&report),
+                "{}: {:#?} {:#?}",
+                work.capture,
+                report.steps.mismatches,
+                report.tree_check
+            );
             assert!(report.is_consistent());
         }
         let walked = report.tree_check.as_ref().unwrap();
         let seen = (walked.names, walked.objects, walked.bytes, walked.left_out, walked.failed.clone());
-        println!("{}: {} steps {:?}, walk {seen:?}", work.capture, report.steps, report.states);
+        println!("{}: {} steps {:?}, walk {seen:?}", work.capture, report.steps.total, report.steps.states);
         assert_eq!(walked.failed, None, "{}", work.capture);
         // Most of the rest are other programs, or operations that this server does not support.
-        let done: u64 = report.states.iter().take(4).sum();
-        assert!(done * 100 >= report.steps * 87, "{}: {:?}", work.capture, report.states);
+        let done = report.steps.states.replayed();
+        assert!(done * 100 >= report.steps.total * 87, "{}: {:?}", work.capture, report.steps.states);
         assert!(walked.names > 300 && walked.objects > 300 && walked.bytes > 20_000, "{seen:?}");
     }
 }
@@ -289,7 +295,7 @@ fn the_walk_finds_what_no_reply_tells() {
                 replayed(work, Some(MockFaultInjector::new(lie).with_skips(*skip)), &[], false);
             let walked = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
             // The attributes of the directory show that it has not changed.
-            let mut differences = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
+            let mut differences = report.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
             let is_quiet = differences.all(|difference| difference.kind == DifferenceKind::Relation);
             told == 1 && is_quiet && walked > 0
         });
@@ -310,6 +316,6 @@ fn what_two_runs_teach_is_let_be_in_the_third_and_the_rule_is_named() {
     let text = infer_rules("rxe-v42.trace", "the loopback transport", &[&one, &other]);
     let rules = file::parse_rules(&text).unwrap();
     let third = replayed(&work, Some(MockFaultInjector::new(lie)), &rules, false).0;
-    assert_eq!(third.mismatched(), 0, "{:#?}", third.mismatches);
-    assert!(third.rules.contains_key("learnt-1"), "{text}");
+    assert_eq!(third.mismatched(), 0, "{:#?}", third.steps.mismatches);
+    assert!(third.steps.rules.contains_key("learnt-1"), "{text}");
 }

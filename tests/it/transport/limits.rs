@@ -45,7 +45,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
         let options = ReplayOptions { timeout: Duration::from_secs(2), ..super::beside::none() };
         let (report, took) =
             replayed(&work, None, (100..5000).map(|at| (at, MockTransportFault::NoReply)), options);
-        let why = report.unreachable.as_deref().unwrap();
+        let why = report.end.unreachable.as_deref().unwrap();
         assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
         let walked = report.tree_check.as_ref().unwrap();
         assert!(walked.failed.as_ref().is_some_and(|why| why.starts_with("not begun")), "{walked:?}");
@@ -54,12 +54,13 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
         assert!(
             (1..=3).contains(&report.mismatched()) && took < Duration::from_secs(30),
             "{capture}: {took:?} {:?}",
-            report.states
+            report.steps.states
         );
         assert!(
-            report.states[0] + report.states[1] > 50 && report.states[5] > 90,
+            report.steps.states.matched + report.steps.states.tolerated > 50
+                && report.steps.states.unreplayable > 90,
             "{capture}: {:?}",
-            report.states
+            report.steps.states
         );
     }
 }
@@ -71,7 +72,7 @@ fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
         MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
     let options = ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
-    let why = report.unreachable.as_deref().unwrap();
+    let why = report.end.unreachable.as_deref().unwrap();
     assert!(why.contains("NFS4ERR_DELAY"), "{why}");
     assert!(took < Duration::from_secs(30), "{took:?}");
     assert!(report.delayed > 0);
@@ -85,8 +86,8 @@ fn one_operation_that_is_always_delayed_costs_less_each_time() {
         MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::WrongStatus(DELAY) };
     let options = ReplayOptions { max_delay_retries: 4, ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
-    assert_eq!(report.unreachable, None);
-    assert!(report.mismatched() > 20, "{:?}", report.states);
+    assert_eq!(report.end.unreachable, None);
+    assert!(report.mismatched() > 20, "{:?}", report.steps.states);
     // 4, 2 and 1 tries, and then none.
     assert_eq!(report.delayed, 4 + 2 + 1);
     assert!(took < Duration::from_secs(30), "{took:?}");
@@ -100,6 +101,6 @@ fn a_run_ends_at_its_limit() {
     let limit = Duration::from_secs(1);
     let options = ReplayOptions { max_time: Some(limit), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
-    assert_eq!((report.limit, report.is_interrupted), (Some(limit), true));
+    assert_eq!((report.end.limit, report.end.is_interrupted), (Some(limit), true));
     assert!(took >= limit && took < Duration::from_secs(30), "{took:?}");
 }

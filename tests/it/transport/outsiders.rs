@@ -69,9 +69,9 @@ fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
             let report = replayed_with(&work, &trace, walk);
             let is_found = because(&report, "changed by another client") > 0;
             found += u64::from(is_found);
-            println!("size {old} at {place}: {:?}", report.states);
+            println!("size {old} at {place}: {:?}", report.steps.states);
             if is_found {
-                assert_eq!(report.mismatched(), 0, "{:#?}", report.mismatches);
+                assert_eq!(report.mismatched(), 0, "{:#?}", report.steps.mismatches);
                 let walked =
                     report.tree_check.as_ref().map(|walked| (walked.differing, walked.failed.clone()));
                 assert_eq!(walked, walk.then_some((0, None)));
@@ -103,7 +103,7 @@ fn rfc1813_section_2_6_a_file_that_no_step_removed_and_that_is_stale_is_unreplay
             let report = replayed_with(&work, &trace, walk);
             let is_found = because(&report, "changed by another client") > 0;
             found += u64::from(is_found);
-            assert!(!is_found || report.mismatched() == 0, "{:#?}", report.mismatches);
+            assert!(!is_found || report.mismatched() == 0, "{:#?}", report.steps.mismatches);
         }
         capture[status].copy_from_slice(&old);
     }
@@ -138,7 +138,7 @@ fn getattrs(capture: &[u8]) -> Vec<usize> {
 }
 
 fn because(report: &ReplayReport, reason: &str) -> u64 {
-    let of = report.reasons.iter().filter(|((_, why), _)| why.starts_with(reason));
+    let of = report.steps.reasons.iter().filter(|((_, why), _)| why.starts_with(reason));
     of.map(|(_, because)| because.steps).sum()
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SharedMemoryId,
@@ -110,7 +110,7 @@ fn replies_that_came_together_are_taken_together_before_the_next_calls_go() {
     let mut transport = Timed::new(&made, 1);
     let wish = ConnectOptions { credits: 16, ..ConnectOptions::default() };
     let report = made.run_over(&mut transport, &wish, &super::beside::none());
-    assert_eq!(report.states[0], 320, "{report:?}");
+    assert_eq!(report.steps.states.matched, 320, "{report:?}");
     // The first Call goes alone, as RFC 8166 section 3.3.1 requires.
     assert!(transport.turns <= 320 / 16 + 2, "{}", transport.turns);
 }
@@ -123,7 +123,7 @@ fn run(made: &Made, patience: u32, pace: ReplayPace, order: ReplayOrder) -> (Tim
     let mut transport = Timed::new(made, patience);
     let options = ReplayOptions { pace, order, ..super::beside::none() };
     let report = made.run_over(&mut transport, &ConnectOptions::default(), &options);
-    assert_eq!(report.states.iter().sum::<u64>(), report.states[0], "all match: {report:?}");
+    assert_eq!(report.steps.states.total(), report.steps.states.matched, "all match: {report:?}");
     (transport, report)
 }
 
@@ -137,7 +137,7 @@ const SLACK: Duration = Duration::from_millis(50);
 #[track_caller]
 fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Iterator<Item = Duration>) {
     let first = transport.sent[0];
-    let latest = Duration::from_nanos(report.issue_delay.max_ns());
+    let latest = Duration::from_nanos(report.timing.issue_delay.max_ns());
     for (sent, intended) in transport.sent.iter().zip(intended) {
         let after = *sent - first;
         // The first may itself have been late, and a histogram has two digits.
@@ -147,8 +147,8 @@ fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Itera
             "{after:?} and not {intended:?}: {latest:?}"
         );
     }
-    assert_eq!(report.issue_delay.count() as usize, transport.sent.len());
-    assert!(report.issue_delay.quantile_ns(0.5) <= report.issue_delay.max_ns());
+    assert_eq!(report.timing.issue_delay.count() as usize, transport.sent.len());
+    assert!(report.timing.issue_delay.quantile_ns(0.5) <= report.timing.issue_delay.max_ns());
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
     for (sent, number) in transport.sent.iter().zip(0..) {
         assert!(*sent - first + EARLY >= Duration::from_millis(number));
     }
-    assert_eq!(report.issue_delay.count(), 99, "the first has no time");
+    assert_eq!(report.timing.issue_delay.count(), 99, "the first has no time");
 }
 
 #[test]
@@ -212,6 +212,6 @@ fn reads_match_and_their_data_is_compared() {
         client: (n % 2) as u32,
     }));
     let report = trace.run(&super::beside::none());
-    assert_eq!(report.states, [300, 0, 0, 0, 0, 0], "{report:?}");
-    assert_eq!((report.connections, report.compared[1]), (2, 200 * 4096));
+    assert_eq!(report.steps.states, StepCounts { matched: 300, ..StepCounts::default() }, "{report:?}");
+    assert_eq!((report.connections, report.compared.data_bytes), (2, 200 * 4096));
 }

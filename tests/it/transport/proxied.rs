@@ -62,7 +62,7 @@ struct Repenting(Arc<Mutex<Liar>>);
 
 impl ReplayMonitor for Repenting {
     fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
-        if report.steps >= total {
+        if report.steps.total >= total {
             self.0.lock().unwrap().repent();
         }
     }
@@ -72,9 +72,9 @@ impl ReplayMonitor for Repenting {
 fn is_told(report: &ReplayReport) -> bool {
     report.mismatched() > 0
         || report.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
-        || report.discarded + report.disconnects + report.recovered > 0
+        || report.protocol.discarded + report.recovery.disconnects + report.recovery.recovered > 0
         || !report.refused.is_empty()
-        || !report.own_faults.is_empty()
+        || !report.protocol.own.is_empty()
 }
 
 fn works(test: &str) -> BTreeMap<u32, Work> {
@@ -103,7 +103,7 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
     each(&runs, |(label, turn)| {
         let order = if turn % 2 == 0 { ReplayOrder::Serial } else { ReplayOrder::Dependencies };
         let (report, _) = replayed(&works[label], Liar::honest(), order);
-        assert!(!is_told(&report), "{label}: {:#?} {:#?}", report.mismatches, report.tree_check);
+        assert!(!is_told(&report), "{label}: {:#?} {:#?}", report.steps.mismatches, report.tree_check);
         assert!(report.is_consistent(), "{label}");
     });
     println!("{} honest runs", runs.len());

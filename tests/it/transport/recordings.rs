@@ -297,12 +297,17 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
 fn rfc8881_section_2_10_6_1_no_slot_is_out_of_step_after_a_reply_that_did_not_come() {
     for after in [40, 80, 120] {
         let report = with_one_reply_less(after);
-        assert_eq!(report.own_faults, [""; 0], "after {after}");
+        assert_eq!(report.protocol.own, [""; 0], "after {after}");
         // It was retried once, on its slot.
-        let given_up = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
+        let given_up = report.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
         let given_up =
             given_up.filter(|one| one.b.value.as_deref().is_some_and(|what| what.contains("no Reply")));
-        assert_eq!((given_up.count(), report.resent), (0, 1), "after {after}: {:#?}", report.mismatches);
+        assert_eq!(
+            (given_up.count(), report.recovery.resent),
+            (0, 1),
+            "after {after}: {:#?}",
+            report.steps.mismatches
+        );
     }
 }
 

@@ -59,7 +59,7 @@ fn replayed(work: &Work, faults: impl IntoIterator<Item = (u64, MockTransportFau
 }
 
 fn because(report: &ReplayReport, reason: &str) -> u64 {
-    let of = report.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
+    let of = report.steps.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
     of.map(|(_, because)| because.steps).sum()
 }
 
@@ -71,8 +71,8 @@ fn breaks(times: u64, fault: MockTransportFault) -> impl Iterator<Item = (u64, M
 /// Verifies that neither Replies nor files differ, and that nothing was executed twice.
 fn is_as_recorded(report: &ReplayReport, what: &str) {
     assert!(report.is_consistent(), "{what}");
-    assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
-    assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
+    assert_eq!(report.protocol.own, Vec::<String>::new(), "{what}");
+    assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.steps.mismatches);
     let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
     assert!(walked.objects > 0, "{what}");
@@ -83,20 +83,24 @@ fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_o
     let work = Work::of("rxe-v41", 4, "again");
     let (whole, begun) = replayed_on(&work, [], |_| {});
     is_as_recorded(&whole, "whole");
-    assert_eq!((whole.reconnects, whole.resent), (0, 0));
+    assert_eq!((whole.recovery.reconnects, whole.recovery.resent), (0, 0));
     for fault in [MockTransportFault::BreakBefore, MockTransportFault::BreakAfter] {
         let (report, again) = replayed_on(&work, breaks(40, fault), |_| {});
         is_as_recorded(&report, &format!("{fault:?}"));
-        assert_eq!(report.steps, whole.steps);
-        assert_eq!((report.disconnects, report.reconnects), (40, 40), "{fault:?}");
+        assert_eq!(report.steps.total, whole.steps.total);
+        assert_eq!((report.recovery.disconnects, report.recovery.reconnects), (40, 40), "{fault:?}");
         let told = because(&report, "sent-again") + because(&report, "reply-unknown");
-        assert!(told > 30, "{fault:?}: {:#?}", report.reasons);
-        assert!(report.resent >= told, "{fault:?}: {} of {told}", report.resent);
+        assert!(told > 30, "{fault:?}: {:#?}", report.steps.reasons);
+        assert!(report.recovery.resent >= told, "{fault:?}: {} of {told}", report.recovery.resent);
         for operation in ONCE {
             assert_eq!(again.get(&operation.0), begun.get(&operation.0), "{fault:?}: {operation}");
         }
         // An unsupported operation may be one whose Reply is unknown.
-        assert!(report.states[5] <= whole.states[5], "{fault:?}: {:#?}", report.reasons);
+        assert!(
+            report.steps.states.unreplayable <= whole.steps.states.unreplayable,
+            "{fault:?}: {:#?}",
+            report.steps.reasons
+        );
     }
 }
 
@@ -106,9 +110,13 @@ fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_an
         let work = Work::of(capture, version, "again-before");
         let report = replayed(&work, breaks(20, MockTransportFault::BreakBefore));
         is_as_recorded(&report, capture);
-        assert_eq!((report.disconnects, report.reconnects), (20, 20), "{capture}");
+        assert_eq!((report.recovery.disconnects, report.recovery.reconnects), (20, 20), "{capture}");
         let told = because(&report, "sent-again");
-        assert!(told >= 15 && report.resent >= told, "{capture}: {told} {:#?}", report.reasons);
+        assert!(
+            told >= 15 && report.recovery.resent >= told,
+            "{capture}: {told} {:#?}",
+            report.steps.reasons
+        );
     }
 }
 
@@ -116,7 +124,7 @@ fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_an
 fn rfc8881_section_18_34_the_backchannel_is_bound_to_the_new_connection() {
     let work = Work::of("rxe-v41", 4, "bound");
     let report = replayed(&work, breaks(40, MockTransportFault::BreakBefore));
-    assert!(report.rebound >= 30, "{} of {}", report.rebound, report.reconnects);
+    assert!(report.recovery.rebound >= 30, "{} of {}", report.recovery.rebound, report.recovery.reconnects);
     assert_eq!(report.refused, Vec::<String>::new());
 }
 
@@ -124,9 +132,9 @@ fn rfc8881_section_18_34_the_backchannel_is_bound_to_the_new_connection() {
 fn a_server_that_always_closes_ends_the_run_in_order() {
     let work = Work::of("rxe-v41", 4, "closes");
     let report = replayed(&work, (0..100_000).map(|n| (n, MockTransportFault::BreakBefore)));
-    assert!(report.resent <= 12, "{} were sent again", report.resent);
+    assert!(report.recovery.resent <= 12, "{} were sent again", report.recovery.resent);
     assert!(report.is_consistent());
-    assert_eq!(report.states[0] + report.states[1], 0, "{:?}", report.states);
+    assert_eq!(report.steps.states.matched + report.steps.states.tolerated, 0, "{:?}", report.steps.states);
     assert!(report.mismatched() > 0);
 }
 
@@ -143,9 +151,12 @@ fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_ha
             let report = replayed(&work, restarts(fault));
             is_as_recorded(&report, &format!("{capture} {fault:?}"));
             assert_eq!(report.refused, Vec::<String>::new(), "{capture} {fault:?}");
-            assert!(report.recovered >= 10, "{capture} {fault:?}: {}", report.recovered);
-            assert!(report.reclaimed > 0 && report.not_reclaimed == 0, "{capture} {fault:?}");
-            assert!(because(&report, "server-restarted") >= 10, "{capture}: {:#?}", report.reasons);
+            assert!(report.recovery.recovered >= 10, "{capture} {fault:?}: {}", report.recovery.recovered);
+            assert!(
+                report.recovery.reclaimed > 0 && report.recovery.not_reclaimed == 0,
+                "{capture} {fault:?}"
+            );
+            assert!(because(&report, "server-restarted") >= 10, "{capture}: {:#?}", report.steps.reasons);
         }
     }
 }
@@ -157,8 +168,12 @@ fn rfc7530_section_9_6_2_after_a_restart_nfs_4_0_reclaims_under_the_owners_next_
         let report = replayed(&work, restarts(fault));
         is_as_recorded(&report, &format!("{fault:?}"));
         assert_eq!(report.refused, Vec::<String>::new(), "{fault:?}");
-        assert!(report.recovered >= 8 && report.reclaimed > 0, "{fault:?}: {}", report.recovered);
-        assert!(because(&report, "server-restarted") >= 8, "{:#?}", report.reasons);
+        assert!(
+            report.recovery.recovered >= 8 && report.recovery.reclaimed > 0,
+            "{fault:?}: {}",
+            report.recovery.recovered
+        );
+        assert!(because(&report, "server-restarted") >= 8, "{:#?}", report.steps.reasons);
     }
 }
 
@@ -173,8 +188,12 @@ fn rfc8881_section_8_4_2_1_locks_are_reclaimed_with_the_opens_that_they_came_fro
         for at in [164, 168, 172] {
             let (report, begun) = replayed_on(&work, [(at, MockTransportFault::Forget)], |_| {});
             is_as_recorded(&report, &format!("{capture} {at}"));
-            assert!(count(&begun) > whole && report.reclaimed >= 2, "{capture} {at}: {}", report.reclaimed);
-            assert_eq!(report.not_reclaimed, 0, "{capture} {at}");
+            assert!(
+                count(&begun) > whole && report.recovery.reclaimed >= 2,
+                "{capture} {at}: {}",
+                report.recovery.reclaimed
+            );
+            assert_eq!(report.recovery.not_reclaimed, 0, "{capture} {at}");
         }
     }
 }
@@ -184,8 +203,8 @@ fn rfc8881_section_8_4_2_a_session_that_is_lost_alone_is_made_anew_and_opens_sta
     let work = Work::of("rxe-v42", 4, "sessions");
     let report = replayed(&work, restarts(MockTransportFault::ForgetSessions));
     is_as_recorded(&report, "sessions");
-    assert!(report.recovered >= 10, "{}", report.recovered);
-    assert_eq!((report.reclaimed, report.not_reclaimed), (0, 0));
+    assert!(report.recovery.recovered >= 10, "{}", report.recovery.recovered);
+    assert_eq!((report.recovery.reclaimed, report.recovery.not_reclaimed), (0, 0));
     assert_eq!(report.refused, Vec::<String>::new());
 }
 
@@ -208,9 +227,17 @@ fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not
         server.loses_clients_on_restart = true
     });
     assert!(report.is_consistent());
-    assert_eq!(report.own_faults, Vec::<String>::new());
-    assert!(report.recovered >= 10 && report.reclaimed == 0, "{}", report.recovered);
-    assert!(report.not_reclaimed > 0 && because(&report, "not-reclaimed") > 0, "{:#?}", report.reasons);
+    assert_eq!(report.protocol.own, Vec::<String>::new());
+    assert!(
+        report.recovery.recovered >= 10 && report.recovery.reclaimed == 0,
+        "{}",
+        report.recovery.recovered
+    );
+    assert!(
+        report.recovery.not_reclaimed > 0 && because(&report, "not-reclaimed") > 0,
+        "{:#?}",
+        report.steps.reasons
+    );
     let told = "OPEN with CLAIM_PREVIOUS: NFS4ERR_NO_GRACE";
     assert!(report.refused.iter().any(|what| what == told), "{:#?}", report.refused);
 }
@@ -222,14 +249,14 @@ fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
         let whole = replayed(&work, []);
         let report = replayed(&work, (40..100_000).map(|at| (at, fault)));
         assert!(report.is_consistent(), "{fault:?}");
-        assert!(report.is_different(), "{fault:?}: {:?}", report.states);
+        assert!(report.is_different(), "{fault:?}: {:?}", report.steps.states);
         assert!(report.calls < 3 * whole.calls, "{fault:?}: {} Calls", report.calls);
         match fault {
             MockTransportFault::Forget => {
                 let told = report.refused.iter().any(|what| what.contains("has forgotten it 17 times"));
                 assert!(told && because(&report, "not-reclaimed") > 0, "{:#?}", report.refused);
             }
-            _ => assert!(because(&report, "no-connection") > 0, "{:#?}", report.reasons),
+            _ => assert!(because(&report, "no-connection") > 0, "{:#?}", report.steps.reasons),
         }
     }
 }

@@ -70,15 +70,15 @@ fn replayed_with(
 /// Verifies that neither Replies nor files differ.
 fn is_as_recorded(report: &ReplayReport, what: &str) {
     assert!(report.is_consistent(), "{what}");
-    assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
-    assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
+    assert_eq!(report.protocol.own, Vec::<String>::new(), "{what}");
+    assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.steps.mismatches);
     let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
     assert!(walked.objects > 0, "{what}");
 }
 
 fn because(report: &ReplayReport, reason: &str) -> u64 {
-    let of = report.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
+    let of = report.steps.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
     of.map(|(_, because)| because.steps).sum()
 }
 
@@ -92,13 +92,13 @@ fn rfc8881_section_10_4_where_no_delegation_is_given_an_open_of_an_own_owner_sta
     let (report, server) = replayed(&work, [], |_| {});
     is_as_recorded(&report, "rxe-v42-deleg");
     // Three files were delegated: each DELEGRETURN is a CLOSE now, which has no result to compare.
-    assert_eq!(because(&report, "no-delegation"), 3, "{:#?}", report.reasons);
+    assert_eq!(because(&report, "no-delegation"), 3, "{:#?}", report.steps.reasons);
     // Another client has appended to one of them in the capture.
     assert_eq!(
-        (because(&report, "changed by another client"), report.states[5]),
+        (because(&report, "changed by another client"), report.steps.states.unreplayable),
         (1, 1),
         "{:#?}",
-        report.reasons
+        report.steps.reasons
     );
     // For each file: the open of the trace, which is closed at once because the captured client had no stateid of it;
     // the one that replaces the delegation; and the one that the trace opens before it returns that.
@@ -113,12 +113,12 @@ fn rfc7530_section_10_4_without_delegations_nfs_4_0_opens_by_name_and_confirms()
         let work = Work::of("rxe-v40-deleg", 4, "undelegated");
         let (report, server) = replayed(&work, [], |server| server.confirms_owners = confirms_owners);
         is_as_recorded(&report, &format!("rxe-v40-deleg {confirms_owners}"));
-        assert_eq!(because(&report, "no-delegation"), 2, "{:#?}", report.reasons);
+        assert_eq!(because(&report, "no-delegation"), 2, "{:#?}", report.steps.reasons);
         assert_eq!(
-            (because(&report, "changed by another client"), report.states[5]),
+            (because(&report, "changed by another client"), report.steps.states.unreplayable),
             (1, 1),
             "{:#?}",
-            report.reasons
+            report.steps.reasons
         );
         // OPENs of the trace, and for each of two delegations one of a separate owner.
         let opens = count(&server, Operation::OPEN);
@@ -149,9 +149,9 @@ fn an_open_in_the_place_of_a_delegation_survives_lost_connections_and_restarts()
                 let what = format!("{capture} {fault:?} {at}");
                 let (report, server) = replayed(&work, [(at, fault)], |_| {});
                 assert!(report.is_consistent(), "{what}");
-                assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
-                assert_eq!(report.not_reclaimed, 0, "{what}: {:#?}", report.refused);
-                assert_eq!(server.opens(), 0, "{what}: {:#?}", report.reasons);
+                assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.steps.mismatches);
+                assert_eq!(report.recovery.not_reclaimed, 0, "{what}: {:#?}", report.refused);
+                assert_eq!(server.opens(), 0, "{what}: {:#?}", report.steps.reasons);
             }
         }
     }
@@ -168,7 +168,7 @@ fn rfc7530_section_16_18_after_a_restart_opens_are_confirmed_where_the_server_as
             let what = format!("{fault:?} {at}");
             let (report, server) = replayed(&work, [(at, fault)], |server| server.confirms_owners = true);
             is_as_recorded(&report, &what);
-            assert_eq!((report.not_reclaimed, &report.refused), (0, &Vec::new()), "{what}");
+            assert_eq!((report.recovery.not_reclaimed, &report.refused), (0, &Vec::new()), "{what}");
             assert!(count(&server, Operation::OPEN_CONFIRM) >= confirmed, "{what}");
         }
     }
@@ -188,11 +188,16 @@ fn rfc1813_section_3_3_19_and_rfc8881_section_5_8_2_20_reads_and_writes_keep_to_
             let (report, server) = replayed(&work, [], |_| {});
             is_as_recorded(&report, &what);
             let split = because(&report, "split");
-            assert!(split > 0, "{what}: {:#?}", report.reasons);
+            assert!(split > 0, "{what}: {:#?}", report.steps.reasons);
             assert!(report.calls > whole.calls + split, "{what}: {} of {}", report.calls, whole.calls);
             // Nothing else is different.
-            assert_eq!(report.states[5], whole.states[5], "{what}: {:#?}", report.reasons);
-            let [before, after] = [&whole, &report].map(|report| report.states[0] + report.states[1]);
+            assert_eq!(
+                report.steps.states.unreplayable, whole.steps.states.unreplayable,
+                "{what}: {:#?}",
+                report.steps.reasons
+            );
+            let [before, after] =
+                [&whole, &report].map(|report| report.steps.states.matched + report.steps.states.tolerated);
             assert_eq!(after + split, before, "{what}");
             assert_eq!(server.exceeded, 0, "{what}");
         }
@@ -206,8 +211,12 @@ fn rfc8881_section_18_36_reads_and_writes_keep_to_the_limits_of_the_session() {
         let whole = replayed(&work, [], |_| {}).0;
         let (report, server) = replayed(&work, [], |server| server.session_bytes = Some(10_000));
         is_as_recorded(&report, capture);
-        assert!(because(&report, "split") > 3, "{capture}: {:#?}", report.reasons);
-        assert_eq!(report.states[5], whole.states[5], "{capture}: {:#?}", report.reasons);
+        assert!(because(&report, "split") > 3, "{capture}: {:#?}", report.steps.reasons);
+        assert_eq!(
+            report.steps.states.unreplayable, whole.steps.states.unreplayable,
+            "{capture}: {:#?}",
+            report.steps.reasons
+        );
         assert_eq!(server.exceeded, 0, "{capture}");
     }
 }
@@ -230,7 +239,7 @@ fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
         assert!(
             because(&report, "split") + because(&report, "server-restarted") > 0,
             "{:#?}",
-            report.reasons
+            report.steps.reasons
         );
         assert_eq!(server.exceeded, 0, "{fault:?}");
     }
@@ -243,11 +252,11 @@ fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs
     // LINK alone has more than six operations, and OPEN has six.
     for (operations, least) in [(6, 1), (5, 20)] {
         let (report, server) = replayed(&work, [], |server| server.operations = Some(operations));
-        assert_eq!(report.mismatched(), 0, "{operations}: {:#?}", report.mismatches);
+        assert_eq!(report.mismatched(), 0, "{operations}: {:#?}", report.steps.mismatches);
         let walked = report.tree_check.as_ref().unwrap();
         assert_eq!((walked.differing, &walked.failed), (0, &None), "{operations}: {:#?}", walked.mismatches);
-        assert!(because(&report, "server-limit") >= least, "{operations}: {:#?}", report.reasons);
-        assert_eq!(because(&report, "no-value"), 0, "{operations}: {:#?}", report.reasons);
+        assert!(because(&report, "server-limit") >= least, "{operations}: {:#?}", report.steps.reasons);
+        assert_eq!(because(&report, "no-value"), 0, "{operations}: {:#?}", report.steps.reasons);
         assert_eq!(server.exceeded, 0, "{operations}");
     }
 }
@@ -331,7 +340,7 @@ fn a_call_that_is_lost_on_a_connection_that_stays_is_sent_once_more() {
             let (report, _) = replayed_with(&work, lost, |_| {}, |options| options.timeout = timeout);
             is_as_recorded(&report, &what);
             // The last Calls are those of the check, or of MOUNT.
-            assert!(report.resent == 1 || at + 1 >= calls, "{what}: {:#?}", report.reasons);
+            assert!(report.recovery.resent == 1 || at + 1 >= calls, "{what}: {:#?}", report.steps.reasons);
         }
     }
 }
@@ -372,15 +381,19 @@ fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
         let work = Work { server: Mutex::new(server), seeded: made, ..work };
         let (report, _) = replayed(&work, [], |_| {});
         let lost = because(&report, "not-seeded");
-        assert!(lost > 3, "{capture}: {:#?}", report.reasons);
+        assert!(lost > 3, "{capture}: {:#?}", report.steps.reasons);
         is_as_recorded(&report, capture);
         assert_eq!(
             because(&report, "no-value"),
             because(&whole, "no-value"),
             "{capture}: {:#?}",
-            report.reasons
+            report.steps.reasons
         );
-        assert!(report.states[5] <= whole.states[5] + lost, "{capture}: {:#?}", report.reasons);
+        assert!(
+            report.steps.states.unreplayable <= whole.steps.states.unreplayable + lost,
+            "{capture}: {:#?}",
+            report.steps.reasons
+        );
         assert!(report.refused.iter().any(|what| what.starts_with("tiny: ")), "{:?}", report.refused);
     }
 }
@@ -403,10 +416,14 @@ fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
         let work = Work { server: Mutex::new(server), seeded: made, ..work };
         let (report, _) = replayed(&work, [], |_| {});
         let lost = because(&report, "not-seeded");
-        assert!(lost > 0, "{capture}: {:#?}", report.reasons);
+        assert!(lost > 0, "{capture}: {:#?}", report.steps.reasons);
         is_as_recorded(&report, capture);
-        assert_eq!(because(&report, "no-value"), because(&whole, "no-value"), "{:#?}", report.reasons);
-        assert!(report.states[5] <= whole.states[5] + lost, "{capture}: {:#?}", report.reasons);
+        assert_eq!(because(&report, "no-value"), because(&whole, "no-value"), "{:#?}", report.steps.reasons);
+        assert!(
+            report.steps.states.unreplayable <= whole.steps.states.unreplayable + lost,
+            "{capture}: {:#?}",
+            report.steps.reasons
+        );
     }
 }
 
@@ -418,7 +435,7 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
         let (report, server) = replayed(&work, [], |server| server.delayed_entries = 4);
         is_as_recorded(&report, capture);
         assert_eq!((whole.delayed, report.delayed, server.delayed_entries), (0, 4, 0), "{capture}");
-        assert!(because(&report, "delayed") >= 1, "{capture}: {:#?}", report.reasons);
+        assert!(because(&report, "delayed") >= 1, "{capture}: {:#?}", report.steps.reasons);
         // Retries after a delay error are limited.
         let (report, _) = replayed_with(
             &work,
@@ -426,7 +443,7 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
             |server| server.delayed_entries = 1000,
             |options| options.max_delay_retries = 2,
         );
-        assert!(report.mismatched() > 0 && report.is_consistent(), "{capture}: {:?}", report.states);
+        assert!(report.mismatched() > 0 && report.is_consistent(), "{capture}: {:?}", report.steps.states);
     }
 }
 
@@ -439,15 +456,15 @@ fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     let (report, _) = replayed(&work, [], |_| {});
     is_as_recorded(&report, "squashed");
     assert_eq!(report.squashed, Some([65_534, 65_533]));
-    assert!(because(&report, "owner") > 10, "{:#?}", report.reasons);
+    assert!(because(&report, "owner") > 10, "{:#?}", report.steps.reasons);
     // No other user is taken for the one that root is squashed to.
     let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 7]);
-    assert!(report.mismatched() > 0, "{:#?}", report.reasons);
+    assert!(report.mismatched() > 0, "{:#?}", report.steps.reasons);
     // If root is not squashed, owners are compared.
     let work = Work::of("rxe-v3", 3, "root");
     let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 65_533]);
     assert_eq!((report.squashed, because(&report, "owner")), (None, 0));
-    assert!(report.mismatched() > 0, "{:#?}", report.reasons);
+    assert!(report.mismatched() > 0, "{:#?}", report.steps.reasons);
 }
 
 /// An export that refuses Calls during the replay is reported in one sentence, once.

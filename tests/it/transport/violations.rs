@@ -48,14 +48,14 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
 #[test]
 fn rfc5531_section_11_a_record_of_two_gibibytes_is_named() {
     let report = replayed(|_, turn| (turn == 40).then(|| vec![0xff; 4]), "two-gibibytes");
-    let told: Vec<_> = report.violations.keys().collect();
+    let told: Vec<_> = report.protocol.violations.keys().collect();
     assert_eq!(
         told,
         ["the server sent a record mark of 2147483647 bytes: it breaks the protocol (RFC 5531 section 11)"]
     );
-    assert!(report.is_different() && report.own_faults.is_empty());
+    assert!(report.is_different() && report.protocol.own.is_empty());
     // The replay continued on another connection.
-    assert!(report.reconnects >= 1 && report.replayed() > 100, "{:?}", report.states);
+    assert!(report.recovery.reconnects >= 1 && report.replayed() > 100, "{:?}", report.steps.states);
 }
 
 #[test]
@@ -65,11 +65,11 @@ fn random_bytes_are_named() {
     };
     let report = replayed(noise, "random-bytes");
     assert!(
-        report.violations.keys().any(|how| how.contains("breaks the protocol")),
+        report.protocol.violations.keys().any(|how| how.contains("breaks the protocol")),
         "{:?}",
-        report.violations
+        report.protocol.violations
     );
-    assert!(report.is_different() && report.own_faults.is_empty());
+    assert!(report.is_different() && report.protocol.own.is_empty());
 }
 
 /// Returns a COMPOUND Reply with only SEQUENCE and this status.
@@ -82,11 +82,11 @@ fn refused(call: &[u8], status: u32) -> Vec<u8> {
 #[test]
 fn rfc8881_section_2_10_6_1_a_server_that_makes_up_seq_misordered_is_to_blame_and_not_this_program() {
     let report = replayed(|call, turn| (turn == 60).then(|| refused(call, 10_063)), "misordered");
-    assert_eq!(report.own_faults, [""; 0]);
+    assert_eq!(report.protocol.own, [""; 0]);
     assert!(
-        report.violations.keys().any(|how| how.contains("NFS4ERR_SEQ_MISORDERED")),
+        report.protocol.violations.keys().any(|how| how.contains("NFS4ERR_SEQ_MISORDERED")),
         "{:?}",
-        report.violations
+        report.protocol.violations
     );
     assert!(report.is_different());
 }

@@ -7,35 +7,36 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, TransportCall};
 
 use super::super::recording::{Exchange, Stream};
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
 use super::window::{WindowStep, unreadable_state};
-use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError, StepSendOutcome};
+use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent};
 use crate::replay::auxiliary_programs::{AuxiliaryRpcConnections, Lane, NoReply, reroot_mount_path};
 use crate::replay::trace::TraceStep;
-use crate::replay::trace::emission::{EmittedHeader, emit};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Calls the program and returns the state of the step.
+    /// Calls the program of a step. Returns the outcome of the step, or the reason for a retry.
     pub(super) fn call_auxiliary(
         &mut self,
         held: &mut WindowStep,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
-        self.check_all()?;
-        let Some(mut beside) = self.auxiliary.take() else {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
-                "other-program: another is being asked".into(),
-            )));
+    ) -> Unsent {
+        if let Err(error) = self.check_all() {
+            return error.into();
+        }
+        let Some(mut beside) = self.issuer.auxiliary.take() else {
+            return Unsent::unreplayable("other-program: another is being asked");
         };
         let kept = std::mem::take(&mut held.step);
         let going = match kept.trace_step() {
-            Some(step) => self.call_program(&step, held, &mut beside, tape),
-            None => Ok(StepSendOutcome::Finished(unreadable_state())),
+            Some(step) => self
+                .call_program(&step, held, &mut beside, tape)
+                .map_or_else(|unsent| unsent, Unsent::Finished),
+            None => unreadable_state().into(),
         };
         held.step = kept;
-        self.auxiliary = Some(beside);
+        self.issuer.auxiliary = Some(beside);
         going
     }
 
@@ -45,93 +46,64 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         beside: &mut AuxiliaryRpcConnections,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
+    ) -> Result<StepOutcome, Unsent> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
-        self.values.begin_call(step.call.body);
-        let header = replacement_header(step, xid);
-        let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed);
-        if let Some(why) = self.missing_value_reason(emitted.is_ok()) {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
+        let is_emitted = self.issuer.emit_call(step, replacement_header(step, xid), xid, None);
+        if let Some(why) = self.issuer.missing_value_reason(is_emitted) {
+            return Err(Unsent::unreplayable(why));
         }
-        if !self.placed.is_empty() {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
-                "payloads: more than can be sent".into(),
-            )));
+        if !self.issuer.placed.is_empty() {
+            return Err(Unsent::unreplayable("payloads: more than can be sent"));
         }
-        let mut message = std::mem::take(&mut self.call_buffer);
+        let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
-        let captured = reroot_mount_path(&message, &self.seeded.path)
+        let captured = reroot_mount_path(&message, &self.context.seeded.path)
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
-        let call = match self.containment.check_call(TransportCall::without_payloads(
-            xid,
-            CallTag(xid.0.into()),
-            &message,
-            expected,
-        )) {
-            Ok(call) => call,
-            Err(escape) => {
-                self.call_buffer = message;
-                return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string())));
-            }
-        };
-        self.values.swap_counts(&mut held.counts);
+        let call = TransportCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
+        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
+        self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
-        let lane = match beside.lane(client, (program, version)) {
-            Ok(lane) => lane,
-            Err(why) => {
-                self.call_buffer = message;
-                return Ok(StepSendOutcome::Finished(self.no_reply_state(&why)));
-            }
-        };
+        let lane = beside.lane(client, (program, version)).map_err(|why| self.no_reply_state(&why))?;
         let sent = Instant::now();
-        self.started.get_or_insert(sent);
+        self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
-        held.reply_identifiers = call.reply_identifiers();
+        held.call.reply_identifiers = call.reply_identifiers();
         let mut answer_of_tape = None;
         let answered = beside.call(lane, &call, |reply| {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
-            self.containment.record_reply(call.call(), reply.cursor());
-            Ok(match self.process_reply(held, step, reply)? {
-                ReplyDisposition::Retry => StepSendOutcome::RetryLater,
-                ReplyDisposition::Finished(state) => StepSendOutcome::Finished(state),
-                ReplyDisposition::Check(answer) => StepSendOutcome::Finished(self.checked_state(
-                    held,
-                    step,
-                    reply.into(),
-                    &answer,
-                    sent.elapsed(),
-                )?),
-            })
+            self.issuer.containment.record_reply(call.call(), reply.cursor());
+            match self.process_reply(held, step, reply)? {
+                ReplyDisposition::Retry => Err(Unsent::RetryLater),
+                ReplyDisposition::Finished(outcome) => Ok(outcome),
+                ReplyDisposition::Check(findings) => {
+                    Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
+                }
+            }
         });
         if let (Some(tape), Lane { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
             tape.record_exchange(&Exchange {
                 // Each copy of the clients has its own connections.
-                stream: Stream::Program(u64::from(self.number) << 24 | number),
+                stream: Stream::Program(u64::from(self.context.number) << 24 | number),
                 caller: local,
                 callee: peer,
-                client_key: (self.number, client),
+                client_key: (self.context.number, client),
                 step: step.origin.id,
                 message: captured.as_deref().unwrap_or(&message),
                 answer: answer.as_deref(),
                 times: [sent, came],
             });
         }
-        self.call_buffer = message;
-        match answered {
-            Ok(going) => going,
-            Err(why) => Ok(StepSendOutcome::Finished(self.no_reply_state(&why))),
-        }
+        answered.map_err(|why| self.no_reply_state(&why))?
     }
 
     /// Returns the state of a step whose program does not reply.
-    fn no_reply_state(&mut self, why: &NoReply) -> ReplayStepState {
+    fn no_reply_state(&mut self, why: &NoReply) -> StepOutcome {
         if let NoReply::Silent(why) = why {
-            self.report.silent_program.get_or_insert_with(|| why.clone());
+            self.report.end.silent_program.get_or_insert_with(|| why.clone());
         }
-        ReplayStepState::Unreplayable(format!("other-program: {why}"))
+        StepOutcome::Unreplayable(format!("other-program: {why}"))
     }
 }

@@ -11,7 +11,8 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 
-use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_FAILED_CONNECTIONS, MAX_RESENDS};
+use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
+use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::rpcsec_gss::{GssCallSignature, Unsigned};
 use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
@@ -94,16 +95,24 @@ impl RenewableContext {
     }
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     fn context_mut(&mut self, at: usize) -> Option<&mut RenewableContext> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
 
+    /// Returns the index of the context whose Call has this tag.
+    fn context_of_tag(&self, copy: u32, tag: CallTag) -> Option<usize> {
+        let count = self.signing.as_ref()?.contexts.len();
+        (0..count).find(|at| call_tag(copy, CONTEXT_INDEX, *at as u64) == tag)
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Starts the renewal of a context that the server has denied. Returns `true` if the context is being renewed or
     /// was renewed since, so that the Call can be sent again.
     pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
-        let line = self.connection_index.get(&connection).copied().unwrap_or_default();
-        let Some(kept) = self.context_mut(with.context) else { return false };
+        let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
+        let Some(kept) = self.issuer.context_mut(with.context) else { return false };
         if kept.generation != with.generation {
             return true;
         }
@@ -125,15 +134,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         CompletedStep { window_index, window_step: mut held, .. }: CompletedStep,
         connection: ConnectionId,
     ) {
-        (held.is_lost, held.is_denied) = (true, true);
-        held.denials += 1;
-        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
-        if let Some((line, xid)) = line.zip(held.sent.get_mut(..4)) {
+        (held.resend.is_pending, held.resend.is_denied) = (true, true);
+        held.resend.denials += 1;
+        let line = self.connections.line_mut(connection);
+        if let Some((line, xid)) = line.zip(held.call.message.get_mut(..4)) {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
         }
-        self.queue.push(held.turn, window_index, None);
-        self.window.put(window_index, held);
+        self.scheduler.put_back(window_index, held, None);
     }
 
     /// Queues a denied Call that is no step to be sent again.
@@ -141,9 +149,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.handle_recovery_loss(reply.tag) {
             return;
         }
-        let number = self.number;
-        let line =
-            self.connection_index.get(&reply.connection).and_then(|line| self.connections.get_mut(*line));
+        let number = self.context.number;
+        let line = self.connections.line_mut(reply.connection);
         let Some(line) = line else { return };
         let is_of = |(session, _): &&(u32, u32)| call_tag(number, BIND_INDEX, (*session).into()) == reply.tag;
         let bound = line.backchannels.iter().find(is_of).copied();
@@ -155,9 +162,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
             let due = self
+                .issuer
                 .context_mut(at)
                 .and_then(RenewableContext::renewal)
                 .filter(|renewal| renewal.sent.is_none());
@@ -174,22 +182,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         line: usize,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        if self.failed_connections > MAX_FAILED_CONNECTIONS {
+        if self.connections.is_failing() {
             self.lose_context(at, "connections go away without a Reply");
             return Ok(());
         }
         if self.ensure_connected(line, transport)?.is_some() {
             return Ok(());
         }
-        let Some((connection, xid)) = self.connections.get_mut(line).map(|line| {
+        let Some((connection, xid)) = self.connections.lines.get_mut(line).map(|line| {
             line.xid = line.xid.wrapping_add(1);
             (line.connection, Xid(line.xid))
         }) else {
             return Ok(());
         };
-        let Some(mechanism) = self.signing.as_ref().map(|signing| signing.mechanism) else { return Ok(()) };
-        let (host, tag) = (&self.target.name, call_tag(self.number, CONTEXT_INDEX, at as u64));
-        let Some(kept) = self.context_mut(at) else { return Ok(()) };
+        let Some(mechanism) = self.issuer.signing.as_ref().map(|signing| signing.mechanism) else {
+            return Ok(());
+        };
+        let (host, tag) =
+            (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
+        let Some(kept) = self.issuer.context_mut(at) else { return Ok(()) };
         let version = kept.version;
         let Some(renewal) = kept.renewal() else { return Ok(()) };
         let establishing = match renewal.setup.take() {
@@ -213,24 +224,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
-                self.failed_connections = self.failed_connections.saturating_add(1);
+                self.connections.count_failure();
                 self.mark_connection_lost(connection);
             }
         }
         Ok(())
     }
 
-    /// Returns the index of the context whose Call has this tag.
-    fn context_of_tag(&self, tag: CallTag) -> Option<usize> {
-        let count = self.signing.as_ref()?.contexts.len();
-        (0..count).find(|at| call_tag(self.number, CONTEXT_INDEX, *at as u64) == tag)
-    }
-
     /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
     pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(at) = self.context_of_tag(reply.tag) else { return false };
+        let Some(at) = self.issuer.context_of_tag(self.context.number, reply.tag) else { return false };
         self.unpark_connection(reply.connection, 1);
-        let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+            return true;
+        };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
             return true;
         }
@@ -239,12 +246,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match establishing.handle_reply(reply.cursor()) {
             Ok(GssSetupStep::ContinueNeeded(next)) => renewal.setup = Some(next),
             Ok(GssSetupStep::Established(context)) => {
-                if let Some(kept) = self.context_mut(at) {
+                if let Some(kept) = self.issuer.context_mut(at) {
                     kept.previous = Some(std::mem::replace(&mut kept.context, context));
                     (kept.generation, kept.state) = (kept.generation + 1, ContextState::Ready);
                 }
-                self.report.contexts_renewed += 1;
-                self.unpark_all();
+                self.report.recovery.contexts_renewed += 1;
+                self.scheduler.unpark_each(usize::MAX);
             }
             Err(error) => self.lose_context(at, &error.to_string()),
         }
@@ -253,8 +260,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
     pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
-        let Some(at) = self.context_of_tag(tag) else { return false };
-        let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
+        let Some(at) = self.issuer.context_of_tag(self.context.number, tag) else { return false };
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+            return true;
+        };
         (renewal.sent, renewal.setup) = (None, None);
         renewal.tries += 1;
         if renewal.tries > MAX_RESENDS {
@@ -265,11 +274,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up contexts whose Reply timed out.
     pub(super) fn expire_contexts(&mut self, now: Instant) {
-        let timeout = self.options.timeout;
-        let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        let timeout = self.context.options.timeout;
+        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
-            let sent =
-                self.context_mut(at).and_then(RenewableContext::renewal).and_then(|renewal| renewal.sent);
+            let sent = self
+                .issuer
+                .context_mut(at)
+                .and_then(RenewableContext::renewal)
+                .and_then(|renewal| renewal.sent);
             if sent.is_some_and(|(sent, _)| now.saturating_duration_since(sent) > timeout) {
                 self.lose_context(at, &format!("no Reply within {} s", timeout.as_secs_f64()));
             }
@@ -279,23 +291,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up a context: Calls that need it are not sent.
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("security context not re-established: {why}");
-        if let Some(kept) = self.context_mut(at) {
+        if let Some(kept) = self.issuer.context_mut(at) {
             kept.state = ContextState::Lost(why.clone());
         }
-        self.report_refusal(why);
-        self.unpark_all();
+        self.report.add_refusal(why);
+        self.scheduler.unpark_each(usize::MAX);
     }
 
     /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer
     /// for.
     pub(super) fn destroy_contexts(&mut self, transport: &mut ContainedTransport<'_>) {
-        let Some(mut signing) = self.signing.take().filter(|_| self.report.unreachable.is_none()) else {
+        let Some(mut signing) = self.issuer.signing.take().filter(|_| self.report.end.unreachable.is_none())
+        else {
             return;
         };
-        let open = self.connections.iter().find(|line| line.lost.is_none()).map(|line| line.connection);
-        let Some(connection) = open.or_else(|| transport.connect(self.target).ok()) else { return };
-        let timeout = self.options.timeout.min(DESTROY_TIMEOUT);
-        let first = hash(format!("{} security ends", self.tag).as_bytes()) as u32;
+        let open = self.connections.lines.iter().find(|line| line.lost.is_none()).map(|line| line.connection);
+        let Some(connection) = open.or_else(|| transport.connect(self.context.target).ok()) else { return };
+        let timeout = self.context.options.timeout.min(DESTROY_TIMEOUT);
+        let first = hash(format!("{} security ends", self.context.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
             if !matches!(kept.state, ContextState::Ready) {
                 continue;
@@ -306,7 +319,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 Ok(context.verify_reply(seal, verifier))
             });
             match is_signed {
-                Ok(true) => self.report.contexts_destroyed += 1,
+                Ok(true) => self.report.recovery.contexts_destroyed += 1,
                 Ok(false) => {}
                 Err(error) if error.is_final() => return,
                 Err(_) => {}

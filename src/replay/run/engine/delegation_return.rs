@@ -13,10 +13,11 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
-use nfsrdma_rpc::{ConnectionId, SubmitError, TransportCall, TransportReply};
+use nfsrdma_rpc::{ConnectionId, TransportReply};
 
+use super::issuer::CallIssuer;
 use super::window::{RETURN_INDEX, WindowStep, call_tag};
-use super::{REPLY_HEADROOM_BYTES, ReplayEngine};
+use super::{OwnCallResult, ReplayEngine};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::TraceStep;
 
@@ -74,7 +75,7 @@ fn encode_delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
     Some(message)
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     /// Records a delegation that the live OPEN grants and the recorded one does not.
     pub(super) fn record_unwanted_delegation(
         &mut self,
@@ -90,9 +91,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if granted_delegation(Cursor::new(recorded)).is_some() {
             return;
         }
-        let mut cursor = Cursor::new(&held.sent);
+        let mut cursor = Cursor::new(&held.call.message);
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
-        let header = header.and_then(|_| held.sent.get(..cursor.at()));
+        let header = header.and_then(|_| held.call.message.get(..cursor.at()));
         match header {
             Some(header) if self.unwanted_delegations.len() < MAX_PENDING_RETURNS => {
                 self.unwanted_delegations.push_back(DelegationReturn {
@@ -102,45 +103,38 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     stateid,
                 })
             }
-            _ => self.report.dropped_values += 1,
+            _ => self.dropped_values += 1,
         }
     }
+}
 
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends the pending DELEGRETURNs, as far as their connections have capacity.
     pub(super) fn return_unwanted_delegations(&mut self, transport: &mut ContainedTransport<'_>) {
-        for _ in 0..self.unwanted_delegations.len() {
-            let Some(unasked) = self.unwanted_delegations.pop_front() else { return };
+        for _ in 0..self.issuer.unwanted_delegations.len() {
+            let Some(unasked) = self.issuer.unwanted_delegations.pop_front() else { return };
             // If the connection is lost, the server may have restarted and lost the delegation; other users of the file
             // wait for that.
-            let number = self.connection_index.get(&unasked.connection).copied();
-            let Some(line) = number.and_then(|number| self.connections.get_mut(number)) else { continue };
-            line.xid = line.xid.wrapping_add(1);
-            let Some(message) = encode_delegreturn(&unasked, Xid(line.xid)) else { continue };
-            let call = TransportCall::without_payloads(
-                Xid(line.xid),
-                call_tag(self.number, RETURN_INDEX, 0),
-                &message,
-                REPLY_HEADROOM_BYTES,
-            );
-            let Ok(call) = self.containment.check_call(call) else {
-                self.report.dropped_values += 1;
-                continue;
-            };
-            match transport.submit(line.connection, &call) {
-                Ok(_) => {
+            let connection = unasked.connection;
+            let number = self.connections.connection_index.get(&connection).copied();
+            let Some(xid) = number.and_then(|number| self.connections.next_xid(number)) else { continue };
+            let Some(message) = encode_delegreturn(&unasked, xid) else { continue };
+            let tag = call_tag(self.context.number, RETURN_INDEX, 0);
+            match self.submit_own(connection, (xid, tag), (&message, None), transport) {
+                OwnCallResult::Sent => {
                     self.report.calls += 1;
                     self.report.returned_delegations += 1;
                 }
-                Err(SubmitError::Busy(_)) => self.unwanted_delegations.push_back(unasked),
-                // The transport reports the end of the connection later.
-                Err(SubmitError::Refused(_)) => {}
+                OwnCallResult::Escapes(_) => self.report.dropped_values += 1,
+                OwnCallResult::Lost => {}
+                _ => self.issuer.unwanted_delegations.push_back(unasked),
             }
         }
     }
 
     /// Handles a Reply to a DELEGRETURN of this program. Returns `true` if it is one.
     pub(super) fn handle_return_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let is_own = reply.tag == call_tag(self.number, RETURN_INDEX, 0);
+        let is_own = reply.tag == call_tag(self.context.number, RETURN_INDEX, 0);
         if is_own {
             self.unpark_connection(reply.connection, usize::MAX);
         }

@@ -20,15 +20,16 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
-use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::captured_opens::CapturedOpens;
+use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::substitute_open::SubstituteOpen;
-use super::super::recovery::{MAX_FAILED_CONNECTIONS, MAX_RESENDS};
+use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
-use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceStep};
 use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, substitute_owner};
@@ -77,146 +78,7 @@ struct DelegationSubstitute {
     is_renewed: bool,
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Records the substitute that the OPEN of a step makes necessary.
-    pub(super) fn record_substitute_request(
-        &mut self,
-        held: &WindowStep,
-        step: &TraceStep<'_>,
-        reply: &TransportReply<'_>,
-    ) {
-        let missing = self.substitutes.missing.take();
-        if missing.is_some()
-            || step.asked.minor_version == 0
-            || CapturedOpens::wants_of_step(step).any_granted_only_delegation()
-        {
-            self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
-            self.leaves_open |= missing.is_some() && self.substitutes.wanted.is_none();
-        }
-    }
-
-    /// Releases the window entry of an answered step, at once or when the substitute that its Reply makes necessary
-    /// exists.
-    pub(super) fn release_after_substitute(
-        &mut self,
-        window_index: u32,
-        room: Box<WindowStep>,
-        connection: ConnectionId,
-    ) {
-        let Some(wanted) = self.substitutes.wanted.take() else {
-            return self.release_step(window_index, room);
-        };
-        let Some(line) = self.connection_index.get(&connection).copied() else {
-            return self.release_step(window_index, room);
-        };
-        let mut todo = VecDeque::new();
-        todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
-        if wanted.delegation.is_some() || wanted.surplus_open.is_some() {
-            todo.push_back(SubstituteStage::Open);
-        }
-        self.substitutes.waiting.push_back(DelegationSubstitute {
-            window_index,
-            session: room.slot,
-            window_step: room,
-            request: wanted,
-            stages: todo,
-            line,
-            slot: None,
-            message: None,
-            sent: None,
-            retry_at: None,
-            tries: 0,
-            resends: 0,
-            is_renewed: false,
-        });
-    }
-
-    /// Sends the Calls of pending substitutes, as far as connections have capacity.
-    pub(super) fn make_substitutes(
-        &mut self,
-        transport: &mut ContainedTransport<'_>,
-    ) -> Result<(), ReplayRunError> {
-        for _ in 0..self.substitutes.waiting.len() {
-            let Some(mut one) = self.substitutes.waiting.pop_front() else { break };
-            let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
-            match is_over {
-                true => self.abandon_substitute(one),
-                false => self.substitutes.waiting.push_back(one),
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends the next Call of a substitute. Returns `true` if nothing more can be sent.
-    fn make_substitute(
-        &mut self,
-        one: &mut DelegationSubstitute,
-        transport: &mut ContainedTransport<'_>,
-    ) -> Result<bool, ReplayRunError> {
-        if self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
-            return Ok(true);
-        }
-        if std::mem::take(&mut one.is_renewed) && !self.update_renewed(one) || one.stages.is_empty() {
-            return Ok(true);
-        }
-        let now = Instant::now();
-        if one.retry_at.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some()
-        {
-            return Ok(false);
-        }
-        let (xid, message) = match one.message.take() {
-            Some(message) => message,
-            None => {
-                let mut sequence = None;
-                if let Some((session, captured)) = one.session {
-                    let Some(live) = self.values.session(session) else { return Ok(true) };
-                    let slot = live.slot(captured);
-                    if live.is_busy(slot) {
-                        return Ok(false);
-                    }
-                    let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
-                    let Some(id) = id else { return Ok(true) };
-                    let next = self.values.next_sequence((session, slot));
-                    (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
-                }
-                let Some(xid) = self.connections.get_mut(one.line).map(|line| {
-                    line.xid = line.xid.wrapping_add(1);
-                    Xid(line.xid)
-                }) else {
-                    return Ok(true);
-                };
-                let Some(message) = self.substitute_call(one, sequence, xid) else { return Ok(true) };
-                (xid, message)
-            }
-        };
-        let Some(connection) = self.connections.get(one.line).map(|line| line.connection) else {
-            return Ok(true);
-        };
-        let tag = call_tag(self.number, SUBSTITUTE_INDEX, one.window_index.into());
-        let Ok(call) = self.containment.check_call(TransportCall::without_payloads(
-            xid,
-            tag,
-            &message,
-            REPLY_HEADROOM_BYTES,
-        )) else {
-            return Ok(true);
-        };
-        match transport.submit(connection, &call) {
-            Ok(_) => {
-                self.in_flight += 1;
-                one.sent = Some(now);
-                if let Some(slot) = one.slot {
-                    self.values.set_slot_state(slot, true, false);
-                }
-            }
-            Err(SubmitError::Busy(_)) => {}
-            // The transport reports the end of the connection later.
-            Err(SubmitError::Refused(_)) => self.mark_connection_lost(connection),
-        }
-        one.message = Some((xid, message));
-        Ok(false)
-    }
-
+impl CallIssuer {
     fn substitute_call(
         &self,
         one: &DelegationSubstitute,
@@ -248,89 +110,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(message)
     }
 
-    /// Removes and returns the substitute in flight whose Call has this tag.
-    fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
-        let number = self.number;
-        let is_of = |one: &DelegationSubstitute| {
-            one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.window_index.into()) == tag
+    /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
+    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
+        if self.ungranted_delegations.is_empty() {
+            return Vec::new();
+        }
+        let slots = step.call.slots.iter().filter(|slot| {
+            slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
+        });
+        let of = |slot: MessageSlot| SubstitutedStateid {
+            operation: slot.operation as usize,
+            has_own_owner: self.substitutes.has_substitute(slot.variable),
+            variable: slot.variable,
+            seqid: if step.asked.minor_version == 0 {
+                self.values.next_seqid((false, slot.variable))
+            } else {
+                0
+            },
         };
-        let at = self.substitutes.waiting.iter().position(is_of)?;
-        let mut one = self.substitutes.waiting.remove(at)?;
-        one.sent = None;
-        self.in_flight = self.in_flight.saturating_sub(1);
-        Some(one)
-    }
-
-    /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
-    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(mut one) = self.take_substitute(reply.tag) else { return false };
-        self.unpark_connection(reply.connection, 1);
-        if let Some((_, message)) = one.message.take() {
-            self.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
-        }
-        let Some(opened) = SubstituteReply::of(reply.cursor()) else {
-            self.abandon_substitute(one);
-            return true;
-        };
-        if let Some(slot) = one.slot.take() {
-            self.free_slot(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
-        }
-        let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
-        let Some(stage) = one.stages.front().cloned() else { return true };
-        // If the operation was not reached, the server did not count the seqid.
-        if one.request.minor_version == 0 && opened.statuses.len() > 1 {
-            let owner = one.request.seqid_owner(&stage);
-            let seqid = self.values.next_seqid((false, owner));
-            self.values.update_owner_seqid(false, owner, seqid, status.0);
-        }
-        let is_forgotten = matches!(
-            status,
-            Nfsstat4::NFS4ERR_BADSESSION
-                | Nfsstat4::NFS4ERR_DEADSESSION
-                | Nfsstat4::NFS4ERR_STALE_CLIENTID
-                | Nfsstat4::NFS4ERR_STALE_STATEID
-        );
-        if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
-            self.substitutes.waiting.push_back(one);
-            return true;
-        }
-        match (status, opened.stateid) {
-            (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
-                if one.tries < self.options.max_delay_retries =>
-            {
-                one.tries += 1;
-                one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
-                self.report.delayed += 1;
-                self.substitutes.waiting.push_back(one);
-            }
-            (status, stateid) => {
-                let is_done = status == Nfsstat4::NFS4_OK;
-                self.complete_stage(&mut one, &stage, stateid, is_done);
-                match (is_done, one.stages.is_empty()) {
-                    (true, false) => self.substitutes.waiting.push_back(one),
-                    (true, true) => self.release_step(one.window_index, one.window_step),
-                    (false, _) => self.abandon_substitute(one),
-                }
-            }
-        }
-        true
-    }
-
-    /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
-    /// Returns `true` if this is possible.
-    fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
-        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
-        let client = match id {
-            Some(id) => self.client_state.session(id).map(|session| session.client),
-            None => Some(one.request.clientid),
-        };
-        let Some(client) = client.filter(|client| self.client_state.client(*client).is_some()) else {
-            return false;
-        };
-        self.start_recovery(client, id, connection);
-        one.resends += 1;
-        one.is_renewed = true;
-        true
+        slots.map(of).collect()
     }
 
     /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
@@ -348,7 +146,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let is_new = |client: u64| self.client_state.client(client).is_none();
             if is_new(client) {
                 let Some(variable) = wanted.client_variable else { return false };
-                let id = self.values.get(variable).and_then(|id| id.first_chunk().copied());
+                let id = self.values.identifier(variable);
                 let Some(id) = id else { return false };
                 wanted.clientid = u64::from_be_bytes(id);
             }
@@ -396,13 +194,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let wanted = &one.request;
         let Some((variable, access)) = wanted.delegation else { return };
         if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
-            self.report.dropped_values += 1;
+            self.dropped_values += 1;
             return;
         }
         self.values.set_value(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
         self.substitutes.active.insert(variable);
-        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+        let id = one.session.and_then(|(session, _)| self.values.identifier(session));
         let client = match id {
             Some(id) => self.client_state.session(id).map(|session| session.client),
             None => Some(wanted.clientid),
@@ -421,13 +219,242 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         );
     }
 
+    /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
+    pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
+        for variable in step.call.variables(MessageSlotKind::STATEID) {
+            if !self.substitutes.active.remove(&variable) {
+                continue;
+            }
+            if let Some(other) = self.values.identifier(variable) {
+                self.client_state.remove_open(other);
+            }
+        }
+    }
+
+    /// Records the substitute that the OPEN of a step makes necessary. Returns `true` if a delegation is missing that
+    /// cannot be replaced, so that the open in its place stays open.
+    pub(super) fn record_substitute_request(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) -> bool {
+        let missing = self.substitutes.missing.take();
+        if missing.is_some()
+            || step.asked.minor_version == 0
+            || CapturedOpens::wants_of_step(step).any_granted_only_delegation()
+        {
+            self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
+            return missing.is_some() && self.substitutes.wanted.is_none();
+        }
+        false
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Releases the window entry of an answered step, at once or when the substitute that its Reply makes necessary
+    /// exists.
+    pub(super) fn release_after_substitute(
+        &mut self,
+        window_index: u32,
+        room: Box<WindowStep>,
+        connection: ConnectionId,
+    ) {
+        let Some(wanted) = self.issuer.substitutes.wanted.take() else {
+            return self.scheduler.release(window_index, room);
+        };
+        let Some(line) = self.connections.connection_index.get(&connection).copied() else {
+            return self.scheduler.release(window_index, room);
+        };
+        let mut todo = VecDeque::new();
+        todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
+        if wanted.delegation.is_some() || wanted.surplus_open.is_some() {
+            todo.push_back(SubstituteStage::Open);
+        }
+        self.issuer.substitutes.waiting.push_back(DelegationSubstitute {
+            window_index,
+            session: room.captured.slot,
+            window_step: room,
+            request: wanted,
+            stages: todo,
+            line,
+            slot: None,
+            message: None,
+            sent: None,
+            retry_at: None,
+            tries: 0,
+            resends: 0,
+            is_renewed: false,
+        });
+    }
+
+    /// Sends the Calls of pending substitutes, as far as connections have capacity.
+    pub(super) fn make_substitutes(
+        &mut self,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<(), ReplayRunError> {
+        for _ in 0..self.issuer.substitutes.waiting.len() {
+            let Some(mut one) = self.issuer.substitutes.waiting.pop_front() else { break };
+            let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
+            match is_over {
+                true => self.abandon_substitute(one),
+                false => self.issuer.substitutes.waiting.push_back(one),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the next Call of a substitute. Returns `true` if nothing more can be sent.
+    fn make_substitute(
+        &mut self,
+        one: &mut DelegationSubstitute,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<bool, ReplayRunError> {
+        if self.connections.is_failing() || self.report.end.is_interrupted {
+            return Ok(true);
+        }
+        if std::mem::take(&mut one.is_renewed) && !self.issuer.update_renewed(one) || one.stages.is_empty() {
+            return Ok(true);
+        }
+        let now = Instant::now();
+        if one.retry_at.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some()
+        {
+            return Ok(false);
+        }
+        let (xid, message) = match one.message.take() {
+            Some(message) => message,
+            None => {
+                let mut sequence = None;
+                if let Some((session, captured)) = one.session {
+                    let Some(live) = self.issuer.values.session(session) else { return Ok(true) };
+                    let slot = live.slot(captured);
+                    if live.is_busy(slot) {
+                        return Ok(false);
+                    }
+                    let id = self.issuer.values.identifier(session);
+                    let Some(id) = id else { return Ok(true) };
+                    let next = self.issuer.values.next_sequence((session, slot));
+                    (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
+                }
+                let Some(xid) = self.connections.next_xid(one.line) else {
+                    return Ok(true);
+                };
+                let Some(message) = self.issuer.substitute_call(one, sequence, xid) else { return Ok(true) };
+                (xid, message)
+            }
+        };
+        let Some(connection) = self.connections.lines.get(one.line).map(|line| line.connection) else {
+            return Ok(true);
+        };
+        let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
+        match self.submit_own(connection, (xid, tag), (&message, None), transport) {
+            OwnCallResult::Sent => {
+                self.scheduler.in_flight += 1;
+                one.sent = Some(now);
+                if let Some(slot) = one.slot {
+                    self.issuer.values.set_slot_state(slot, true, false);
+                }
+            }
+            OwnCallResult::Lost => self.mark_connection_lost(connection),
+            OwnCallResult::Escapes(_) => return Ok(true),
+            _ => {}
+        }
+        one.message = Some((xid, message));
+        Ok(false)
+    }
+
+    /// Removes and returns the substitute in flight whose Call has this tag.
+    fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
+        let number = self.context.number;
+        let is_of = |one: &DelegationSubstitute| {
+            one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.window_index.into()) == tag
+        };
+        let at = self.issuer.substitutes.waiting.iter().position(is_of)?;
+        let mut one = self.issuer.substitutes.waiting.remove(at)?;
+        one.sent = None;
+        self.scheduler.end_flight();
+        Some(one)
+    }
+
+    /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
+    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) -> bool {
+        let Some(mut one) = self.take_substitute(reply.tag) else { return false };
+        self.unpark_connection(reply.connection, 1);
+        if let Some((_, message)) = one.message.take() {
+            self.issuer.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
+        }
+        let Some(opened) = SubstituteReply::of(reply.cursor()) else {
+            self.abandon_substitute(one);
+            return true;
+        };
+        if let Some(slot) = one.slot.take() {
+            self.free_slot(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
+        }
+        let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
+        let Some(stage) = one.stages.front().cloned() else { return true };
+        // If the operation was not reached, the server did not count the seqid.
+        if one.request.minor_version == 0 && opened.statuses.len() > 1 {
+            let owner = one.request.seqid_owner(&stage);
+            let seqid = self.issuer.values.next_seqid((false, owner));
+            self.issuer.values.update_owner_seqid(false, owner, seqid, status.0);
+        }
+        let is_forgotten = matches!(
+            status,
+            Nfsstat4::NFS4ERR_BADSESSION
+                | Nfsstat4::NFS4ERR_DEADSESSION
+                | Nfsstat4::NFS4ERR_STALE_CLIENTID
+                | Nfsstat4::NFS4ERR_STALE_STATEID
+        );
+        if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
+            self.issuer.substitutes.waiting.push_back(one);
+            return true;
+        }
+        match (status, opened.stateid) {
+            (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
+                if one.tries < self.context.options.max_delay_retries =>
+            {
+                one.tries += 1;
+                one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
+                self.report.delayed += 1;
+                self.issuer.substitutes.waiting.push_back(one);
+            }
+            (status, stateid) => {
+                let is_done = status == Nfsstat4::NFS4_OK;
+                self.issuer.complete_stage(&mut one, &stage, stateid, is_done);
+                match (is_done, one.stages.is_empty()) {
+                    (true, false) => self.issuer.substitutes.waiting.push_back(one),
+                    (true, true) => self.scheduler.release(one.window_index, one.window_step),
+                    (false, _) => self.abandon_substitute(one),
+                }
+            }
+        }
+        true
+    }
+
+    /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
+    /// Returns `true` if this is possible.
+    fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
+        let id = one.session.and_then(|(session, _)| self.issuer.values.identifier(session));
+        let client = match id {
+            Some(id) => self.issuer.client_state.session(id).map(|session| session.client),
+            None => Some(one.request.clientid),
+        };
+        let Some(client) = client.filter(|client| self.issuer.client_state.client(*client).is_some()) else {
+            return false;
+        };
+        self.start_recovery(client, id, connection);
+        one.resends += 1;
+        one.is_renewed = true;
+        true
+    }
+
     /// Gives up a substitute; the captured owner's open stands in for the delegation.
     fn abandon_substitute(&mut self, one: DelegationSubstitute) {
-        self.leaves_open = true;
+        self.verifier.leaves_open = true;
         if let Some(slot) = one.slot {
             self.retire_slot(slot);
         }
-        self.release_step(one.window_index, one.window_step);
+        self.scheduler.release(one.window_index, one.window_step);
     }
 
     /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because
@@ -437,7 +464,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match is_again && one.resends < MAX_RESENDS {
             true => {
                 one.resends += 1;
-                self.substitutes.waiting.push_back(one);
+                self.issuer.substitutes.waiting.push_back(one);
             }
             false => self.abandon_substitute(one),
         }
@@ -445,55 +472,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up substitutes whose Reply timed out.
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
-        let timeout = self.options.timeout;
+        let timeout = self.context.options.timeout;
         let is_late = |one: &DelegationSubstitute| {
             one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
         };
-        while let Some(late) = self.substitutes.waiting.iter().find(|one| is_late(one)) {
-            let tag = call_tag(self.number, SUBSTITUTE_INDEX, late.window_index.into());
+        while let Some(late) = self.issuer.substitutes.waiting.iter().find(|one| is_late(one)) {
+            let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, late.window_index.into());
             self.lose_substitute(tag, false);
         }
     }
 
     /// Gives up all substitutes, including those in flight.
     pub(super) fn abandon_substitutes(&mut self) {
-        while let Some(one) = self.substitutes.waiting.pop_front() {
-            self.in_flight = self.in_flight.saturating_sub(usize::from(one.sent.is_some()));
+        while let Some(one) = self.issuer.substitutes.waiting.pop_front() {
+            self.scheduler.in_flight =
+                self.scheduler.in_flight.saturating_sub(usize::from(one.sent.is_some()));
             self.abandon_substitute(one);
-        }
-    }
-
-    /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
-    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
-        if self.ungranted_delegations.is_empty() {
-            return Vec::new();
-        }
-        let slots = step.call.slots.iter().filter(|slot| {
-            slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
-        });
-        let of = |slot: MessageSlot| SubstitutedStateid {
-            operation: slot.operation as usize,
-            has_own_owner: self.substitutes.has_substitute(slot.variable),
-            variable: slot.variable,
-            seqid: if step.asked.minor_version == 0 {
-                self.values.next_seqid((false, slot.variable))
-            } else {
-                0
-            },
-        };
-        slots.map(of).collect()
-    }
-
-    /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
-    pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
-        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
-            if !self.substitutes.active.remove(&slot.variable) {
-                continue;
-            }
-            if let Some(other) = self.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
-            {
-                self.client_state.remove_open(other);
-            }
         }
     }
 }

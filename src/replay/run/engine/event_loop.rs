@@ -11,6 +11,7 @@ use super::super::callbacks::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
 use super::super::responder;
+use super::reply_check_queue::ReplyCheckQueue;
 use super::window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
@@ -56,10 +57,10 @@ pub(super) fn drive<R: Read + Seek>(
     tape: &mut OptionalReplayRecorder,
     callbacks: &CallbackServer,
 ) -> Result<(), ReplayRunError> {
-    let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
+    let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
     let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
-    let recorded = engines.iter().map(|engine| engine.report.recorded_ns).max().unwrap_or(0);
-    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.options.max_duration(recorded));
+    let recorded = engines.iter().map(|engine| engine.report.timing.recorded_ns).max().unwrap_or(0);
+    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded));
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
@@ -70,8 +71,8 @@ pub(super) fn drive<R: Read + Seek>(
     loop {
         // While other Calls keep the server busy, the events that arrived together are handled before new steps are
         // issued, with a single doorbell.
-        let takes_more =
-            (1..MAX_EVENT_BATCH).contains(&together) && engines.iter().any(|engine| engine.in_flight > 0);
+        let takes_more = (1..MAX_EVENT_BATCH).contains(&together)
+            && engines.iter().any(|engine| engine.scheduler.in_flight > 0);
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
             if ending.is_none() && !takes_more && busy.contains(number) {
@@ -79,11 +80,11 @@ pub(super) fn drive<R: Read + Seek>(
                 engine.issue(transport, tape)?;
                 transport.flush();
                 engine.admit()?;
-                engine.next_due = engine.issue(transport, tape)?;
+                engine.scheduler.next_due = engine.issue(transport, tape)?;
             }
-            due = [due, engine.next_due].into_iter().flatten().min();
-            in_flight += engine.in_flight;
-            is_done &= engine.is_done();
+            due = [due, engine.scheduler.next_due].into_iter().flatten().min();
+            in_flight += engine.scheduler.in_flight;
+            is_done &= engine.scheduler.is_done();
         }
         if !takes_more {
             (busy, together) = (RunnableEngines::NoEngine, 0);
@@ -105,9 +106,12 @@ pub(super) fn drive<R: Read + Seek>(
         // also needed by the device, so checking is put off; with more in flight, waiting would cost more than it
         // gains.
         let may_wait = is_alone && in_flight == 1;
-        let is_behind =
-            engines.iter().any(if may_wait { ReplayEngine::is_far_behind } else { ReplayEngine::is_behind })
-                && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
+        let is_behind = engines.iter().map(|engine| &engine.verifier.unchecked_replies).any(if may_wait {
+            ReplyCheckQueue::is_far_behind
+        } else {
+            ReplyCheckQueue::is_behind
+        }) && due
+            .is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
         let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
         if event.is_none() && takes_more {
             together = 0;
@@ -141,7 +145,7 @@ pub(super) fn drive<R: Read + Seek>(
                 let mut names = Vec::new();
                 let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
                     let engine = engine_of_connection(engines, call.connection)?;
-                    engine.cb_getattr_answers.next_attributes(&engine.values, handle, asked)
+                    engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
                 };
                 answer = responder::answer_callback(call.message, &mut names, &mut told)
                     .map(|message| (call.connection, call.xid, message));
@@ -151,18 +155,18 @@ pub(super) fn drive<R: Read + Seek>(
                 }
                 if let Some(engine) = engine_of_connection(engines, call.connection) {
                     for name in names {
-                        *engine.report.callbacks.entry(name).or_default() += 1;
+                        *engine.report.callbacks.by_operation.entry(name).or_default() += 1;
                     }
-                    engine.report.unanswered += u64::from(answer.is_none());
+                    engine.report.callbacks.unanswered += u64::from(answer.is_none());
                 }
             }
             Some(TransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
-                    engine.report.disconnects += u64::from(reason != DisconnectReason::LocalClose);
+                    engine.report.recovery.disconnects += u64::from(reason != DisconnectReason::LocalClose);
                     if reason.is_violation() {
-                        engine.report.count_violation(reason.to_string());
+                        engine.report.protocol.count_violation(reason.to_string());
                     }
-                    engine.failed_connections = engine.failed_connections.saturating_add(1);
+                    engine.connections.count_failure();
                 }
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
@@ -174,19 +178,22 @@ pub(super) fn drive<R: Read + Seek>(
             }
             Some(TransportEvent::Discarded { reason: why, connection, .. }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
-                    engine.report.discarded += 1;
+                    engine.report.protocol.discarded += 1;
                     if why.is_violation() {
-                        engine.report.count_violation(format!("a message makes no sense: {why}"));
+                        engine.report.protocol.count_violation(format!("a message makes no sense: {why}"));
                     }
                     let is_own = matches!(why, DiscardReason::ReverseCall);
-                    engine.report.unanswered += u64::from(is_own);
+                    engine.report.callbacks.unanswered += u64::from(is_own);
                 }
             }
             Some(TransportEvent::Credits { connection, .. }) => {
                 engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
-                if let Some(engine) = engines.iter_mut().find(|engine| is_behind && engine.is_behind()) {
+                if let Some(engine) = engines
+                    .iter_mut()
+                    .find(|engine| is_behind && engine.verifier.unchecked_replies.is_behind())
+                {
                     engine.check_next()?;
                 }
             }
@@ -195,7 +202,7 @@ pub(super) fn drive<R: Read + Seek>(
             && transport.answer(connection, xid, &message).is_err()
             && let Some(engine) = engine_of_connection(engines, connection)
         {
-            engine.report.unanswered += 1;
+            engine.report.callbacks.unanswered += 1;
         }
         events += 1;
         if !is_idle && events < MAX_EVENTS_PER_TICK {
@@ -205,14 +212,14 @@ pub(super) fn drive<R: Read + Seek>(
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
             let engine = engines.get_mut(number as usize)?;
-            engine.cb_getattr_answers.next_attributes(&engine.values, handle, asked)
+            engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
         });
         tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
         report_progress(engines, total, watch, now - begin);
         let is_late = now.saturating_duration_since(begin) > limit;
         if ending.is_none() && (is_late || watch.should_stop()) {
-            engines.iter_mut().for_each(|engine| engine.report.limit = is_late.then_some(limit));
-            engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
+            engines.iter_mut().for_each(|engine| engine.report.end.limit = is_late.then_some(limit));
+            engines.iter_mut().for_each(|engine| engine.report.end.is_interrupted = true);
             ending = Some(now + DRAIN_TIMEOUT);
         }
         if ending.is_some_and(|end| now > end) {
@@ -237,7 +244,7 @@ fn engine_of_connection<'e, 'r, R>(
     engines: &'e mut [ReplayEngine<'r, R>],
     connection: ConnectionId,
 ) -> Option<&'e mut ReplayEngine<'r, R>> {
-    let at = engines.iter().position(|engine| engine.connection_index.contains_key(&connection));
+    let at = engines.iter().position(|engine| engine.connections.connection_index.contains_key(&connection));
     engines.get_mut(at.unwrap_or(0))
 }
 
@@ -254,11 +261,10 @@ fn report_progress<R>(
         return;
     }
     // Only the counters that the progress display shows.
-    let mut sum =
-        ReplayReport { steps: first.report.steps, states: first.report.states, ..ReplayReport::default() };
-    for ReplayEngine { report, .. } in others {
-        sum.steps += report.steps;
-        sum.states.iter_mut().zip(report.states).for_each(|(sum, count)| *sum += count);
+    let mut sum = ReplayReport::default();
+    for ReplayEngine { report, .. } in engines {
+        sum.steps.total += report.steps.total;
+        sum.steps.states += report.steps.states;
     }
     watch.report_progress(&sum, total, elapsed);
 }

@@ -24,9 +24,11 @@ use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 use super::super::call_description::CallDescription;
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery;
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
+use super::issuer::CallIssuer;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
+use crate::replay::seed::files::IoLimits;
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, TraceStep, VariableUse};
 
@@ -107,11 +109,11 @@ fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
 }
 
 /// Returns the state of a step that exceeds a limit.
-fn limit_exceeded_state(what: &str) -> ReplayStepState {
-    ReplayStepState::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
+fn limit_exceeded_state(what: &str) -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
     /// begins where the last one ended.
     pub(super) fn limit_io(
@@ -119,7 +121,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         parts: &CallDescription,
         (slot, last): (Option<(u32, u32)>, Option<SplitIoPiece>),
-    ) -> Result<Option<SplitIoPiece>, ReplayStepState> {
+        io: IoLimits,
+    ) -> Result<Option<SplitIoPiece>, StepOutcome> {
         let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
         let most = session.map_or(u32::MAX, |limits| limits.operations);
         if parts.operations.len() > most as usize {
@@ -128,7 +131,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             )));
         }
         let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
-        let io = self.seeded.io;
         let in_session = session.map_or(u32::MAX, |limits| match is_read {
             true => {
                 limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES)
@@ -228,6 +230,27 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(())
     }
 
+    /// Returns the state of a step that exceeds a limit of the live session which the captured session did not have.
+    /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
+    pub(super) fn session_limit_state(
+        &self,
+        held: &WindowStep,
+        outcome: &ReplyOutcome,
+        recorded: impl FnOnce() -> ReplyOutcome,
+    ) -> Option<StepOutcome> {
+        let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
+        let session = held.captured.slot.and_then(|(session, _)| self.values.session(session))?;
+        if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
+            return None;
+        }
+        Some(limit_exceeded_state(&format!(
+            "the session takes less than that of the capture ({})",
+            v4::Nfsstat4(*status)
+        )))
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the Reply to a piece. Returns the Reply to the whole step after the last piece, or `None` if another
     /// piece is to be sent.
     pub(super) fn handle_piece_reply<'j>(
@@ -237,7 +260,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         joined: &'j mut Vec<u8>,
     ) -> Option<CombinedIoReply<'j>> {
         let kept = std::mem::take(&mut held.step);
-        let whole = match (kept.trace_step(), held.piece) {
+        let whole = match (kept.trace_step(), held.rewrites.piece) {
             (Some(step), Some(piece)) => self.handle_step_piece(held, &step, piece, reply, joined),
             _ => Some(CombinedIoReply::LastPiece),
         };
@@ -263,13 +286,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
         piece.calls += 1;
-        held.piece = Some(piece);
+        held.rewrites.piece = Some(piece);
         let has_more =
             piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
         if has_more {
             let outcome = ReplyOutcome::of(procedure, reply.cursor());
-            self.count_sequences(&held.counts, &outcome);
-            held.counts.slot = None;
+            self.count_sequences(&held.call.counts, &outcome);
+            held.call.counts.slot = None;
             return None;
         }
         match join_replies(procedure, reply, piece, held.read_data.len() as u32, joined) {
@@ -278,42 +301,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Returns the state of a step that exceeds a limit of the live session which the captured session did not have.
-    /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
-    pub(super) fn session_limit_state(
-        &self,
-        held: &WindowStep,
-        outcome: &ReplyOutcome,
-        recorded: impl FnOnce() -> ReplyOutcome,
-    ) -> Option<ReplayStepState> {
-        let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
-        let session = held.slot.and_then(|(session, _)| self.values.session(session))?;
-        if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
-            return None;
-        }
-        Some(limit_exceeded_state(&format!(
-            "the session takes less than that of the capture ({})",
-            v4::Nfsstat4(*status)
-        )))
-    }
-
     /// Records the effects and values that are missing because a step was not sent or was refused.
-    pub(super) fn record_undone(&mut self, held: &WindowStep, state: &ReplayStepState) {
-        let ReplayStepState::Unreplayable(why) = state else { return };
+    pub(super) fn record_undone(&mut self, held: &WindowStep, state: &StepOutcome) {
+        let StepOutcome::Unreplayable(why) = state else { return };
         let Some(step) = held.step.trace_step() else { return };
-        self.record_undone_effects(&step, &held.description);
+        self.verifier.record_undone_effects(&step, &held.description);
         let lack = match why.split(':').next() {
             Some(SERVER_LIMIT_CODE) => {
                 // The file that it would have closed stays open.
-                self.leaves_open = true;
+                self.verifier.leaves_open = true;
                 MissingValueReason::Limit
             }
             Some(NOT_SEEDED_CODE) => MissingValueReason::Object,
             _ => return,
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
-            if self.missing_values.len() < MAX_DIVERGENT_FILES {
-                self.missing_values.entry(slot.variable).or_insert(lack);
+            if self.issuer.missing_values.len() < MAX_DIVERGENT_FILES {
+                self.issuer.missing_values.entry(slot.variable).or_insert(lack);
             }
         }
     }

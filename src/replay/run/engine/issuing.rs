@@ -1,128 +1,31 @@
 //! Admits steps to the window and issues those that are ready.
 
-use std::cmp::Reverse;
 use std::io::{Read, Seek};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_rpc::ConnectionId;
-
-use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayPace;
-use super::super::report::ReplayStepState;
-use super::window::WindowStep;
-use super::{
-    LiveConnection, MAX_CAPTURED_DEPTH, OptionalReplayRecorder, RETRY_DELAY, ReplayEngine, ReplayRunError,
-    StepSendOutcome, record_divergence, step_id,
-};
+use super::super::step_outcome::StepOutcome;
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, Unsent};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
-use crate::replay::trace::{MessageSlotKind, NONE};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.
     pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
-        while !self.is_exhausted && self.window.count() < self.options.window.max(1) {
-            let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
-                self.is_exhausted = true;
-                break;
-            };
-            let (window_index, mut held) = self.window.take_free();
-            let mut kept = std::mem::take(&mut held.step);
-            let step = kept.store(step, bytes);
-            let reason = self.plan.plan_step(&step).reason;
-            held.description.read(&step, &mut self.titles);
-            held.id = step_id(&step);
+        let Self { context, scheduler, issuer, verifier, report, .. } = self;
+        let directories = &context.seeded.directories;
+        let is_directory = |variable| directories.contains(&variable);
+        Ok(scheduler.admit(context.options.window.max(1), is_directory, |step, held| {
             if step.caller.is_reverse {
-                self.cb_getattr_answers.record_answers(&step);
+                issuer.cb_getattr_answers.record_answers(step);
             }
-            let changes = held.description.effects.is_empty()
-                || held.description.effects.iter().any(|act| act.may_change_size_or_links());
-            if reason == Some(PlanReason::Filtered) && changes {
-                // The effects on these files do not take place.
-                let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-                for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
-                    record_divergence(
-                        &mut self.divergent_files,
-                        slot.variable,
-                        &FileDivergence::everything(),
-                    );
-                }
+            if held.reason == Some(PlanReason::Filtered) {
+                verifier.record_filtered(step, held);
             }
-            if let Some(state) = unsent_state(reason) {
-                self.report.count_step(
-                    held.id,
-                    held.description.title(),
-                    state,
-                    self.options.max_shown_mismatches,
-                );
-                held.step = kept;
-                self.window.release(window_index, held);
-                continue;
+            if let Some(outcome) = unsent_outcome(held.reason) {
+                report.steps.count(held.id, held.description.title(), outcome);
             }
-            (held.call_time, held.reply_time) =
-                (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
-            (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
-            (held.delay_retries, held.due, held.in_flight) = (0, None, None);
-            (held.is_lost, held.resends, held.renewals, held.forgotten_status) = (false, 0, 0, None);
-            (held.has_dropped_attributes, held.has_changed_wants, held.is_substituted) =
-                (false, false, false);
-            (held.overlaps_live, held.piece, held.was_resent_on_timeout) = (false, None, false);
-            (held.is_denied, held.denials) = (false, 0);
-            let has_session = step.caller.session != NONE
-                && held.description.operations.first() == Some(&Operation::SEQUENCE);
-            held.slot = has_session.then_some((step.caller.session, step.caller.slot));
-            let directories = &self.seeded.directories;
-            self.dependencies
-                .collect(&step, &held.description, held.slot, |variable| directories.contains(&variable));
-            held.step = kept;
-            // A Reply that overlapped a change in the capture may show the state before or after it.
-            let span = (held.call_time, held.reply_time);
-            let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
-            let window_steps = &mut self.window;
-            held.overlapped_in_capture = self.captured_concurrency.admit(
-                span,
-                is_change,
-                (window_index, self.turns),
-                |window_index, turn| {
-                    if let Some(before) =
-                        window_steps.get_mut(window_index).filter(|before| before.turn == turn)
-                    {
-                        before.overlapped_in_capture = true;
-                    }
-                },
-            );
-            while self.captured_reply_times.peek().is_some_and(|Reverse(end)| *end <= held.call_time) {
-                self.captured_reply_times.pop();
-            }
-            if self.captured_reply_times.len() < MAX_CAPTURED_DEPTH {
-                self.captured_reply_times.push(Reverse(held.reply_time));
-            }
-            held.captured_depth = self.captured_reply_times.len() as u32;
-            self.turns += 1;
-            self.window.put(window_index, held);
-            if self.graph.admit(window_index, span, &mut self.dependencies.dependencies) {
-                self.enqueue(window_index);
-            }
-        }
-        Ok(())
-    }
-
-    /// Queues a step whose dependencies are satisfied, for the time when it is due.
-    pub(super) fn enqueue(&mut self, window_index: u32) {
-        let Some(held) = self.window.get_mut(window_index) else { return };
-        let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
-        held.due = match self.options.pace {
-            ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
-            ReplayPace::CapturedTimes(times) => {
-                let after = held.call_time.saturating_sub(self.first_call_time) as f64;
-                Some(since(&mut self.started) + nanoseconds(after / times))
-            }
-            ReplayPace::ThinkTime => {
-                self.clients.get(&held.client).and_then(|client| client.due_time(held.call_time))
-            }
-        };
-        self.queue.push(held.turn, window_index, held.due);
+        })?)
     }
 
     /// Sends the steps that may be sent. Returns the time when the next one is due, if there is one.
@@ -131,125 +34,66 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        if self.in_flight == 0 {
+        if self.scheduler.in_flight == 0 {
             // No Reply will arrive to wake parked steps.
-            self.unpark_all();
-            let waiting: Vec<u32> =
-                self.slots.drain().flat_map(|(_, window_indexes)| window_indexes).collect();
-            waiting.into_iter().for_each(|window_index| self.requeue(window_index));
+            self.scheduler.unpark_each(usize::MAX);
+            self.scheduler.wake_all_slots();
         }
         self.renew_contexts(transport)?;
-        if self.reclaim.is_some() {
+        if self.connections.reclaim.is_some() {
             let due = self.recover(transport)?;
-            if self.reclaim.is_some() {
+            if self.connections.reclaim.is_some() {
                 return Ok(due);
             }
         }
         self.return_unwanted_delegations(transport);
         self.make_substitutes(transport)?;
-        while let Some(window_index) = self.queue.pop() {
-            let mut held = self.window.take(window_index);
-            if let ReplayPace::Rate(rate) = self.options.pace
-                && held.delay_retries == 0
-            {
-                let due = self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate));
-                held.due = due;
-                if due.is_some_and(|due| due > Instant::now()) {
-                    self.queue.push(held.turn, window_index, None);
-                    self.window.put(window_index, held);
-                    return Ok(due);
-                }
-            }
-            if self.options.pace == ReplayPace::CapturedDepth
-                && self.in_flight >= held.captured_depth as usize
-            {
-                self.queue.push(held.turn, window_index, None);
-                self.window.put(window_index, held);
-                return Ok(None);
-            }
-            match self.send(window_index, &mut held, transport, tape)? {
-                StepSendOutcome::Sent => self.window.put(window_index, held),
-                StepSendOutcome::Finished(state) => {
-                    self.record_undone(&held, &state);
-                    self.finish_step(window_index, held, state);
-                    // The capacity that it leaves unused, including what it was woken for, is available to others.
-                    self.unpark_one_each();
-                    self.admit()?;
-                }
-                StepSendOutcome::RetryLater => self.delay_step(window_index, held, Instant::now()),
-                StepSendOutcome::UnreachableUntil(until) => {
-                    self.queue.push(held.turn, window_index, Some(until));
-                    self.window.put(window_index, held);
-                }
-                StepSendOutcome::Parked(line) => {
-                    self.window.put(window_index, held);
-                    if let Some(line) = self.connections.get_mut(line) {
-                        line.parked.push_back(window_index);
+        while let Some(window_index) = self.scheduler.queue.pop() {
+            let mut held = self.scheduler.window.take(window_index);
+            match self.scheduler.pacer.pace {
+                ReplayPace::Rate(rate) if held.delay_retries == 0 => {
+                    held.due = self.scheduler.pacer.due_time_at_rate(rate);
+                    let due = held.due;
+                    if due.is_some_and(|due| due > Instant::now()) {
+                        self.scheduler.put_back(window_index, held, None);
+                        return Ok(due);
                     }
                 }
-                StepSendOutcome::SlotBusy(slot) => {
-                    self.window.put(window_index, held);
-                    self.slots.entry(slot).or_default().push_back(window_index);
+                ReplayPace::CapturedDepth if self.scheduler.in_flight >= held.captured.depth as usize => {
+                    self.scheduler.put_back(window_index, held, None);
+                    return Ok(None);
                 }
+                _ => {}
             }
-        }
-        Ok(self.queue.next_due())
-    }
-
-    /// Queues a step to be retried as the server asked; the delay increases with each try.
-    pub(super) fn delay_step(&mut self, window_index: u32, mut held: Box<WindowStep>, now: Instant) {
-        held.delay_retries += 1;
-        held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
-        self.queue.push(held.turn, window_index, held.due);
-        self.window.put(window_index, held);
-    }
-
-    /// Queues at most `most` of the steps that wait for capacity on a connection.
-    pub(super) fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
-        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
-        let Some(line) = line else { return };
-        for window_index in line.parked.drain(..most.min(line.parked.len())) {
-            if let Some(held) = self.window.get(window_index) {
-                self.queue.push(held.turn, window_index, None);
-            }
-        }
-    }
-
-    /// Queues one waiting step of each connection.
-    pub(super) fn unpark_one_each(&mut self) {
-        let of_line = |line: &mut LiveConnection| line.parked.pop_front();
-        let window_indexes: Vec<u32> = self.connections.iter_mut().filter_map(of_line).collect();
-        window_indexes.into_iter().for_each(|window_index| self.requeue(window_index));
-    }
-
-    pub(super) fn requeue(&mut self, window_index: u32) {
-        if let Some(held) = self.window.get(window_index) {
-            self.queue.push(held.turn, window_index, None);
-        }
-    }
-
-    pub(super) fn unpark_all(&mut self) {
-        for line in self.connections.iter_mut().filter(|line| !line.parked.is_empty()) {
-            for window_index in line.parked.drain(..) {
-                if let Some(held) = self.window.get(window_index) {
-                    self.queue.push(held.turn, window_index, None);
+            match self.send(window_index, &mut held, transport, tape) {
+                Ok(()) => self.scheduler.window.put(window_index, held),
+                Err(Unsent::Failed(error)) => return Err(error),
+                Err(Unsent::Finished(outcome)) => {
+                    self.record_undone(&held, &outcome);
+                    self.finish_step(window_index, held, outcome);
+                    // The capacity that it leaves unused, including what it was woken for, is available to others.
+                    self.scheduler.unpark_each(1);
+                    self.admit()?;
                 }
+                Err(Unsent::RetryLater) => self.scheduler.delay(window_index, held, Instant::now()),
+                Err(Unsent::UnreachableUntil(until)) => {
+                    self.scheduler.put_back(window_index, held, Some(until));
+                }
+                Err(Unsent::Parked(number)) => self.scheduler.park(number, window_index, held),
+                Err(Unsent::SlotBusy(slot)) => self.scheduler.wait_for_slot(slot, window_index, held),
             }
         }
+        Ok(self.scheduler.queue.next_due())
     }
-}
-
-fn nanoseconds(time: f64) -> Duration {
-    Duration::from_nanos(time.clamp(0.0, 1e18) as u64)
 }
 
 /// Returns the state of a step that is not sent.
-fn unsent_state(reason: Option<PlanReason>) -> Option<ReplayStepState> {
+fn unsent_outcome(reason: Option<PlanReason>) -> Option<StepOutcome> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {
-            PlannedStepState::Skipped => return Some(ReplayStepState::Skipped(why())),
-            PlannedStepState::Unreplayable => return Some(ReplayStepState::Unreplayable(why())),
+            PlannedStepState::Skipped => return Some(StepOutcome::Skipped(why())),
+            PlannedStepState::Unreplayable => return Some(StepOutcome::Unreplayable(why())),
             PlannedStepState::Run | PlannedStepState::Synthesized => {}
         }
     }

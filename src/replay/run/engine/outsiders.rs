@@ -9,29 +9,25 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::super::call_description::CallDescription;
 use super::super::file_divergence::FileDivergence;
-use super::ReplayEngine;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
+use super::verifier::ReplyVerifier;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
-use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceStep};
+use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceReader, TraceStep};
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl ReplyVerifier<'_> {
     /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
     /// so far, and the recorded one does not.
-    pub(super) fn detect_outside_change(
+    pub(super) fn detect_outside_change<R: Read + Seek>(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
         live: LiveReply<'_>,
         differences: &[Difference],
+        contents: &mut TraceReader<R>,
     ) -> Result<Option<FileDivergence>, TraceError> {
         let Some(walk) = &self.expected_tree else { return Ok(None) };
-        let must_have = |size: u64| {
-            let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-            let mut files =
-                slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
-            files.any(|file| walk.size(file) == Some(size))
-        };
+        let must_have = |size: u64| step.filehandles().any(|file| walk.size(file) == Some(size));
         for difference in differences {
             let [recorded, found] = [&difference.a, &difference.b].map(|half| half.value.as_deref());
             if difference.path.ends_with("size")
@@ -63,7 +59,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
             if is_other
                 && has_size
-                && self.is_data_unchanged_except(step, live, &FileDivergence::default())?
+                && is_data_unchanged_except(step, live, &FileDivergence::default(), contents)?
             {
                 return Ok(Some(FileDivergence::by_other_client(false)));
             }
@@ -74,8 +70,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
     fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
         let Some(walk) = &self.expected_tree else { return false };
-        let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        slots.any(|slot| walk.must_exist(slot.variable))
+        step.call.variables(MessageSlotKind::FILEHANDLE).any(|file| walk.must_exist(file))
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
@@ -105,45 +100,45 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) else {
                     return false;
                 };
-                let directory = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+                let directory = step.call.variable(MessageSlotKind::FILEHANDLE);
                 let name = match &arguments {
                     v3::Args::LOOKUP(args) => args.what.name.0,
                     v3::Args::REMOVE(args) => args.object.name.0,
                     _ => return false,
                 };
-                directory.is_some_and(|directory| walk.has_name(directory.variable, name))
+                directory.is_some_and(|directory| walk.has_name(directory, name))
             }
             _ => false,
         }
     }
+}
 
-    /// Returns `true` if the file data of a Reply equals the recorded data, except for bytes changed by an earlier step
-    /// and data that the trace does not have.
-    pub(super) fn is_data_unchanged_except(
-        &mut self,
-        step: &TraceStep<'_>,
-        live: LiveReply<'_>,
-        touched: &FileDivergence,
-    ) -> Result<bool, TraceError> {
-        let key = self.contents.summary().key;
-        let mut recorded = Vec::new();
-        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            if !read_content(self.contents, key, &payload, &mut recorded)? {
-                continue;
-            }
-            let is_same = with_read_data(step.asked.find_description(), live, payload.operation, |data| {
-                let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
-                touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
-                    let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
-                    recorded.get(range.clone()) == data.get(range)
-                })
-            });
-            if is_same == Some(false) {
-                return Ok(false);
-            }
+/// Returns `true` if the file data of a Reply equals the recorded data, except for bytes changed by an earlier step
+/// and data that the trace does not have.
+pub(super) fn is_data_unchanged_except<R: Read + Seek>(
+    step: &TraceStep<'_>,
+    live: LiveReply<'_>,
+    touched: &FileDivergence,
+    contents: &mut TraceReader<R>,
+) -> Result<bool, TraceError> {
+    let key = contents.summary().key;
+    let mut recorded = Vec::new();
+    for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+        if !read_content(contents, key, &payload, &mut recorded)? {
+            continue;
         }
-        Ok(true)
+        let is_same = with_read_data(step.asked.find_description(), live, payload.operation, |data| {
+            let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
+            touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
+                let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
+                recorded.get(range.clone()) == data.get(range)
+            })
+        });
+        if is_same == Some(false) {
+            return Ok(false);
+        }
     }
+    Ok(true)
 }
 
 /// Passes the data of a READ in a live Reply to `look`; `operation` is its index in a COMPOUND.

@@ -1,6 +1,5 @@
 //! Replaces lost connections, sends the Calls that were in flight again, and binds backchannels to the new connections.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::mem::swap;
@@ -8,29 +7,22 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply};
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportBlame, TransportReply};
 
-use super::super::outcome::ReplyOutcome;
-use super::super::recovery::{
-    self, BackchannelBindError, MAX_BACKCHANNELS, MAX_FAILED_CONNECTIONS, MAX_RESENDS, NO_CONNECTION,
-    RECONNECT_PAUSE,
-};
-use super::super::report::ReplayStepState;
+use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION, RECONNECT_PAUSE};
+use super::super::step_outcome::StepOutcome;
+use super::connections::{LiveConnection, LostConnection};
 use super::reply::missing_reply_difference;
-use super::rpcsec_gss::Unsigned;
 use super::send::unsigned_header;
 use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
-use super::{
-    LiveConnection, LostConnection, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine,
-    ReplayRunError, StepSendOutcome,
-};
+use super::{OptionalReplayRecorder, OwnCallResult, ReplayEngine, ReplayRunError, Unsent};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
-use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
+use crate::replay::trace::{NONE, TraceStep};
 
 /// Returns the state of a step that has no connection.
-fn no_connection_state() -> ReplayStepState {
-    ReplayStepState::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
+fn no_connection_state() -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
@@ -40,57 +32,57 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         step: &TraceStep<'_>,
         transport: &mut ContainedTransport<'_>,
-    ) -> Result<Result<usize, StepSendOutcome>, ReplayRunError> {
+    ) -> Result<usize, Unsent> {
         let of = step.caller.connection;
-        let of = self.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
+        let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
         let place = (step.caller.client, of);
-        let number = match self.connection_by_client.get(&place) {
+        let number = match self.connections.connection_by_client.get(&place) {
             Some(number) => *number,
-            None if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS => {
-                return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
+            None if self.connections.has_given_up() => {
+                return Err(no_connection_state().into());
             }
             None => {
-                let connection = match transport.connect(self.target) {
+                let connection = match transport.connect(self.context.target) {
                     Ok(connection) => connection,
                     Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
                         self.mark_unreachable(&error);
-                        return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
+                        return Err(no_connection_state().into());
                     }
                     Err(error) => return Err(error.into()),
                 };
                 self.report.connections += 1;
-                let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
-                let number = self.connections.len();
-                self.connections.push(LiveConnection {
+                let seed =
+                    hash(format!("{} {} {:?}", self.context.tag, self.report.connections, place).as_bytes());
+                let number = self.connections.lines.len();
+                self.connections.lines.push(LiveConnection {
                     connection,
                     xid: seed as u32,
-                    parked: VecDeque::new(),
                     lost: None,
                     backchannels: Vec::new(),
                     unbound_backchannels: Vec::new(),
                     recoveries_at_binding: 0,
                 });
-                self.connection_by_client.insert(place, number);
-                self.connection_index.insert(connection, number);
+                self.connections.connection_by_client.insert(place, number);
+                self.connections.connection_index.insert(connection, number);
                 number
             }
         };
         if let Some(until) = self.ensure_connected(number, transport)? {
-            return Ok(Err(StepSendOutcome::UnreachableUntil(until)));
+            return Err(Unsent::UnreachableUntil(until));
         }
-        if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS {
-            return Ok(Err(StepSendOutcome::Finished(no_connection_state())));
+        if self.connections.has_given_up() {
+            return Err(no_connection_state().into());
         }
-        let Some(line) = self.connections.get(number) else {
-            return Ok(Err(StepSendOutcome::Parked(number)));
+        let Some(line) = self.connections.lines.get(number) else {
+            return Err(Unsent::Parked(number));
         };
         let connection = line.connection;
         if !line.unbound_backchannels.is_empty() {
             self.bind_backchannels(number, transport);
         }
         match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
-            true => Ok(Err(StepSendOutcome::Parked(number))),
-            false => Ok(Ok(number)),
+            true => Err(Unsent::Parked(number)),
+            false => Ok(number),
         }
     }
 
@@ -103,9 +95,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<Option<Instant>, ReplayRunError> {
         let gone = self
             .connections
+            .lines
             .get(number)
             .and_then(|line| line.lost)
-            .filter(|_| self.failed_connections <= 2 * MAX_FAILED_CONNECTIONS);
+            .filter(|_| !self.connections.has_given_up());
         Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
     }
 
@@ -121,22 +114,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if gone.next_attempt > now {
             return Ok(Some(gone.next_attempt));
         }
-        let connected = transport.connect(self.target);
-        let Some(line) = self.connections.get_mut(number) else { return Ok(None) };
+        let connected = transport.connect(self.context.target);
+        let Some(line) = self.connections.lines.get_mut(number) else { return Ok(None) };
         match connected {
             Ok(connection) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
                 line.unbound_backchannels.clone_from(&line.backchannels);
-                self.connection_index.insert(connection, number);
+                self.connections.connection_index.insert(connection, number);
                 self.report.connections += 1;
-                self.report.reconnects += 1;
+                self.report.recovery.reconnects += 1;
                 Ok(None)
             }
             // A restarting server is unreachable for a while.
             Err(error)
                 if error.blame() == TransportBlame::Unreachable
-                    && gone.since.elapsed() < self.options.timeout =>
+                    && gone.since.elapsed() < self.context.options.timeout =>
             {
                 let next = Instant::now() + 4 * RECONNECT_PAUSE;
                 line.lost = Some(LostConnection { next_attempt: next, ..gone });
@@ -152,20 +145,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
     pub(super) fn mark_unreachable(&mut self, why: &dyn fmt::Display) {
-        self.failed_connections = u32::MAX;
+        self.connections.failed_connections = u32::MAX;
         // A recovery cannot continue.
-        self.reclaim = None;
-        self.report.unreachable.get_or_insert_with(|| why.to_string());
+        self.connections.reclaim = None;
+        self.report.end.unreachable.get_or_insert_with(|| why.to_string());
     }
 
     /// Marks a connection as lost; the next step on it opens a new one.
     pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
-        self.unpark_connection(connection, usize::MAX);
-        let Some(number) = self.connection_index.remove(&connection) else { return };
-        if let Some(line) = self.connections.get_mut(number) {
-            let since = Instant::now();
-            let next = since + RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
-            line.lost = Some(LostConnection { since, next_attempt: next });
+        if let Some(number) = self.connections.mark_lost(connection) {
+            self.scheduler.unpark(number, usize::MAX);
         }
     }
 
@@ -179,24 +168,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.handle_recovery_loss(tag) || self.handle_setup_loss(tag) {
             return Ok(());
         }
-        let Some(window_index) = self.window.find(tag) else {
+        let Some(window_index) = self.scheduler.window.find(tag) else {
             self.lose_substitute(tag, true);
             return Ok(());
         };
-        let is_vain = self.window.get(window_index).is_none_or(|held| held.resends >= MAX_RESENDS);
-        if is_vain || self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
+        let is_vain =
+            self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
+        if is_vain || self.connections.is_failing() || self.report.end.is_interrupted {
             return self.handle_failed_call(tag, what, tape);
         }
         if let Some(tape) = tape {
             tape.record_lost(tag, None);
         }
-        let mut held = self.window.take(window_index);
-        held.in_flight = None;
-        held.is_lost = true;
-        held.resends += 1;
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.queue.push(held.turn, window_index, None);
-        self.window.put(window_index, held);
+        let mut held = self.scheduler.window.take(window_index);
+        held.call.in_flight = None;
+        held.resend.is_pending = true;
+        held.resend.count += 1;
+        self.scheduler.end_flight();
+        self.scheduler.put_back(window_index, held, None);
         Ok(())
     }
 
@@ -207,32 +196,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
+    ) -> Result<(), Unsent> {
         let mut nobody = None;
-        let tape = if held.is_substituted { &mut nobody } else { tape };
-        let WindowStep { step: kept, description: parts, sent, placed, turn, piece, .. } = &mut *held;
+        let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
+        let WindowStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
+        let (sent, placed) = (&mut call.message, &mut call.placed);
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
-            return Ok(StepSendOutcome::Finished(unreadable_state()));
+            return Err(unreadable_state().into());
         };
-        let number = match self.live_connection(&step, transport)? {
-            Ok(number) => number,
-            Err(going) => return Ok(going),
-        };
-        let tag = call_tag(self.number, window_index, *turn);
-        swap(&mut self.call_buffer, sent);
-        swap(&mut self.placed, placed);
-        let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {
-            Ok(sent) => sent,
-            Err(going) => {
-                swap(&mut self.call_buffer, sent);
-                swap(&mut self.placed, placed);
-                return Ok(going);
-            }
-        };
-        self.report.resent += u64::from(!held.is_denied);
-        (held.is_lost, held.is_denied) = (false, false);
+        let number = self.live_connection(&step, transport)?;
+        let tag = call_tag(self.context.number, window_index, *turn);
+        swap(&mut self.issuer.call_buffer, sent);
+        swap(&mut self.issuer.placed, placed);
+        let submitted = self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape);
+        if submitted.is_err() {
+            swap(&mut self.issuer.call_buffer, sent);
+            swap(&mut self.issuer.placed, placed);
+        }
+        let (since, gives) = submitted?;
+        self.report.recovery.resent += u64::from(!held.resend.is_denied);
+        (held.resend.is_pending, held.resend.is_denied) = (false, false);
         self.mark_in_flight((number, tag, since), gives, held);
-        Ok(StepSendOutcome::Sent)
+        Ok(())
     }
 
     /// Returns the state of a step that was sent and cannot be sent again; it is unknown whether the server has
@@ -241,105 +226,72 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         held: &WindowStep,
         what: &str,
-    ) -> Result<ReplayStepState, ReplayRunError> {
+    ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
-        if let Some(slot) = held.counts.slot {
+        if let Some(slot) = held.call.counts.slot {
             self.retire_slot(slot);
         }
-        if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
+        if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
-        Ok(ReplayStepState::Mismatched(vec![missing_reply_difference(held, what)]))
+        Ok(StepOutcome::Mismatched(vec![missing_reply_difference(held, what)]))
     }
 
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
     pub(super) fn unknown_reply_state(
         &mut self,
         step: &TraceStep<'_>,
-    ) -> Result<ReplayStepState, ReplayRunError> {
+    ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
-        if let Some(walk) = &mut self.expected_tree {
+        if let Some(walk) = &mut self.verifier.expected_tree {
             walk.mark_uncertain(step);
         }
-        Ok(ReplayStepState::Substituted(recovery::REPLY_UNKNOWN.code))
-    }
-
-    /// Records the session whose backchannel a connection is.
-    pub(super) fn record_backchannel(
-        &mut self,
-        step: &TraceStep<'_>,
-        connection: ConnectionId,
-        outcome: &ReplyOutcome,
-    ) {
-        let line = self.connection_index.get(&connection).and_then(|line| self.connections.get_mut(*line));
-        let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
-        let Some((line, session)) = line.zip(session).filter(|_| outcome.has_backchannel) else { return };
-        match line.backchannels.len() < MAX_BACKCHANNELS {
-            true => line.backchannels.push((session.variable, step.asked.minor_version)),
-            false => self.report.dropped_values += 1,
-        }
-    }
-
-    /// Removes the backchannels of a destroyed session.
-    pub(super) fn remove_backchannels(&mut self, step: &TraceStep<'_>) {
-        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION) {
-            for line in &mut self.connections {
-                line.backchannels.retain(|(session, _)| *session != slot.variable);
-            }
-        }
+        Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
     }
 
     /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
     /// capacity.
     fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
-        let Some(line) = self.connections.get_mut(number) else { return };
-        while let Some((session, minor)) = line.unbound_backchannels.pop() {
-            let Some(id) = self.values.get(session).and_then(|id| id.first_chunk()) else { continue };
-            line.xid = line.xid.wrapping_add(1);
+        while let Some(line) = self.connections.lines.get_mut(number) {
+            let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
+            let Some(unbound @ (session, minor)) = line.unbound_backchannels.pop() else { return };
+            let Some(id) = self.issuer.values.identifier(session) else { continue };
+            line.xid = xid.0;
             let mut encoder = Encoder::new();
-            unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
-            recovery::bind_conn_to_session(minor, *id, &mut encoder);
+            unsigned_header((Program::NFS, 4, 1), xid, &mut encoder);
+            recovery::bind_conn_to_session(minor, id, &mut encoder);
             let message = encoder.finish().0;
-            let tag = call_tag(self.number, BIND_INDEX, session.into());
-            let client =
-                self.client_state.session(*id).and_then(|session| self.client_state.client(session.client));
-            let client = client.map_or(NONE, |client| client.captured_client);
-            let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
-            let sent = match signed.transpose() {
-                Ok(signed) => signed.flatten().unwrap_or(&message),
-                Err(Unsigned::NotYet) => return line.unbound_backchannels.push((session, minor)),
-                Err(Unsigned::Never(why)) => {
-                    return self.report_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
+            let tag = call_tag(self.context.number, BIND_INDEX, session.into());
+            let client = self.issuer.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
+            let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
+            let Some(line) = self.connections.lines.get_mut(number) else { return };
+            if !matches!(result, OwnCallResult::Unready | OwnCallResult::Unsigned(_)) {
+                line.recoveries_at_binding = self.connections.recoveries;
+            }
+            match result {
+                OwnCallResult::Sent => self.report.calls += 1,
+                OwnCallResult::Busy | OwnCallResult::Unready => {
+                    return line.unbound_backchannels.push(unbound);
                 }
-            };
-            line.recoveries_at_binding = self.recoveries;
-            let call = match self.containment.check_call(TransportCall::without_payloads(
-                Xid(line.xid),
-                tag,
-                sent,
-                REPLY_HEADROOM_BYTES,
-            )) {
-                Ok(call) => call,
-                Err(escape) => {
-                    self.report_refusal(format!("BIND_CONN_TO_SESSION: {escape}"));
-                    return;
+                OwnCallResult::Lost => return,
+                OwnCallResult::Unsigned(why) | OwnCallResult::Escapes(why) => {
+                    return self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
-            };
-            match transport.submit(line.connection, &call) {
-                Ok(_) => self.report.calls += 1,
-                Err(SubmitError::Busy(_)) => return line.unbound_backchannels.push((session, minor)),
-                // The transport reports the end of the connection later.
-                Err(SubmitError::Refused(_)) => return,
             }
         }
     }
 
     /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
-        let line = self.connection_index.get(&reply.connection).and_then(|line| self.connections.get(*line));
+        let line = self
+            .connections
+            .connection_index
+            .get(&reply.connection)
+            .and_then(|line| self.connections.lines.get(*line));
         let Some((line, session)) = line.and_then(|line| {
             let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
-            let is_of = |session: &u32| call_tag(self.number, BIND_INDEX, (*session).into()) == reply.tag;
+            let is_of =
+                |session: &u32| call_tag(self.context.number, BIND_INDEX, (*session).into()) == reply.tag;
             Some((line, sessions.find(is_of)?))
         }) else {
             return;
@@ -347,18 +299,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let since = line.recoveries_at_binding;
         self.unpark_connection(reply.connection, usize::MAX);
         match recovery::decode_bind_reply(reply.cursor()) {
-            Ok(()) => self.report.rebound += 1,
+            Ok(()) => self.report.recovery.rebound += 1,
             Err(BackchannelBindError::UnknownSession) => {
-                let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
-                let client = id.and_then(|id| self.client_state.session(id)).map(|session| session.client);
+                let id = self.issuer.values.identifier(session);
+                let client =
+                    id.and_then(|id| self.issuer.client_state.session(id)).map(|session| session.client);
                 let is_known = |client| {
-                    self.client_state.client(client).is_some_and(|known| since < known.recovery_number)
+                    self.issuer.client_state.client(client).is_some_and(|known| since < known.recovery_number)
                 };
                 if let Some(client) = client.filter(|client| !is_known(*client)) {
                     self.start_recovery(client, id, reply.connection);
                 }
             }
-            Err(BackchannelBindError::Refused(why)) => self.report_refusal(why),
+            Err(BackchannelBindError::Refused(why)) => self.report.add_refusal(why),
         }
     }
 }

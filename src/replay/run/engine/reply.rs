@@ -11,18 +11,16 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
-use super::super::call_description::CallDescription;
-use super::super::options::ReplayPace;
 use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
-use super::super::recovery::{self, MAX_FAILED_CONNECTIONS};
-use super::super::report::ReplayStepState;
+use super::super::recovery;
+use super::super::step_outcome::StepOutcome;
 use super::super::values::{CallSequenceCounts, LiveSession};
 use super::io_split::CombinedIoReply;
-use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, record_operation_divergence};
+use super::issuer::CallIssuer;
+use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings};
 use super::window::{WindowStep, unreadable_state};
 use super::{
-    MAX_DIVERGENT_FILES, MAX_REPORTED_FAULTS, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine,
-    ReplayRunError,
+    MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
 };
 use crate::analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
@@ -48,363 +46,37 @@ pub(super) struct CompletedStep {
 /// Status of a Call that is not the next on its slot.
 const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles a Reply.
-    pub(super) fn handle_reply(
-        &mut self,
-        reply: &TransportReply<'_>,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
-        if self.failed_connections <= 2 * MAX_FAILED_CONNECTIONS {
-            self.failed_connections = 0;
-        }
-        (self.reply_timeouts, self.stalled_since) = (0, None);
-        let Some(window_index) = self.window.find(reply.tag) else {
-            if !self.handle_setup_reply(reply) {
-                self.verify_own_reply(reply);
-            }
-            return Ok(());
-        };
-        let mut held = self.window.take(window_index);
-        let now = Instant::now();
-        let Some((connection, sent)) = held.in_flight.take() else { return Ok(()) };
-        if let Some(tape) = tape {
-            tape.record_reply(reply);
-        }
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.unpark_connection(connection, 1);
-        if self.signing.is_some() {
-            // The RPCSEC_GSS sequence window is shared by all connections.
-            self.unpark_one_each();
-        }
-        if let Some(started) = self.started {
-            self.report.elapsed = now - started;
-        }
-        let signature = held.signature.take();
-        let flown = CompletedStep { window_index, window_step: held, sent, replied: now };
-        match signature {
-            None => self.complete_call(flown, reply),
-            Some(signature) => self.open(signature, reply, flown),
-        }
-    }
-
-    /// Handles the verified Reply to a Call that is no step.
-    pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
-        if !self.handle_substitute_reply(reply)
-            && !self.handle_recovery_reply(reply)
-            && !self.handle_return_reply(reply)
-        {
-            self.handle_bind_reply(reply);
-        }
-    }
-
-    /// Handles the verified Reply to a step.
-    pub(super) fn complete_call(
-        &mut self,
-        flown: CompletedStep,
-        reply: &TransportReply<'_>,
-    ) -> Result<(), ReplayRunError> {
-        if flown.window_step.piece.is_some() {
-            return self.complete_piece(flown, reply);
-        }
-        self.complete_step(flown, reply)
-    }
-
-    /// Handles the Reply to a piece of a step; queues the next piece or completes the step.
-    fn complete_piece(
-        &mut self,
-        mut flown: CompletedStep,
-        reply: &TransportReply<'_>,
-    ) -> Result<(), ReplayRunError> {
-        let mut joined = Vec::new();
-        match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
-            None => {
-                let CompletedStep { window_index, window_step: held, .. } = flown;
-                self.queue.push(held.turn, window_index, None);
-                self.window.put(window_index, held);
-                Ok(())
-            }
-            Some(whole) => {
-                // The data that was read is kept in case the last piece is sent again.
-                let data = match whole {
-                    CombinedIoReply::LastPiece => Vec::new(),
-                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
-                };
-                flown.sent = flown.window_step.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
-                self.complete_step(flown, &whole.reply(reply, &data))
-            }
-        }
-    }
-
-    /// Handles the Reply to a step, joined from all its pieces.
-    fn complete_step(
-        &mut self,
-        CompletedStep { window_index, window_step: mut held, sent, replied: now }: CompletedStep,
-        reply: &TransportReply<'_>,
-    ) -> Result<(), ReplayRunError> {
-        let kept = std::mem::take(&mut held.step);
-        let heard = match kept.trace_step() {
-            Some(step) => self.process_reply(&mut held, &step, reply)?,
-            None => ReplyDisposition::Finished(unreadable_state()),
-        };
-        held.step = kept;
-        if self.options.pace == ReplayPace::ThinkTime && !matches!(heard, ReplyDisposition::Retry) {
-            self.clients.entry(held.client).or_default().record_completion(held.reply_time, now);
-        }
-        match heard {
-            ReplyDisposition::Check(mut answer) => {
-                answer.sent = Some(sent);
-                let slot = held.slot;
-                let mut room = self.queue_check(held, answer, now - sent, reply)?;
-                room.slot = slot;
-                self.release_after_substitute(window_index, room, reply.connection);
-            }
-            ReplyDisposition::Finished(state) => {
-                self.record_undone(&held, &state);
-                self.finish_step(window_index, held, state);
-            }
-            ReplyDisposition::Retry => self.delay_step(window_index, held, now),
-        }
-        Ok(())
-    }
-
-    /// Extracts from a Reply everything that later steps need.
-    pub(super) fn process_reply(
-        &mut self,
-        held: &mut WindowStep,
-        step: &TraceStep<'_>,
-        reply: &TransportReply<'_>,
-    ) -> Result<ReplyDisposition, ReplayRunError> {
-        let procedure = step.asked.find_description();
-        let outcome = ReplyOutcome::of(procedure, reply.cursor());
-        let is_echo = held
-            .counts
-            .slot
-            .zip(outcome.sequence)
-            .is_none_or(|(slot, sequence)| self.values.matches_sequence(slot, sequence));
-        self.count_sequences(&held.counts, &outcome);
-        let message = unprotected_reply(step);
-        let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
-        let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
-            true => recorded_outcome(step, &message),
-            // The recorded outcome is not used in this case.
-            false => ReplyOutcome::default(),
-        };
-        if !outcome.is_delayed() {
-            self.delayed_since = None;
-        } else if !recorded.is_delayed() && self.may_retry_delayed(held) {
-            self.report.delayed += 1;
-            return Ok(ReplyDisposition::Retry);
-        }
-        let lists = held.description.operations.contains(&Operation::READDIR);
-        let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
-        if lists
-            && !is_recorded_so
-            && has_delayed_entry(reply.message, reply.cursor())
-            && self.may_retry_delayed(held)
-        {
-            self.report.delayed += 1;
-            return Ok(ReplyDisposition::Retry);
-        }
-        if outcome.is_uncached() && held.resends > 0 {
-            let is_repeatable = recovery::is_repeatable(&held.description.operations);
-            return Ok(match is_repeatable && held.delay_retries < self.options.max_delay_retries {
-                true => ReplyDisposition::Retry,
-                false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
-            });
-        }
-        let is_done_twice = held.resends > 0
-            && recovery::failed_by_first_execution(
-                procedure,
-                &held.description.operations,
-                held.renewals > 0,
-                &outcome,
-            )
-            && self::recorded_outcome(step, &message).is_success();
-        if !is_done_twice
-            && self.needs_recovery(held, step, reply.connection, &outcome, || {
-                self::recorded_outcome(step, &message)
-            })
-        {
-            return Ok(ReplyDisposition::Retry);
-        }
-        if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
-            && self::recorded_outcome(step, &message).statuses.last() != Some(last)
-        {
-            self.report_export_status(held, *last);
-        }
-        if let Some(state) =
-            self.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
-        {
-            return Ok(ReplyDisposition::Finished(state));
-        }
-        let waits = held.reply_identifiers < ReplyIdentifiers::State
-            && outcome.fore_channel.is_none()
-            && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
-        let missing = match waits {
-            true => self.defer_binding(step),
-            false => {
-                self.register_identifiers(held, LiveReply::from(reply));
-                self.bind_values(step, LiveReply::from(reply), &outcome)
-            }
-        };
-        if let Some(granted) = outcome.fore_channel {
-            let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
-            self.begin_session(step, granted, captured);
-            self.record_backchannel(step, reply.connection, &outcome);
-        }
-        if held.is_substituted {
-            self.substitute_closed(step);
-            return Ok(ReplyDisposition::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
-        }
-        let is_other_lock =
-            self.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
-        self.record_state(held, step, reply);
-        if held.description.operations.contains(&Operation::OPEN) {
-            self.record_unwanted_delegation(held, step, reply, &message);
-            self.record_substitute_request(held, step, reply);
-        }
-        if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
-            self.remove_backchannels(step);
-        }
-        let is_of_server = is_done_twice || held.renewals > 0;
-        let fault = outcome.client_error_name();
-        // The server has confirmed every earlier Call on the slot.
-        let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
-            && held.resends == 0
-            && held.counts.slot.is_some_and(|slot| self.values.is_slot_certain(slot));
-        if is_made_up && recorded.client_error_name().is_none() {
-            self.report.count_violation(format!(
-                "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
-            ));
-        } else if let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server)
-            && self.report.own_faults.len() < MAX_REPORTED_FAULTS
-        {
-            let [call, _] = held.id.frames;
-            self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.description.title()));
-        }
-        let is_unbound = waits;
-        Ok(ReplyDisposition::Check(ReplyFindings {
-            outcome,
-            recorded,
-            is_echo,
-            is_unbound,
-            missing,
-            is_other_lock,
-            is_done_twice,
-            has_delayed_entry: is_recorded_so,
-            sent: None,
-        }))
-    }
-
-    /// Reports once that the export is read-only, full, or over quota. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
-    fn report_export_status(&mut self, held: &WindowStep, status: u32) {
-        let name = match status {
-            28 => "NFS4ERR_NOSPC",
-            30 => "NFS4ERR_ROFS",
-            _ => "NFS4ERR_DQUOT",
-        };
-        let Some(meaning) = advice_for_status(name) else { return };
-        if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
-            self.report_refusal(format!("{meaning} (first seen in {})", held.description.title()));
-        }
-    }
-
-    /// Returns `true` if a step is to be retried as the server asked.
-    fn may_retry_delayed(&mut self, held: &WindowStep) -> bool {
-        let since = *self.delayed_since.get_or_insert_with(Instant::now);
-        if since.elapsed() > self.options.delay_timeout {
-            let seconds = since.elapsed().as_secs();
-            let why = format!(
-                "{}: server busy for {seconds} s (NFS4ERR_DELAY, NFS4ERR_GRACE, NFS3ERR_JUKEBOX); check its state and the end \
-                 of its grace period",
-                self.target.name
-            );
-            self.mark_unreachable(&why);
-            return false;
-        }
-        let is_patient = held.delay_retries < self.options.max_delay_retries >> self.futile_retries.min(6);
-        self.futile_retries += u32::from(!is_patient);
-        is_patient
-    }
-
-    /// Frees a live slot and wakes the steps that wait for it.
-    pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
-        self.values.set_slot_state(slot, false, is_counted);
-        // All waiting steps are woken, as the first may not be sent.
-        if !self.slots.is_empty() {
-            self.wake_for(slot);
-        }
-    }
-
-    /// Queues the steps that wait for a slot.
-    fn wake_for(&mut self, slot: (u32, u32)) {
-        for window_index in self.slots.remove(&slot).unwrap_or_default() {
-            if let Some(held) = self.window.get(window_index) {
-                self.queue.push(held.turn, window_index, None);
-            }
-        }
-    }
-
-    /// Retires a live slot whose Call was given up; steps that wait for it use another.
-    pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
-        self.values.mark_slot_doubtful(slot);
-        self.wake_for(slot);
-    }
-
-    /// Updates the sequence IDs of slots and the seqids of owners.
-    pub(super) fn count_sequences(&mut self, used: &CallSequenceCounts, outcome: &ReplyOutcome) {
-        if let Some(slot) = used.slot {
-            self.free_slot(slot, outcome.is_sequenced());
-        }
-        for (is_lock, owner, operation, seqid) in &used.seqids {
-            if let Some(status) = outcome.statuses.get(*operation as usize) {
-                self.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
-            }
-        }
-    }
-
-    /// Records that the effects of a step on its files did not take place.
-    pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
-        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-        let files: Vec<u32> = slots
-            .filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE)
-            .map(|slot| slot.variable)
-            .filter(|file| !self.seeded.directories.contains(file))
-            .collect();
-        record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
-        if parts.effects.iter().any(|act| act.changes_names()) {
-            let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            self.unmodified_directories.extend(
-                slots.map(|slot| slot.variable).take(MAX_DIVERGENT_FILES - self.unmodified_directories.len()),
-            );
-        }
-        self.leaves_open |= parts.operations.iter().any(|operation| {
-            matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
-        });
-    }
-
+impl CallIssuer {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
     pub(super) fn register_identifiers(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
-        if held.reply_identifiers == ReplyIdentifiers::Nothing {
+        if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
             return;
         }
-        let items = PlacedPayload::items(&held.placed);
-        self.containment.record_decoded_reply(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
+        let items = PlacedPayload::items(&held.call.placed);
+        self.containment
+            .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
     }
 
     /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
-    /// Reply lacks.
+    /// Reply lacks. If both Replies have the same layout, they are read at their captured positions.
     pub(super) fn bind_values(
         &mut self,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
         outcome: &ReplyOutcome,
+        has_same_layout: impl FnOnce() -> bool,
     ) -> Option<MessageSlotKind> {
         if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
             return None;
         }
-        if self.bind_in_place(step, reply.message) {
+        let is_in_place = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
+            && step.asked.protection != GssProtection::INTEGRITY
+            && has_same_layout();
+        if is_in_place {
+            for slot in step.reply.slots.iter() {
+                let is_bound = self.values.bind(&slot, captured_value(reply.message, &slot));
+                self.dropped_values += u64::from(!is_bound);
+            }
             return None;
         }
         let (ear, _) = binding::visit_reply(&step.asked, reply.cursor());
@@ -417,7 +89,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
-        let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
+        let is_listing = step.reply.variable(MessageSlotKind::COOKIE).is_some();
         let mut missing = None;
         binding::bind_slots(step, &ear, reply.message, |slot, value| {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
@@ -447,30 +119,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             forgotten += u64::from(!values.bind(slot, value));
         });
-        self.report.dropped_values += forgotten + ear.dropped_marks;
+        self.dropped_values += forgotten + ear.dropped_marks;
         missing.filter(|_| outcome.is_success())
-    }
-
-    /// Binds the variables from their captured positions if both Replies are known to have the same layout.
-    fn bind_in_place(&mut self, step: &TraceStep<'_>, message: &[u8]) -> bool {
-        let recorded = step.reply.head.0;
-        let is_alike = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
-            && step.asked.protection != GssProtection::INTEGRITY
-            && self.checker.has_same_layout(step.asked.find_description(), recorded, message);
-        if is_alike {
-            for slot in step.reply.slots.iter() {
-                self.report.dropped_values +=
-                    u64::from(!self.values.bind(&slot, captured_value(message, &slot)));
-            }
-        }
-        is_alike
-    }
-
-    /// Puts off binding until the Reply is checked or a Call needs the values.
-    fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
-        let heard = step.reply.slots.iter().filter(is_used);
-        self.pending_variables.extend(heard.map(|slot| slot.variable));
-        None
     }
 
     /// Opens a session of the live server with the granted number of slots.
@@ -480,14 +130,342 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         granted: GrantedForeChannel,
         captured: GrantedForeChannel,
     ) {
-        if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION) {
+        if let Some(variable) = step.reply.variable(MessageSlotKind::SESSION) {
             let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
-            self.values.open_session(slot.variable, session);
+            self.values.open_session(variable, session);
         }
-        if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::CREATE_SEQUENCE)
+        if let Some(variable) = step.call.variable(MessageSlotKind::CREATE_SEQUENCE) {
+            self.values.increment_create_sequence(variable);
+        }
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Handles a Reply.
+    pub(super) fn handle_reply(
+        &mut self,
+        reply: &TransportReply<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        self.connections.record_reply();
+        let Some(window_index) = self.scheduler.window.find(reply.tag) else {
+            if !self.handle_setup_reply(reply) {
+                self.verify_own_reply(reply);
+            }
+            return Ok(());
+        };
+        let mut held = self.scheduler.window.take(window_index);
+        let now = Instant::now();
+        let Some((connection, sent)) = held.call.in_flight.take() else { return Ok(()) };
+        if let Some(tape) = tape {
+            tape.record_reply(reply);
+        }
+        self.scheduler.end_flight();
+        self.unpark_connection(connection, 1);
+        if self.issuer.signing.is_some() {
+            // The RPCSEC_GSS sequence window is shared by all connections.
+            self.scheduler.unpark_each(1);
+        }
+        if let Some(started) = self.scheduler.pacer.started {
+            self.report.timing.elapsed = now - started;
+        }
+        let signature = held.call.signature.take();
+        let flown = CompletedStep { window_index, window_step: held, sent, replied: now };
+        match signature {
+            None => self.complete_call(flown, reply),
+            Some(signature) => self.open(signature, reply, flown),
+        }
+    }
+
+    /// Handles the verified Reply to a Call that is no step.
+    pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
+        if !self.handle_substitute_reply(reply)
+            && !self.handle_recovery_reply(reply)
+            && !self.handle_return_reply(reply)
         {
-            self.values.increment_create_sequence(slot.variable);
+            self.handle_bind_reply(reply);
         }
+    }
+
+    /// Handles the verified Reply to a step.
+    pub(super) fn complete_call(
+        &mut self,
+        flown: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        if flown.window_step.rewrites.piece.is_some() {
+            return self.complete_piece(flown, reply);
+        }
+        self.complete_step(flown, reply)
+    }
+
+    /// Handles the Reply to a piece of a step; queues the next piece or completes the step.
+    fn complete_piece(
+        &mut self,
+        mut flown: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let mut joined = Vec::new();
+        match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
+            None => {
+                let CompletedStep { window_index, window_step: held, .. } = flown;
+                self.scheduler.put_back(window_index, held, None);
+                Ok(())
+            }
+            Some(whole) => {
+                // The data that was read is kept in case the last piece is sent again.
+                let data = match whole {
+                    CombinedIoReply::LastPiece => Vec::new(),
+                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
+                };
+                flown.sent =
+                    flown.window_step.rewrites.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
+                self.complete_step(flown, &whole.reply(reply, &data))
+            }
+        }
+    }
+
+    /// Handles the Reply to a step, joined from all its pieces.
+    fn complete_step(
+        &mut self,
+        CompletedStep { window_index, window_step: mut held, sent, replied: now }: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let kept = std::mem::take(&mut held.step);
+        let heard = match kept.trace_step() {
+            Some(step) => self.process_reply(&mut held, &step, reply)?,
+            None => ReplyDisposition::Finished(unreadable_state()),
+        };
+        held.step = kept;
+        if !matches!(heard, ReplyDisposition::Retry) {
+            self.scheduler.pacer.record_completion(&held, now);
+        }
+        match heard {
+            ReplyDisposition::Check(mut answer) => {
+                answer.sent = Some(sent);
+                let slot = held.captured.slot;
+                let mut room = self.queue_check(held, answer, now - sent, reply)?;
+                room.captured.slot = slot;
+                self.release_after_substitute(window_index, room, reply.connection);
+            }
+            ReplyDisposition::Finished(state) => {
+                self.record_undone(&held, &state);
+                self.finish_step(window_index, held, state);
+            }
+            ReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
+        }
+        Ok(())
+    }
+
+    /// Extracts from a Reply everything that later steps need.
+    pub(super) fn process_reply(
+        &mut self,
+        held: &mut WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) -> Result<ReplyDisposition, ReplayRunError> {
+        let procedure = step.asked.find_description();
+        let outcome = ReplyOutcome::of(procedure, reply.cursor());
+        let is_echo = held
+            .call
+            .counts
+            .slot
+            .zip(outcome.sequence)
+            .is_none_or(|(slot, sequence)| self.issuer.values.matches_sequence(slot, sequence));
+        self.count_sequences(&held.call.counts, &outcome);
+        let message = unprotected_reply(step);
+        let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
+        let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
+            true => recorded_outcome(step, &message),
+            // The recorded outcome is not used in this case.
+            false => ReplyOutcome::default(),
+        };
+        if !outcome.is_delayed() {
+            self.connections.delayed_since = None;
+        } else if !recorded.is_delayed() && self.may_retry_delayed(held) {
+            self.report.delayed += 1;
+            return Ok(ReplyDisposition::Retry);
+        }
+        let lists = held.description.operations.contains(&Operation::READDIR);
+        let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
+        if lists
+            && !is_recorded_so
+            && has_delayed_entry(reply.message, reply.cursor())
+            && self.may_retry_delayed(held)
+        {
+            self.report.delayed += 1;
+            return Ok(ReplyDisposition::Retry);
+        }
+        if outcome.is_uncached() && held.resend.count > 0 {
+            let is_repeatable = recovery::is_repeatable(&held.description.operations);
+            return Ok(match is_repeatable && held.delay_retries < self.context.options.max_delay_retries {
+                true => ReplyDisposition::Retry,
+                false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
+            });
+        }
+        let is_done_twice = held.resend.count > 0
+            && recovery::failed_by_first_execution(
+                procedure,
+                &held.description.operations,
+                held.resend.renewals > 0,
+                &outcome,
+            )
+            && self::recorded_outcome(step, &message).is_success();
+        if !is_done_twice
+            && self.needs_recovery(held, step, reply.connection, &outcome, || {
+                self::recorded_outcome(step, &message)
+            })
+        {
+            return Ok(ReplyDisposition::Retry);
+        }
+        if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
+            && self::recorded_outcome(step, &message).statuses.last() != Some(last)
+        {
+            self.report_export_status(held, *last);
+        }
+        if let Some(state) =
+            self.issuer.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
+        {
+            return Ok(ReplyDisposition::Finished(state));
+        }
+        let waits = held.call.reply_identifiers < ReplyIdentifiers::State
+            && outcome.fore_channel.is_none()
+            && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
+        let missing = match waits {
+            true => self.defer_binding(step),
+            false => {
+                self.issuer.register_identifiers(held, LiveReply::from(reply));
+                self.bind_values(step, LiveReply::from(reply), &outcome)
+            }
+        };
+        if let Some(granted) = outcome.fore_channel {
+            let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
+            self.issuer.begin_session(step, granted, captured);
+            let session = step.reply.variable(MessageSlotKind::SESSION).filter(|_| outcome.has_backchannel);
+            if let Some(session) = session {
+                let session = (session, step.asked.minor_version);
+                let is_recorded = self.connections.record_backchannel(reply.connection, session);
+                self.report.dropped_values += u64::from(!is_recorded);
+            }
+        }
+        if held.rewrites.is_substituted {
+            self.issuer.substitute_closed(step);
+            return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+        }
+        let is_other_lock =
+            self.verifier.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
+        self.issuer.record_state(held, step, reply);
+        if held.description.operations.contains(&Operation::OPEN) {
+            self.issuer.record_unwanted_delegation(held, step, reply, &message);
+            self.verifier.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
+        }
+        if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
+            let sessions = step.call.variables(MessageSlotKind::SESSION);
+            sessions.for_each(|session| self.connections.remove_backchannels(session));
+        }
+        let is_of_server = is_done_twice || held.resend.renewals > 0;
+        let fault = outcome.client_error_name();
+        // The server has confirmed every earlier Call on the slot.
+        let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
+            && held.resend.count == 0
+            && held.call.counts.slot.is_some_and(|slot| self.issuer.values.is_slot_certain(slot));
+        if is_made_up && recorded.client_error_name().is_none() {
+            self.report.protocol.count_violation(format!(
+                "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
+            ));
+        } else if let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server) {
+            let [call, _] = held.id.frames;
+            let error = format!("{} of frame {call}: {fault}", held.description.title());
+            self.report.protocol.add_own(error);
+        }
+        let is_unbound = waits;
+        Ok(ReplyDisposition::Check(ReplyFindings {
+            outcome,
+            recorded,
+            is_echo,
+            is_unbound,
+            missing,
+            is_other_lock,
+            is_done_twice,
+            has_delayed_entry: is_recorded_so,
+            sent: None,
+        }))
+    }
+
+    /// Reports once that the export is read-only, full, or over quota. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
+    fn report_export_status(&mut self, held: &WindowStep, status: u32) {
+        let name = match status {
+            28 => "NFS4ERR_NOSPC",
+            30 => "NFS4ERR_ROFS",
+            _ => "NFS4ERR_DQUOT",
+        };
+        let Some(meaning) = advice_for_status(name) else { return };
+        if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
+            self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
+        }
+    }
+
+    /// Returns `true` if a step is to be retried as the server asked.
+    fn may_retry_delayed(&mut self, held: &WindowStep) -> bool {
+        let since = *self.connections.delayed_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > self.context.options.delay_timeout {
+            let seconds = since.elapsed().as_secs();
+            let why = format!(
+                "{}: server busy for {seconds} s (NFS4ERR_DELAY, NFS4ERR_GRACE, NFS3ERR_JUKEBOX); check its state and the end \
+                 of its grace period",
+                self.context.target.name
+            );
+            self.mark_unreachable(&why);
+            return false;
+        }
+        let is_patient = held.delay_retries
+            < self.context.options.max_delay_retries >> self.connections.futile_retries.min(6);
+        self.connections.futile_retries += u32::from(!is_patient);
+        is_patient
+    }
+
+    /// Frees a live slot and wakes the steps that wait for it.
+    pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
+        self.issuer.values.set_slot_state(slot, false, is_counted);
+        self.scheduler.wake_slot(slot);
+    }
+
+    /// Retires a live slot whose Call was given up; steps that wait for it use another.
+    pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
+        self.issuer.values.mark_slot_doubtful(slot);
+        self.scheduler.wake_slot(slot);
+    }
+
+    /// Updates the sequence IDs of slots and the seqids of owners.
+    pub(super) fn count_sequences(&mut self, used: &CallSequenceCounts, outcome: &ReplyOutcome) {
+        if let Some(slot) = used.slot {
+            self.free_slot(slot, outcome.is_sequenced());
+        }
+        for (is_lock, owner, operation, seqid) in &used.seqids {
+            if let Some(status) = outcome.statuses.get(*operation as usize) {
+                self.issuer.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
+            }
+        }
+    }
+
+    /// Binds the variables that the Reply gives, or returns the kind of the first one that is needed and missing.
+    pub(super) fn bind_values(
+        &mut self,
+        step: &TraceStep<'_>,
+        reply: LiveReply<'_>,
+        outcome: &ReplyOutcome,
+    ) -> Option<MessageSlotKind> {
+        let (checker, recorded) = (&self.verifier.checker, step.reply.head.0);
+        self.issuer.bind_values(step, reply, outcome, || {
+            checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
+        })
+    }
+
+    /// Puts off binding until the Reply is checked or a Call needs the values.
+    fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
+        let heard = step.reply.slots.iter().filter(is_used);
+        self.verifier.pending_variables.extend(heard.map(|slot| slot.variable));
+        None
     }
 
     /// Handles a Call that will get no Reply.
@@ -497,7 +475,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        let Some(window_index) = self.window.find(tag) else {
+        let Some(window_index) = self.scheduler.window.find(tag) else {
             if !self.handle_setup_loss(tag) {
                 self.lose_substitute(tag, false);
             }
@@ -508,21 +486,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(tape) = tape {
             tape.record_lost(tag, None);
         }
-        let mut held = self.window.take(window_index);
-        let connection = held.in_flight.take().map(|(connection, _)| connection);
-        self.in_flight = self.in_flight.saturating_sub(1);
-        if let Some(slot) = held.counts.slot {
+        let mut held = self.scheduler.window.take(window_index);
+        let connection = held.call.in_flight.take().map(|(connection, _)| connection);
+        self.scheduler.end_flight();
+        if let Some(slot) = held.call.counts.slot {
             self.retire_slot(slot);
         }
         if let Some(connection) = connection {
             self.unpark_connection(connection, 1);
         }
-        let what = match held.resends {
+        let what = match held.resend.count {
             0 => what.to_owned(),
             resends => format!("{what} (sent again {resends} times)"),
         };
         let difference = missing_reply_difference(&held, &what);
-        if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
+        if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
         let state = match held
@@ -530,8 +508,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .trace_step()
             .is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
         {
-            true => ReplayStepState::Mismatched(vec![difference]),
-            false => ReplayStepState::Substituted(PlanReason::ReplyLost.code()),
+            true => StepOutcome::Mismatched(vec![difference]),
+            false => StepOutcome::Substituted(PlanReason::ReplyLost.code()),
         };
         self.finish_step(window_index, held, state);
         Ok(())

@@ -16,32 +16,33 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.detect_stall(now);
         self.expire_substitutes(now);
         self.expire_contexts(now);
-        let timeout = self.options.timeout;
-        while let Some((sent, tag)) = self.expiries.front().copied() {
-            let Some(window_index) = self.window.find(tag) else {
-                self.expiries.pop_front();
+        let timeout = self.context.options.timeout;
+        while let Some((sent, tag)) = self.connections.expiries.front().copied() {
+            let Some(window_index) = self.scheduler.window.find(tag) else {
+                self.connections.expiries.pop_front();
                 continue;
             };
             if now.saturating_duration_since(sent) <= timeout {
                 break;
             }
-            self.expiries.pop_front();
-            let flight = self.window.get(window_index).and_then(|held| held.in_flight);
+            self.connections.expiries.pop_front();
+            let flight = self.scheduler.window.get(window_index).and_then(|held| held.call.in_flight);
             // The Call was sent again since.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
             // The Call may have been lost in transit; it is sent once more on another connection, unless the run is to
             // end.
             let is_first = self
+                .scheduler
                 .window
                 .get_mut(window_index)
-                .is_some_and(|held| !std::mem::replace(&mut held.was_resent_on_timeout, true));
-            match is_first && !self.report.is_interrupted {
+                .is_some_and(|held| !std::mem::replace(&mut held.resend.was_timeout, true));
+            match is_first && !self.report.end.is_interrupted {
                 true => self.handle_lost_call(tag, &what, tape)?,
                 false => self.handle_failed_call(tag, &what, tape)?,
             }
             // Calls that were in flight at the same time count as one timeout.
-            if self.silent_since.is_none_or(|since| sent > since) {
+            if self.connections.silent_since.is_none_or(|since| sent > since) {
                 self.count_reply_timeout(now);
                 self.abandon_if_unreachable(&what, tape)?;
             }
@@ -53,12 +54,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Counts a reply timeout and gives up the server after several in a row.
     fn count_reply_timeout(&mut self, now: Instant) {
-        (self.reply_timeouts, self.silent_since) = (self.reply_timeouts + 1, Some(now));
-        if self.reply_timeouts >= MAX_REPLY_TIMEOUTS {
+        (self.connections.reply_timeouts, self.connections.silent_since) =
+            (self.connections.reply_timeouts + 1, Some(now));
+        if self.connections.reply_timeouts >= MAX_REPLY_TIMEOUTS {
             let why = format!(
                 "{}: no Reply within {} s, {MAX_REPLY_TIMEOUTS} times in a row; check that the server runs",
-                self.target.name,
-                self.options.timeout.as_secs_f64()
+                self.context.target.name,
+                self.context.options.timeout.as_secs_f64()
             );
             self.mark_unreachable(&why);
         }
@@ -70,22 +72,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.reply_timeouts < MAX_REPLY_TIMEOUTS { Ok(()) } else { self.abandon_in_flight(what, tape) }
+        if self.connections.reply_timeouts < MAX_REPLY_TIMEOUTS {
+            Ok(())
+        } else {
+            self.abandon_in_flight(what, tape)
+        }
     }
 
     /// Detects a stall: no step is in flight, and steps wait for the Reply to another Call, for example the one that
     /// grants a new connection more than one credit.
     fn detect_stall(&mut self, now: Instant) {
-        let waits = self.reclaim.is_some() || self.connections.iter().any(|line| !line.parked.is_empty());
-        if self.in_flight > 0 || !waits || self.report.unreachable.is_some() {
-            self.stalled_since = None;
+        let waits = self.connections.reclaim.is_some() || self.scheduler.has_parked();
+        if self.scheduler.in_flight > 0 || !waits || self.report.end.unreachable.is_some() {
+            self.connections.stalled_since = None;
             return;
         }
-        let since = *self.stalled_since.get_or_insert(now);
-        if now.saturating_duration_since(since) > self.options.timeout {
-            self.stalled_since = None;
+        let since = *self.connections.stalled_since.get_or_insert(now);
+        if now.saturating_duration_since(since) > self.context.options.timeout {
+            self.connections.stalled_since = None;
             self.count_reply_timeout(now);
-            let connections: Vec<_> = self.connections.iter().map(|line| line.connection).collect();
+            let connections: Vec<_> = self.connections.lines.iter().map(|line| line.connection).collect();
             connections.into_iter().for_each(|connection| self.mark_connection_lost(connection));
         }
     }
@@ -97,9 +103,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
         self.abandon_substitutes();
-        for window_index in self.window.in_flight_indices() {
-            if let Some(held) = self.window.get(window_index) {
-                self.handle_failed_call(call_tag(self.number, window_index, held.turn), what, tape)?;
+        for window_index in self.scheduler.window.in_flight_indices() {
+            if let Some(held) = self.scheduler.window.get(window_index) {
+                self.handle_failed_call(call_tag(self.context.number, window_index, held.turn), what, tape)?;
             }
         }
         Ok(())

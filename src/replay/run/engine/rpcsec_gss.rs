@@ -17,10 +17,10 @@ use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
-use super::super::report::ReplayStepState;
 use super::context_renewal::RenewableContext;
+use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
-use super::{ReplayEngine, ReplayRunError, StepSendOutcome};
+use super::{ReplayEngine, ReplayRunError, Unsent};
 use crate::analysis::comparison::record::hash;
 use crate::replay::root_credential;
 use crate::replay::trace::emission::PlacedPayload;
@@ -226,7 +226,7 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
         _ => RpcGssService::rpc_gss_svc_none,
     };
     // Only their Replies give a client ID, so other Calls are not decoded.
-    step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::CLIENTID)?;
+    step.reply.variable(MessageSlotKind::CLIENTID)?;
     let arguments = step.call.head.0.get(step.call.body as usize..step.call.end as usize)?;
     let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullObserver).ok()?;
     let operation = call.operations().next()?.ok()?;
@@ -262,7 +262,7 @@ fn whole(message: &[u8], placed: &[PlacedPayload], contents: &[Vec<u8>], out: &m
     out.extend_from_slice(message.get(from..).unwrap_or_default());
 }
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
+impl CallIssuer {
     /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
     ///
     /// # Errors
@@ -279,10 +279,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns `true` if another signed Call would move one in flight out of the sequence window, so that the server
     /// would drop that silently. RFC 2203 section 5.3.3.1.
-    pub(super) fn is_window_full(&self, step: &TraceStep<'_>) -> bool {
+    pub(super) fn is_window_full(
+        &self,
+        step: &TraceStep<'_>,
+        in_flight: impl Iterator<Item = GssCallSignature>,
+    ) -> bool {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
-        let of_context = self.window.signatures().filter(|signature| signature.context == at);
+        let of_context = in_flight.filter(|signature| signature.context == at);
         let generation = signing.contexts.get(at).map(|kept| kept.generation);
         let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
         let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
@@ -290,17 +294,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
     }
 
-    /// Returns the outcome of a Call that cannot be signed now, or `None` if it can.
-    pub(super) fn unsigned_outcome(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
-        let signing = self.signing.as_ref().filter(|_| is_signed(step))?;
-        match signing.contexts.get(signing.context_index(step))?.is_ready().err()? {
-            Unsigned::NotYet => Some(StepSendOutcome::Parked(line)),
-            Unsigned::Never(why) => {
-                Some(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!("security: {why}"))))
-            }
+    /// Succeeds if the Call of a step on this connection can be signed now or is not to be signed.
+    ///
+    /// # Errors
+    /// Returns the reason why the step cannot be sent.
+    pub(super) fn check_signing(&self, step: &TraceStep<'_>, connection: usize) -> Result<(), Unsent> {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
+        match signing.contexts.get(signing.context_index(step)).map(RenewableContext::is_ready) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(Unsigned::NotYet)) => Err(Unsent::Parked(connection)),
+            Some(Err(Unsigned::Never(why))) => Err(Unsent::unreplayable(format_args!("security: {why}"))),
         }
     }
+}
 
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Verifies the Reply to a signed Call and processes it without its protection.
     pub(super) fn open(
         &mut self,
@@ -309,20 +317,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         flown: CompletedStep,
     ) -> Result<(), ReplayRunError> {
         if gss::reports_unknown_context(reply.cursor())
-            && flown.window_step.denials < MAX_RESENDS
+            && flown.window_step.resend.denials < MAX_RESENDS
             && self.is_re_established(with, reply.connection)
         {
             self.resend_denied_step(flown, reply.connection);
             return Ok(());
         }
-        let Some(signing) = &mut self.signing else { return self.complete_call(flown, reply) };
+        let Some(signing) = &mut self.issuer.signing else { return self.complete_call(flown, reply) };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
         let opened = signing.open(with, reply.message, &mut plain);
         let outcome = match opened {
             Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
             Err(forged) => self.discard_forged_reply(flown, &forged.to_string()),
         };
-        if let Some(signing) = &mut self.signing {
+        if let Some(signing) = &mut self.issuer.signing {
             signing.unprotected_reply = plain;
         }
         outcome
@@ -331,20 +339,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
     /// processed if it was forged.
     pub(super) fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
-        let Some(with) = self.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
+        let Some(with) =
+            self.issuer.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
         else {
             return self.complete_own_call(reply);
         };
         if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(with, reply.connection) {
             return self.resend_denied_control(reply);
         }
-        let Some(signing) = &mut self.signing else { return };
+        let Some(signing) = &mut self.issuer.signing else { return };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
         if signing.open(with, reply.message, &mut plain).is_err() {
             plain.clear();
         }
         self.complete_own_call(&TransportReply { message: &plain, ..reply.clone() });
-        if let Some(signing) = &mut self.signing {
+        if let Some(signing) = &mut self.issuer.signing {
             signing.unprotected_reply = plain;
         }
     }

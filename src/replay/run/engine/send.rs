@@ -19,15 +19,16 @@ use super::super::compound_rewrite::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::recording::ReplaySentCall;
-use super::super::report::ReplayStepState;
+use super::super::step_outcome::StepOutcome;
 use super::io_split::{MissingValueReason, SplitIoPiece};
+use super::issuer::CallIssuer;
 use super::window::{WindowStep, call_tag, unreadable_state};
 use super::{
-    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError,
-    StepSendOutcome, record_divergence,
+    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent,
+    record_divergence,
 };
 use crate::replay::containment::{ContainedTransport, ReplyIdentifiers};
-use crate::replay::trace::emission::{EmittedHeader, captured_value, emit};
+use crate::replay::trace::emission::captured_value;
 use crate::replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
     TraceReader, TraceStep, keyed_content,
@@ -37,305 +38,7 @@ use crate::replay::trace::{
 const NO_PAYLOAD: TransportPayload<'static> =
     TransportPayload { position: 0, source: PayloadSource::Copied(&[]) };
 
-impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Sends a step that is ready.
-    pub(super) fn send(
-        &mut self,
-        window_index: u32,
-        held: &mut WindowStep,
-        transport: &mut ContainedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepSendOutcome, ReplayRunError> {
-        let WindowStep { step: kept, description: parts, .. } = &*held;
-        let Some(step) = kept.trace_step() else {
-            return Ok(StepSendOutcome::Finished(unreadable_state()));
-        };
-        if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return self.call_auxiliary(held, tape);
-        }
-        if let Some(why) = self.recreates_refused_object(&step, parts) {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
-        }
-        self.bind_deferred_for(&step);
-        if held.is_lost {
-            return Ok(match self.resend(window_index, held, transport, tape)? {
-                StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)) => {
-                    let what = if held.is_denied { "MSG_DENIED" } else { "the connection went away" };
-                    StepSendOutcome::Finished(self.unanswered_state(held, &format!("{what}; {why}"))?)
-                }
-                going => going,
-            });
-        }
-        if let Some(state) = self.not_reclaimed_state(held, &step) {
-            return Ok(StepSendOutcome::Finished(state));
-        }
-        let root = &self.seeded.root;
-        let borrowed = self.substituted_stateids(&step);
-        let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
-        if gives_back {
-            let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
-            let is_lost = |variable| self.values.get(variable).is_none();
-            if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.has_own_owner) {
-                return Ok(StepSendOutcome::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
-            }
-        }
-        let slot = held.slot.and_then(|(session, slot)| {
-            let live = self.values.session(session)?;
-            let slot = live.slot(slot);
-            live.is_busy(slot).then_some((session, slot))
-        });
-        if let Some(slot) = slot {
-            return Ok(StepSendOutcome::SlotBusy(slot));
-        }
-        let number = match self.live_connection(&step, transport)? {
-            Ok(number) => number,
-            Err(going) => return Ok(going),
-        };
-        let Some(line) = self.connections.get_mut(number) else { return Ok(StepSendOutcome::Parked(number)) };
-        // The Call could not be sent anyway.
-        if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
-            return Ok(StepSendOutcome::Parked(number));
-        }
-        line.xid = line.xid.wrapping_add(1);
-        let xid = Xid(line.xid);
-        self.values.begin_call(step.call.body);
-        if let Some((session, slot)) = held.slot {
-            self.values.use_slot(session, slot);
-        }
-        let header = replacement_header(&step, xid);
-        let is_unsigned = header.is_some() && self.signing.is_none();
-        let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
-        let emitted = emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed);
-        let is_emitted = emitted.is_ok();
-        let opens = match !self.options.keeps_requested_wants && parts.operations.contains(&Operation::OPEN) {
-            true => CapturedOpens::wants_of_step(&step),
-            false => CapturedOpens::default(),
-        };
-        let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
-            true => self.callback_address(&step, number, transport),
-            false => None,
-        };
-        let live_server = compound_rewrite::CompoundRewriteContext {
-            root,
-            supported: self.seeded.supported.as_deref().filter(|_| !self.options.strict),
-            opens: &opens,
-            is_unsigned,
-            callback,
-            substituted_stateids: &borrowed,
-        };
-        let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
-        let adapted = match is_adaptable && is_emitted {
-            true => rewrite_compound(&mut self.call_buffer, &mut self.placed, live_server),
-            false => Some(compound_rewrite::CompoundRewrites::default()),
-        };
-        let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
-        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
-        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
-        let refused = match self.missing_value_reason(is_emitted) {
-            None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
-            None if self.placed.len() > TransportCall::MAX_PAYLOADS => {
-                Some("payloads: more than can be sent".into())
-            }
-            why => why,
-        };
-        if let Some(why) = refused {
-            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
-        }
-        let piece = match self.limit_io(&step, parts, (held.slot, held.piece)) {
-            Ok(piece) => piece,
-            Err(state) => return Ok(StepSendOutcome::Finished(state)),
-        };
-        let tag = call_tag(self.number, window_index, held.turn);
-        // The CLOSE of an open of this program is no step of the capture.
-        let mut nobody = None;
-        let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
-        let (sent, gives) = match self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)? {
-            Ok(sent) => sent,
-            Err(going) => return Ok(going),
-        };
-        if let Some(mut piece) = piece {
-            piece.first_sent.get_or_insert(sent);
-            if held.piece.is_none() {
-                held.read_data.clear();
-            }
-            held.piece = Some(piece);
-        }
-        if gives_back {
-            held.is_substituted = !borrowed.is_empty();
-            for one in &borrowed {
-                self.values.add_seqid(one.variable, one.operation as u32, one.seqid);
-            }
-        }
-        self.values.swap_counts(&mut held.counts);
-        if let Some(slot) = held.counts.slot {
-            self.values.set_slot_state(slot, true, false);
-        }
-        held.recoveries_at_send = self.recoveries;
-        held.has_dropped_attributes = has_fewer;
-        held.has_changed_wants = has_other_wants;
-        self.sent += u64::from(held.delay_retries == 0);
-        self.mark_in_flight((number, tag, sent), gives, held);
-        Ok(StepSendOutcome::Sent)
-    }
-
-    /// Returns the callback address for the client of a SETCLIENTID. RFC 7530 section 16.33.
-    fn callback_address(
-        &mut self,
-        step: &TraceStep<'_>,
-        number: usize,
-        transport: &ContainedTransport<'_>,
-    ) -> Option<SocketAddr> {
-        let message = &step.call;
-        // A captured client without a callback address was granted no delegation.
-        let listened = message.slots.iter().any(|slot| {
-            let is_told = slot.holds == MessageSlotKind::HOST && slot.at >= message.body;
-            let text = captured_value(message.head.0, &slot).filter(|_| is_told);
-            let address = text.and_then(universal_address::parse);
-            address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
-        });
-        let terms = self.connections.get(number).and_then(|line| transport.terms(line.connection));
-        let address =
-            self.callbacks.address((self.number, step.caller.client), terms.filter(|_| listened)?)?;
-        self.containment.add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
-        Some(address)
-    }
-
-    /// Submits the emitted Call. Returns its send time and the identifiers that its Reply may give, or the outcome if
-    /// it could not be sent.
-    pub(super) fn submit(
-        &mut self,
-        step: &TraceStep<'_>,
-        (parts, piece): (&CallDescription, Option<SplitIoPiece>),
-        (number, xid, tag): (usize, Xid, CallTag),
-        transport: &mut ContainedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<Result<(Instant, ReplyIdentifiers), StepSendOutcome>, ReplayRunError> {
-        let Some(connection) = self.connections.get(number).map(|line| line.connection) else {
-            return Ok(Err(StepSendOutcome::Parked(number)));
-        };
-        if let Some(going) = self.unsigned_outcome(step, number) {
-            return Ok(Err(going));
-        }
-        if self.is_window_full(step) {
-            return Ok(Err(StepSendOutcome::Parked(number)));
-        }
-        self.read_payloads(step, piece)?;
-        let is_signed = match self.sign(step, xid) {
-            Ok(is_signed) => is_signed,
-            Err(error) => {
-                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!(
-                    "security: {error}"
-                )))));
-            }
-        };
-        let (message, placed) = match self.signing.as_ref().filter(|_| is_signed) {
-            Some(signing) => (&signing.message, &signing.placed),
-            None => (&self.call_buffer, &self.placed),
-        };
-        let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
-        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.buffers) {
-            *payload = TransportPayload { position: placed.position, source: PayloadSource::Copied(content) };
-        }
-        let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
-        let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
-        self.needs.clear();
-        let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
-        self.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
-        let chunks = (self.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
-        let lists = chunks.as_ref().map(SendChunkLengths::lists);
-        // A captured Reply chunk keeps its captured size.
-        let offered = chunks
-            .as_ref()
-            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
-        // Protected data is part of the message.
-        let inside =
-            step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
-        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
-        let call = TransportCall {
-            xid,
-            tag,
-            message,
-            payloads: payloads.get(..placed.len()).unwrap_or_default(),
-            reply: ExpectedReply { message: expected, payloads: &self.needs },
-            requested_form: match chunks.as_ref().zip(lists.as_ref()) {
-                Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
-                None => RequestedCallForm::Fitting,
-            },
-        };
-        let call = match self.containment.check_call(call) {
-            Ok(call) => call,
-            Err(escape) => {
-                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string()))));
-            }
-        };
-        match transport.submit(connection, &call) {
-            Ok(_) => {}
-            Err(SubmitError::Busy(_)) => return Ok(Err(StepSendOutcome::Parked(number))),
-            // The transport reports the end of the connection later.
-            Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
-                self.mark_connection_lost(connection);
-                return Ok(Err(StepSendOutcome::UnreachableUntil(Instant::now())));
-            }
-            Err(error) => {
-                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!(
-                    "transport: {error}"
-                )))));
-            }
-        }
-        // The time is taken before the Call is recorded, which takes time of its own.
-        let now = Instant::now();
-        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
-            tape.record_call(&ReplaySentCall {
-                call: call.call(),
-                connection,
-                terms,
-                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
-                client_copy: self.number,
-                client: step.caller.client,
-                roots: &parts.roots(),
-                step: step.origin.id,
-            });
-        }
-        Ok(Ok((now, call.reply_identifiers())))
-    }
-
-    /// Marks a step as in flight and stores its Call in the step's buffers.
-    pub(super) fn mark_in_flight(
-        &mut self,
-        (number, tag, now): (usize, CallTag, Instant),
-        gives: ReplyIdentifiers,
-        held: &mut WindowStep,
-    ) {
-        let Some(connection) = self.connections.get(number).map(|line| line.connection) else { return };
-        std::mem::swap(&mut self.call_buffer, &mut held.sent);
-        std::mem::swap(&mut self.placed, &mut held.placed);
-        self.started.get_or_insert(now);
-        held.reply_identifiers = gives;
-        let is_change = held.description.effects.iter().any(|act| act.may_change_size_or_links());
-        let (window_steps, mut crowded) = (&self.window, Vec::new());
-        let is_flying = |tag| window_steps.find(tag).is_some();
-        held.overlaps_live |= self.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
-        for window_index in crowded.into_iter().filter_map(|tag| self.window.find(tag)).collect::<Vec<_>>() {
-            if let Some(other) = self.window.get_mut(window_index) {
-                other.overlaps_live = true;
-            }
-        }
-        held.in_flight = Some((connection, now));
-        held.signature = self.signing.as_mut().and_then(|signing| signing.last_signature.take());
-        if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resends == 0) {
-            self.report.issue_delay.add(now.saturating_duration_since(due));
-        }
-        if self.expiries.len() > 2 * self.options.window + 64 {
-            // A late Call has kept the entries of later ones that are complete.
-            let window_steps = &self.window;
-            self.expiries.retain(|(_, tag)| window_steps.find(*tag).is_some());
-        }
-        self.expiries.push_back((now, tag));
-        self.in_flight += 1;
-        // The CLOSE of an open of this program does not count as a Call of the trace.
-        self.report.calls += u64::from(!held.is_substituted);
-    }
-
+impl CallIssuer {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
     /// another object.
     fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
@@ -347,8 +50,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             return None;
         }
-        let mut given = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        let lack = given.find_map(|slot| self.missing_values.get(&slot.variable).copied());
+        let mut given = step.reply.variables(MessageSlotKind::FILEHANDLE);
+        let lack = given.find_map(|file| self.missing_values.get(&file).copied());
         lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
     }
 
@@ -367,19 +70,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Reads the file data of the Call.
-    fn read_payloads(&mut self, step: &TraceStep<'_>, piece: Option<SplitIoPiece>) -> Result<(), TraceError> {
+    /// Reads the file data of the Call. Calls `notice` for each file and range whose data the trace does not have.
+    fn read_payloads<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        piece: Option<SplitIoPiece>,
+        contents: &mut TraceReader<R>,
+        mut notice: impl FnMut(u32, FileDivergence),
+    ) -> Result<(), TraceError> {
         while self.buffers.len() < self.placed.len() {
             self.buffers.push(Vec::new());
         }
-        let key = self.contents.summary().key;
+        let key = contents.summary().key;
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
             let is_known = match piece {
-                None => read_content(self.contents, key, &placed.payload, buffer)?,
+                None => read_content(contents, key, &placed.payload, buffer)?,
                 Some(piece) => {
                     let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
                     let whole = whole.unwrap_or_else(|| placed.payload.clone());
-                    let is_known = read_content(self.contents, key, &whole, buffer)?;
+                    let is_known = read_content(contents, key, &whole, buffer)?;
                     buffer.drain(..buffer.len().min(piece.done_bytes as usize));
                     buffer.truncate(piece.length_bytes as usize);
                     is_known
@@ -388,11 +97,288 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             // Later reads of this range differ from the capture.
             if !is_known && placed.payload.file != NONE {
                 let TracePayload { offset, length, .. } = placed.payload;
-                let touched = FileDivergence::from_data_range(offset, offset.saturating_add(length.into()));
-                record_divergence(&mut self.divergent_files, placed.payload.file, &touched);
+                let end = offset.saturating_add(length.into());
+                notice(placed.payload.file, FileDivergence::from_data_range(offset, end));
             }
         }
         Ok(())
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Sends a step that is ready.
+    pub(super) fn send(
+        &mut self,
+        window_index: u32,
+        held: &mut WindowStep,
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), Unsent> {
+        let WindowStep { step: kept, description: parts, .. } = &*held;
+        let Some(step) = kept.trace_step() else {
+            return Err(unreadable_state().into());
+        };
+        if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
+            return Err(self.call_auxiliary(held, tape));
+        }
+        if let Some(why) = self.issuer.recreates_refused_object(&step, parts) {
+            return Err(Unsent::unreplayable(why));
+        }
+        self.bind_deferred_for(&step);
+        if held.resend.is_pending {
+            return match self.resend(window_index, held, transport, tape) {
+                Err(Unsent::Finished(StepOutcome::Unreplayable(why))) => {
+                    let what = if held.resend.is_denied { "MSG_DENIED" } else { "the connection went away" };
+                    Err(self.unanswered_state(held, &format!("{what}; {why}"))?.into())
+                }
+                result => result,
+            };
+        }
+        if let Some(state) = self.issuer.not_reclaimed_state(held, &step) {
+            return Err(state.into());
+        }
+        let root = &self.context.seeded.root;
+        let borrowed = self.issuer.substituted_stateids(&step);
+        let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
+        if gives_back {
+            let mut stateids = step.call.variables(MessageSlotKind::STATEID);
+            let is_lost = |variable| self.issuer.values.get(variable).is_none();
+            if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
+                return Err(Unsent::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+            }
+        }
+        let slot = held.captured.slot.and_then(|(session, slot)| {
+            let live = self.issuer.values.session(session)?;
+            let slot = live.slot(slot);
+            live.is_busy(slot).then_some((session, slot))
+        });
+        if let Some(slot) = slot {
+            return Err(Unsent::SlotBusy(slot));
+        }
+        let number = self.live_connection(&step, transport)?;
+        let Some(line) = self.connections.lines.get_mut(number) else {
+            return Err(Unsent::Parked(number));
+        };
+        // The Call could not be sent anyway.
+        if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
+            return Err(Unsent::Parked(number));
+        }
+        line.xid = line.xid.wrapping_add(1);
+        let xid = Xid(line.xid);
+        let header = replacement_header(&step, xid);
+        let is_unsigned = header.is_some() && self.issuer.signing.is_none();
+        let is_emitted = self.issuer.emit_call(&step, header, xid, held.captured.slot);
+        let opens = match !self.context.options.keeps_requested_wants
+            && parts.operations.contains(&Operation::OPEN)
+        {
+            true => CapturedOpens::wants_of_step(&step),
+            false => CapturedOpens::default(),
+        };
+        let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
+            true => self.callback_address(&step, number, transport),
+            false => None,
+        };
+        let live_server = compound_rewrite::CompoundRewriteContext {
+            root,
+            supported: self.context.seeded.supported.as_deref().filter(|_| !self.context.options.strict),
+            opens: &opens,
+            is_unsigned,
+            callback,
+            substituted_stateids: &borrowed,
+        };
+        let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
+        let adapted = match is_adaptable && is_emitted {
+            true => rewrite_compound(&mut self.issuer.call_buffer, &mut self.issuer.placed, live_server),
+            false => Some(compound_rewrite::CompoundRewrites::default()),
+        };
+        let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
+        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
+        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
+        let refused = match self.issuer.missing_value_reason(is_emitted) {
+            None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
+            None if self.issuer.placed.len() > TransportCall::MAX_PAYLOADS => {
+                Some("payloads: more than can be sent".into())
+            }
+            why => why,
+        };
+        if let Some(why) = refused {
+            return Err(Unsent::unreplayable(why));
+        }
+        let piece = self.issuer.limit_io(
+            &step,
+            parts,
+            (held.captured.slot, held.rewrites.piece),
+            self.context.seeded.io,
+        )?;
+        let tag = call_tag(self.context.number, window_index, held.turn);
+        // The CLOSE of an open of this program is no step of the capture.
+        let mut nobody = None;
+        let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
+        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)?;
+        if let Some(mut piece) = piece {
+            piece.first_sent.get_or_insert(sent);
+            if held.rewrites.piece.is_none() {
+                held.read_data.clear();
+            }
+            held.rewrites.piece = Some(piece);
+        }
+        if gives_back {
+            held.rewrites.is_substituted = !borrowed.is_empty();
+            for one in &borrowed {
+                self.issuer.values.add_seqid(one.variable, one.operation as u32, one.seqid);
+            }
+        }
+        self.issuer.values.swap_counts(&mut held.call.counts);
+        if let Some(slot) = held.call.counts.slot {
+            self.issuer.values.set_slot_state(slot, true, false);
+        }
+        held.call.recoveries_at_send = self.connections.recoveries;
+        held.rewrites.has_dropped_attributes = has_fewer;
+        held.rewrites.has_changed_wants = has_other_wants;
+        self.scheduler.pacer.sent += u64::from(held.delay_retries == 0);
+        self.mark_in_flight((number, tag, sent), gives, held);
+        Ok(())
+    }
+
+    /// Returns the callback address for the client of a SETCLIENTID. RFC 7530 section 16.33.
+    fn callback_address(
+        &mut self,
+        step: &TraceStep<'_>,
+        number: usize,
+        transport: &ContainedTransport<'_>,
+    ) -> Option<SocketAddr> {
+        let message = &step.call;
+        // A captured client without a callback address was granted no delegation.
+        let listened = message.slots.iter().any(|slot| {
+            let is_told = slot.holds == MessageSlotKind::HOST && slot.at >= message.body;
+            let text = captured_value(message.head.0, &slot).filter(|_| is_told);
+            let address = text.and_then(universal_address::parse);
+            address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
+        });
+        let terms = self.connections.lines.get(number).and_then(|line| transport.terms(line.connection));
+        let address = self
+            .context
+            .callbacks
+            .address((self.context.number, step.caller.client), terms.filter(|_| listened)?)?;
+        self.issuer
+            .containment
+            .add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
+        Some(address)
+    }
+
+    /// Submits the emitted Call. Returns its send time and the identifiers that its Reply may give, or the outcome if
+    /// it could not be sent.
+    pub(super) fn submit(
+        &mut self,
+        step: &TraceStep<'_>,
+        (parts, piece): (&CallDescription, Option<SplitIoPiece>),
+        (number, xid, tag): (usize, Xid, CallTag),
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(Instant, ReplyIdentifiers), Unsent> {
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
+            return Err(Unsent::Parked(number));
+        };
+        self.issuer.check_signing(step, number)?;
+        if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
+            return Err(Unsent::Parked(number));
+        }
+        let files = &mut self.verifier.divergent_files;
+        self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
+            record_divergence(files, file, &touched);
+        })?;
+        let signed = self.issuer.sign(step, xid);
+        let is_signed = signed.map_err(|error| Unsent::unreplayable(format_args!("security: {error}")))?;
+        let (message, placed) = match self.issuer.signing.as_ref().filter(|_| is_signed) {
+            Some(signing) => (&signing.message, &signing.placed),
+            None => (&self.issuer.call_buffer, &self.issuer.placed),
+        };
+        let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
+        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.issuer.buffers) {
+            *payload = TransportPayload { position: placed.position, source: PayloadSource::Copied(content) };
+        }
+        let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
+        let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
+        self.issuer.needs.clear();
+        let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
+        self.issuer.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
+        let chunks =
+            (self.context.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
+        let lists = chunks.as_ref().map(SendChunkLengths::lists);
+        // A captured Reply chunk keeps its captured size.
+        let offered = chunks
+            .as_ref()
+            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        // Protected data is part of the message.
+        let inside =
+            step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
+        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
+        let call = TransportCall {
+            xid,
+            tag,
+            message,
+            payloads: payloads.get(..placed.len()).unwrap_or_default(),
+            reply: ExpectedReply { message: expected, payloads: &self.issuer.needs },
+            requested_form: match chunks.as_ref().zip(lists.as_ref()) {
+                Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
+                None => RequestedCallForm::Fitting,
+            },
+        };
+        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
+        match transport.submit(connection, &call) {
+            Ok(_) => {}
+            Err(SubmitError::Busy(_)) => return Err(Unsent::Parked(number)),
+            // The transport reports the end of the connection later.
+            Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
+                self.mark_connection_lost(connection);
+                return Err(Unsent::UnreachableUntil(Instant::now()));
+            }
+            Err(error) => {
+                return Err(Unsent::unreplayable(format!("transport: {error}")));
+            }
+        }
+        // The time is taken before the Call is recorded, which takes time of its own.
+        let now = Instant::now();
+        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
+            tape.record_call(&ReplaySentCall {
+                call: call.call(),
+                connection,
+                terms,
+                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                client_copy: self.context.number,
+                client: step.caller.client,
+                roots: &parts.roots(),
+                step: step.origin.id,
+            });
+        }
+        Ok((now, call.reply_identifiers()))
+    }
+
+    /// Marks a step as in flight and stores its Call in the step's buffers.
+    pub(super) fn mark_in_flight(
+        &mut self,
+        (number, tag, now): (usize, CallTag, Instant),
+        gives: ReplyIdentifiers,
+        held: &mut WindowStep,
+    ) {
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
+        std::mem::swap(&mut self.issuer.call_buffer, &mut held.call.message);
+        std::mem::swap(&mut self.issuer.placed, &mut held.call.placed);
+        held.call.reply_identifiers = gives;
+        self.scheduler.begin_flight(tag, now, held);
+        held.call.in_flight = Some((connection, now));
+        held.call.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
+        if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resend.count == 0) {
+            self.report.timing.issue_delay.add(now.saturating_duration_since(due));
+        }
+        if self.connections.expiries.len() > 2 * self.context.options.window + 64 {
+            // A late Call has kept the entries of later ones that are complete.
+            let window_steps = &self.scheduler.window;
+            self.connections.expiries.retain(|(_, tag)| window_steps.find(*tag).is_some());
+        }
+        self.connections.expiries.push_back((now, tag));
+        // The CLOSE of an open of this program does not count as a Call of the trace.
+        self.report.calls += u64::from(!held.rewrites.is_substituted);
     }
 }
 

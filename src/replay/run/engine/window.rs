@@ -7,7 +7,8 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 use nfsrdma_rpc::{CallTag, ConnectionId};
 
 use super::super::call_description::CallDescription;
-use super::super::report::{ReplayStepState, StepId};
+use super::super::report::StepId;
+use super::super::step_outcome::StepOutcome;
 use super::super::values::CallSequenceCounts;
 use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssCallSignature;
@@ -22,28 +23,50 @@ use crate::replay::trace::{
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct WindowStep {
-    /// The step.
     pub(super) step: StoredStep,
     pub(super) id: StepId,
     pub(super) description: CallDescription,
     /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
-    /// Capture times of its Call and Reply.
-    pub(super) call_time: u64,
-    pub(super) reply_time: u64,
+    pub(super) captured: CapturedCircumstances,
+    /// Sequence number among all steps of the run.
+    pub(super) turn: u64,
+    /// Time when it is to be sent.
+    pub(super) due: Option<Instant>,
+    /// Number of times the server asked to retry it later.
+    pub(super) delay_retries: u32,
+    pub(super) rewrites: StepRewrites,
+    /// Data that the pieces of a READ have read.
+    pub(super) read_data: Vec<u8>,
+    pub(super) call: StepCall,
+    pub(super) resend: StepResends,
+}
+
+impl WindowStep {
+    /// Returns `true` if the step may change the size or the number of links of a file.
+    pub(super) fn may_change_size_or_links(&self) -> bool {
+        self.description.effects.iter().any(|act| act.may_change_size_or_links())
+    }
+}
+
+/// Circumstances of a step in the capture.
+#[derive(Debug, Default)]
+pub(super) struct CapturedCircumstances {
+    /// Times of its Call and Reply.
+    pub(super) call_time_ns: u64,
+    pub(super) reply_time_ns: u64,
     pub(super) client: u32,
     /// Session variable and captured slot.
     pub(super) slot: Option<(u32, u32)>,
-    /// Number of Calls in flight in the capture when it was sent, including itself.
-    pub(super) captured_depth: u32,
-    /// Sequence number among all steps of the run.
-    pub(super) turn: u64,
-    pub(super) delay_retries: u32,
-    /// Time when it is to be sent.
-    pub(super) due: Option<Instant>,
-    pub(super) overlapped_in_capture: bool,
-    /// `true` if it overlapped in this run with a step that changes files.
-    pub(super) overlaps_live: bool,
+    /// Number of Calls in flight when it was sent, including itself.
+    pub(super) depth: u32,
+    /// `true` if it overlapped with a step that changes files.
+    pub(super) overlaps_change: bool,
+}
+
+/// Differences of the Call of this run from the captured one.
+#[derive(Debug, Default)]
+pub(super) struct StepRewrites {
     /// `true` if attributes that the live server does not support were left out.
     pub(super) has_dropped_attributes: bool,
     /// `true` if an OPEN asks for what was granted in the capture.
@@ -52,35 +75,45 @@ pub(super) struct WindowStep {
     pub(super) is_substituted: bool,
     /// Piece of a READ or WRITE that its current Call transfers, if it is split.
     pub(super) piece: Option<SplitIoPiece>,
-    /// Data that the pieces have read.
-    pub(super) read_data: Vec<u8>,
-    /// Sequence IDs and seqids of its Call.
-    pub(super) counts: CallSequenceCounts,
-    /// Its Call as sent, without payloads, and the payloads with their positions.
-    pub(super) sent: Vec<u8>,
+}
+
+/// The last Call of a step.
+#[derive(Debug, Default)]
+pub(super) struct StepCall {
+    /// The Call as sent, without payloads, and the payloads with their positions.
+    pub(super) message: Vec<u8>,
     pub(super) placed: Vec<PlacedPayload>,
+    /// Its sequence IDs and seqids.
+    pub(super) counts: CallSequenceCounts,
     /// Identifiers that its Reply may give.
     pub(super) reply_identifiers: ReplyIdentifiers,
-    /// Signature of its Call, needed to verify the Reply.
+    /// Signature, needed to verify the Reply.
     pub(super) signature: Option<GssCallSignature>,
+    /// Number of recoveries in the run when it was sent.
+    pub(super) recoveries_at_send: u32,
+    /// Connection and send time while it is in flight.
+    pub(super) in_flight: Option<(ConnectionId, Instant)>,
+    /// `true` if it overlapped in this run with a step that changes files.
+    pub(super) overlaps_change: bool,
+}
+
+/// Repetitions of a step whose Call got no usable Reply.
+#[derive(Debug, Default)]
+pub(super) struct StepResends {
     /// `true` if it is to be sent again unchanged, because its connection was lost or it was denied.
-    pub(super) is_lost: bool,
+    pub(super) is_pending: bool,
     /// `true` if it is to be sent again because the server did not know its security context.
     pub(super) is_denied: bool,
     /// Number of times it was sent again after a denial.
     pub(super) denials: u32,
     /// `true` if it was sent again because of a reply timeout.
-    pub(super) was_resent_on_timeout: bool,
+    pub(super) was_timeout: bool,
     /// Number of times it was sent again because of a lost connection, a timeout, or forgotten state.
-    pub(super) resends: u32,
+    pub(super) count: u32,
     /// Number of times it was rebuilt after the server had forgotten a client or its session.
     pub(super) renewals: u32,
     /// Status that reported the forgotten state.
     pub(super) forgotten_status: Option<u32>,
-    /// Number of recoveries in the run when it was sent.
-    pub(super) recoveries_at_send: u32,
-    /// Connection and send time while it is in flight.
-    pub(super) in_flight: Option<(ConnectionId, Instant)>,
 }
 
 /// A stored step. It is read several times, so borrowed parts are found by offset and not decoded again.
@@ -197,8 +230,8 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
 }
 
 /// Returns the state of a step that cannot be decoded.
-pub(super) fn unreadable_state() -> ReplayStepState {
-    ReplayStepState::Unreplayable("unreadable: the step cannot be read".into())
+pub(super) fn unreadable_state() -> StepOutcome {
+    StepOutcome::Unreplayable("unreadable: the step cannot be read".into())
 }
 
 /// Entries of the window.
@@ -247,7 +280,7 @@ impl StepWindow {
 
     /// Returns the steps that are to be sent again unchanged.
     pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut WindowStep> {
-        self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.is_lost)
+        self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.resend.is_pending)
     }
 
     /// Returns the number of steps in the window.
@@ -270,13 +303,16 @@ impl StepWindow {
 
     /// Returns the signatures of signed Calls in flight.
     pub(super) fn signatures(&self) -> impl Iterator<Item = GssCallSignature> + '_ {
-        self.held.iter().filter_map(Option::as_deref).filter_map(|held| held.in_flight.and(held.signature))
+        self.held
+            .iter()
+            .filter_map(Option::as_deref)
+            .filter_map(|held| held.call.in_flight.and(held.call.signature))
     }
 
     /// Returns the indices of the steps in flight.
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {
         let is_flying =
-            |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.in_flight.is_some());
+            |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.call.in_flight.is_some());
         let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
         flying.map(|(window_index, _)| window_index as u32).collect()
     }
@@ -285,7 +321,7 @@ impl StepWindow {
     pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
         let window_index = (tag.0 & INDEX_MASK) as u32;
         let held = self.get(window_index)?;
-        (held.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK)
+        (held.call.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK)
             .then_some(window_index)
     }
 }

@@ -479,6 +479,11 @@ impl RecoverableState {
         self.sessions.get(&id)
     }
 
+    /// Returns the client of a session.
+    pub(in crate::replay::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableClient> {
+        self.client(self.session(id)?.client)
+    }
+
     pub(in crate::replay::run) fn open(&self, other: StateidOther) -> Option<&RecoverableOpen> {
         self.opens.get(&other)
     }

@@ -42,7 +42,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
     let mut all: BTreeMap<(String, Option<String>), LearnedDifference<'_>> = BTreeMap::new();
     let mut left_out = 0u64;
     for (at, run) in runs.iter().enumerate() {
-        for mismatch in &run.mismatches {
+        for mismatch in &run.steps.mismatches {
             for difference in &mismatch.differences {
                 let key = rule_key(difference, &mismatch.operation);
                 if all.len() >= MAX_RULES && !all.contains_key(&key) {
@@ -117,10 +117,11 @@ mod tests {
     use super::super::file::parse_rules;
     use super::*;
     use crate::analysis::comparison::difference::DifferenceSide;
-    use crate::replay::run::report::ReplayStepState;
+    use crate::replay::run::step_outcome::StepOutcome;
 
     fn run(differences: &[(DifferenceKind, &str, &'static str)]) -> ReplayReport {
         let mut report = ReplayReport::default();
+        report.steps.max_mismatches = 10;
         let half = |value: &str| DifferenceSide { location: None, frame: None, value: Some(value.into()) };
         for (kind, path, field) in differences {
             let difference = Difference {
@@ -133,7 +134,7 @@ mod tests {
                 b: half("0777 # \n"),
             };
             let step = StepId { step: 1, frames: [120, 121] };
-            report.count_step(step, "NFS 4.2 LOOKUP", ReplayStepState::Mismatched(vec![difference]), 10);
+            report.steps.count(step, "NFS 4.2 LOOKUP", StepOutcome::Mismatched(vec![difference]));
         }
         report
     }
@@ -148,7 +149,7 @@ mod tests {
             "{text}"
         );
         let rules = parse_rules(&text).unwrap();
-        let differences = one.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
+        let differences = one.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
         assert!(differences.into_iter().all(|difference| rules[0].allows(difference)), "{text}");
     }
 

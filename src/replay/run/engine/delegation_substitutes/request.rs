@@ -116,11 +116,11 @@ impl SubstituteRequest {
         missing: Option<(u32, u32)>,
     ) -> Option<Self> {
         let opens = CapturedOpens::recorded(step);
-        let items = PlacedPayload::items(&held.placed);
-        let mut sent = Cursor::new(&held.sent).with_chunks(&items);
+        let items = PlacedPayload::items(&held.call.placed);
+        let mut sent = Cursor::new(&held.call.message).with_chunks(&items);
         let mut answered = reply.cursor();
         rpc::RpcMsg::decode(&mut sent, &mut NullObserver).ok()?;
-        let header = held.sent.get(..sent.at())?;
+        let header = held.call.message.get(..sent.at())?;
         rpc::RpcMsg::decode(&mut answered, &mut NullObserver).ok()?;
         let call = CompoundCall::decode(&mut sent, &mut NullObserver).ok()?;
         let results = CompoundReply::decode(&mut answered, &mut NullObserver).ok()?;

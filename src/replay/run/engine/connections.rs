@@ -1,0 +1,128 @@
+//! Connections of a run, and what a run needs to survive their loss: the state at the server, timeouts and counts of
+//! failures.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::{CallTag, ConnectionId};
+use rustc_hash::FxHashMap;
+
+use super::super::recovery::{MAX_BACKCHANNELS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
+use super::reclaim::ClientReclaim;
+
+/// A live connection.
+#[derive(Debug)]
+pub(super) struct LiveConnection {
+    pub(super) connection: ConnectionId,
+    pub(super) xid: u32,
+    /// Set once the connection is lost and must be replaced.
+    pub(super) lost: Option<LostConnection>,
+    /// Sessions that use this connection as backchannel: variable and minor version.
+    pub(super) backchannels: Vec<(u32, u32)>,
+    /// Backchannels that are not bound to this connection yet.
+    pub(super) unbound_backchannels: Vec<(u32, u32)>,
+    /// Number of recoveries in the run when the sessions were last bound.
+    pub(super) recoveries_at_binding: u32,
+}
+
+/// A connection that was lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LostConnection {
+    pub(super) since: Instant,
+    /// Earliest time of the next connection attempt.
+    pub(super) next_attempt: Instant,
+}
+
+/// The connections of a run, and the state that outlives them.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionManager {
+    pub(super) lines: Vec<LiveConnection>,
+    /// Index of the live connection by client and captured connection.
+    pub(super) connection_by_client: FxHashMap<(u32, u64), usize>,
+    pub(super) connection_index: FxHashMap<ConnectionId, usize>,
+    /// Number of consecutive connections lost without a Reply.
+    pub(super) failed_connections: u32,
+    /// Number of consecutive reply timeouts, and the time of the last one.
+    pub(super) reply_timeouts: u32,
+    pub(super) silent_since: Option<Instant>,
+    /// Time since which steps wait for a Reply to a Call that is no step: one that binds a connection or recovers
+    /// state.
+    pub(super) stalled_since: Option<Instant>,
+    /// Time since which the server has only answered with requests to retry later.
+    pub(super) delayed_since: Option<Instant>,
+    /// Number of retries requested by the server that had no effect.
+    pub(super) futile_retries: u32,
+    /// Send times of the Calls in flight, in ascending order.
+    pub(super) expiries: VecDeque<(Instant, CallTag)>,
+    /// Client whose state is being reclaimed.
+    pub(super) reclaim: Option<ClientReclaim>,
+    /// Number of recoveries, and number of Calls that they took.
+    pub(super) recoveries: u32,
+    pub(super) recovery_calls: u64,
+}
+
+impl ConnectionManager {
+    /// Returns a connection by its identifier, unless it is lost.
+    pub(super) fn line_mut(&mut self, connection: ConnectionId) -> Option<&mut LiveConnection> {
+        self.lines.get_mut(*self.connection_index.get(&connection)?)
+    }
+
+    /// Returns the next XID of the connection with this index.
+    pub(super) fn next_xid(&mut self, number: usize) -> Option<Xid> {
+        let line = self.lines.get_mut(number)?;
+        line.xid = line.xid.wrapping_add(1);
+        Some(Xid(line.xid))
+    }
+
+    /// Marks a connection as lost. Returns its index, unless it was lost before; the next step on it opens a new one.
+    pub(super) fn mark_lost(&mut self, connection: ConnectionId) -> Option<usize> {
+        let number = self.connection_index.remove(&connection)?;
+        if let Some(line) = self.lines.get_mut(number) {
+            let since = Instant::now();
+            let pause = RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
+            line.lost = Some(LostConnection { since, next_attempt: since + pause });
+        }
+        Some(number)
+    }
+
+    /// Counts a connection that was lost without a Reply.
+    pub(super) fn count_failure(&mut self) {
+        self.failed_connections = self.failed_connections.saturating_add(1);
+    }
+
+    /// Returns `true` if too many connections in a row were lost to send a Call again.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failed_connections > MAX_FAILED_CONNECTIONS
+    }
+
+    /// Returns `true` if no connection is to be opened any more.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.failed_connections > 2 * MAX_FAILED_CONNECTIONS
+    }
+
+    /// Records a Reply: the server can be reached.
+    pub(super) fn record_reply(&mut self) {
+        if !self.has_given_up() {
+            self.failed_connections = 0;
+        }
+        (self.reply_timeouts, self.stalled_since) = (0, None);
+    }
+
+    /// Records the session whose backchannel a connection is. Returns `false` if there are too many.
+    pub(super) fn record_backchannel(&mut self, connection: ConnectionId, session: (u32, u32)) -> bool {
+        let Some(line) = self.line_mut(connection) else { return true };
+        let has_room = line.backchannels.len() < MAX_BACKCHANNELS;
+        if has_room {
+            line.backchannels.push(session);
+        }
+        has_room
+    }
+
+    /// Removes the backchannels of a destroyed session.
+    pub(super) fn remove_backchannels(&mut self, session: u32) {
+        for line in &mut self.lines {
+            line.backchannels.retain(|(of, _)| *of != session);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Pace of a run: the time when each step is to be sent.
+
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::super::options::ReplayPace;
+use super::think_time::ThinkTimeHistory;
+use super::window::WindowStep;
+
+/// Determines when steps are due. It reads the clock only for the first step.
+#[derive(Debug)]
+pub(super) struct StepPacer {
+    pub(super) pace: ReplayPace,
+    /// Capture time of the first Call.
+    first_call_time_ns: u64,
+    /// Send time of the first Call.
+    pub(super) started: Option<Instant>,
+    /// Number of steps sent, without retries.
+    pub(super) sent: u64,
+    /// Completion times of the latest steps of each client, if clients have think time.
+    clients: FxHashMap<u32, ThinkTimeHistory>,
+}
+
+impl StepPacer {
+    pub(super) fn new(pace: ReplayPace, first_call_time_ns: u64) -> Self {
+        Self { pace, first_call_time_ns, started: None, sent: 0, clients: FxHashMap::default() }
+    }
+
+    /// Returns the time when a step is due whose dependencies are satisfied, or `None` if it is due at once.
+    pub(super) fn due_time(&mut self, held: &WindowStep) -> Option<Instant> {
+        match self.pace {
+            ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
+            ReplayPace::CapturedTimes(times) => {
+                let after = held.captured.call_time_ns.saturating_sub(self.first_call_time_ns) as f64;
+                Some(*self.started.get_or_insert_with(Instant::now) + nanoseconds(after / times))
+            }
+            ReplayPace::ThinkTime => {
+                self.clients.get(&held.captured.client)?.due_time(held.captured.call_time_ns)
+            }
+        }
+    }
+
+    /// Returns the time when the next step is due at a fixed rate.
+    pub(super) fn due_time_at_rate(&self, calls_per_second: f64) -> Option<Instant> {
+        self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / calls_per_second))
+    }
+
+    /// Records the completion of a step.
+    pub(super) fn record_completion(&mut self, held: &WindowStep, now: Instant) {
+        if self.pace == ReplayPace::ThinkTime {
+            let client = self.clients.entry(held.captured.client).or_default();
+            client.record_completion(held.captured.reply_time_ns, now);
+        }
+    }
+}
+
+fn nanoseconds(time: f64) -> Duration {
+    Duration::from_nanos(time.clamp(0.0, 1e18) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pace_has_its_due_times() {
+        let now = Instant::now();
+        let due_after = |pace, sent| {
+            let mut pacer = StepPacer::new(pace, 1_000);
+            (pacer.started, pacer.sent) = (Some(now), sent);
+            let mut held = WindowStep::default();
+            (held.captured.call_time_ns, held.captured.reply_time_ns) = (5_000, 6_000);
+            let due = pacer.due_time(&held).map(|due| due - now);
+            pacer.record_completion(&held, now);
+            held.captured.call_time_ns = 9_000;
+            (
+                due,
+                pacer.due_time(&held).map(|due| due - now),
+                pacer.due_time_at_rate(1e6).map(|due| due - now),
+            )
+        };
+        let after = |nanoseconds| Some(Duration::from_nanos(nanoseconds));
+        assert_eq!(due_after(ReplayPace::Immediate, 0), (None, None, after(0)));
+        // At twice the speed of the capture.
+        assert_eq!(due_after(ReplayPace::CapturedTimes(2.0), 0), (after(2_000), after(4_000), after(0)));
+        // As long after the previous Reply as in the capture.
+        assert_eq!(due_after(ReplayPace::ThinkTime, 0), (None, after(3_000), after(0)));
+        assert_eq!(due_after(ReplayPace::Rate(1e6), 7), (None, None, after(7_000)));
+    }
+}
