@@ -1,0 +1,479 @@
+//! One header field at a time is changed in real captures, over RoCE and iWARP. Nearly every change breaks a rule, and is
+//! named by a rule that states the broken requirement.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_conformance::{ConformanceChecker, Finding, SeverityLevel};
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+
+/// A frame in memory.
+#[derive(Clone)]
+struct StoredFrame {
+    time: Timestamp,
+    link: LinkType,
+    bytes: Vec<u8>,
+}
+
+fn frames(name: &str) -> Vec<StoredFrame> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures").join(name);
+    let mut source = CaptureSource::open([path]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(Frame { time, link, bytes, .. }) = source.next().unwrap() {
+        frames.push(StoredFrame { time, link, bytes: bytes.to_vec() });
+    }
+    frames
+}
+
+fn read(frames: &[StoredFrame]) -> (Vec<Transaction>, Vec<Finding>) {
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut checker = ConformanceChecker::new();
+    let (mut transactions, mut findings) = (Vec::new(), Vec::new());
+    for (at, StoredFrame { time, link, bytes }) in frames.iter().enumerate() {
+        flow.process_frame(&Frame {
+            number: FrameNumber(at as u64 + 1),
+            time: *time,
+            link: *link,
+            bytes,
+            length: bytes.len() as u32,
+        });
+        checker.record_events(&flow);
+    }
+    flow.finish();
+    checker.record_events(&flow);
+    while let Some((key, transaction)) = flow.next_with_key() {
+        transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            findings.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
+        });
+        transactions.push(transaction);
+    }
+    findings.extend(checker.finish());
+    (transactions, findings)
+}
+
+/// A change of a field, and the rules that state a requirement that it breaks.
+struct Variant {
+    what: String,
+    frame: usize,
+    at: usize,
+    bytes: Vec<u8>,
+    rules: &'static [&'static str],
+}
+
+/// A message that is in one frame.
+struct Located<'t> {
+    record: &'t MessageRecord,
+    frame: usize,
+    /// Offset of the RPC-over-RDMA header in the frame.
+    at: usize,
+}
+
+fn locate<'t>(frames: &[StoredFrame], record: &'t MessageRecord) -> Option<Located<'t>> {
+    let [number] = record.frames[..] else { return None };
+    let frame = number.0 as usize - 1;
+    record.rpcrdma?;
+    let at = frames[frame].bytes.windows(record.bytes.len()).position(|bytes| bytes == record.bytes)?;
+    Some(Located { record, frame, at })
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+/// Offsets of the segments in a header: of the Read list (at the Position), and of the Write list and Reply chunk (at the
+/// handle), with the number of the chunk. RFC 8166 section 4.3.
+#[derive(Default)]
+struct Segments {
+    reads: Vec<usize>,
+    writes: Vec<(usize, usize)>,
+    reply: Vec<usize>,
+    /// Offsets of the numbers of segments.
+    counts: Vec<usize>,
+}
+
+fn segments(bytes: &[u8]) -> Segments {
+    let mut found = Segments::default();
+    let mut at = 16;
+    while word(bytes, at) == 1 {
+        found.reads.push(at + 4);
+        at += 24;
+    }
+    at += 4;
+    let mut chunk = 0;
+    while word(bytes, at) == 1 {
+        let count = word(bytes, at + 4) as usize;
+        found.counts.push(at + 4);
+        found.writes.extend((0..count).map(|index| (chunk, at + 8 + 16 * index)));
+        at += 8 + 16 * count;
+        chunk += 1;
+    }
+    at += 4;
+    if word(bytes, at) == 1 {
+        let count = word(bytes, at + 4) as usize;
+        found.counts.push(at + 4);
+        found.reply.extend((0..count).map(|index| at + 8 + 16 * index));
+    }
+    found
+}
+
+/// Collects variants of a capture.
+struct Variants<'f> {
+    frames: &'f [StoredFrame],
+    all: Vec<Variant>,
+    /// Number of variants of each kind.
+    counts: BTreeMap<&'static str, usize>,
+}
+
+/// Maximum number of variants of a kind per capture.
+const MAX_PER_KIND: usize = 8;
+
+impl Variants<'_> {
+    fn add(
+        &mut self,
+        kind: &'static str,
+        (frame, at): (usize, usize),
+        value: u32,
+        rules: &'static [&'static str],
+    ) {
+        let count = self.counts.entry(kind).or_default();
+        if *count < MAX_PER_KIND {
+            *count += 1;
+            let what = format!("{kind}, frame {}: {value:#x}", frame + 1);
+            self.all.push(Variant { what, frame, at, bytes: value.to_be_bytes().to_vec(), rules });
+        }
+    }
+
+    /// Adds the variants of a message.
+    fn message(&mut self, located: &Located<'_>, kind: RpcMessageKind, transaction: &Transaction) {
+        let Located { record, frame, at } = *located;
+        let bytes = &record.bytes;
+        let place = |offset: usize| (frame, at + offset);
+        let xid = transaction.xid.0;
+        let is_call = kind == RpcMessageKind::Call;
+        let name = if is_call {
+            ["xid of a call", "rdma_xid of a call"]
+        } else {
+            ["xid of a reply", "rdma_xid of a reply"]
+        };
+        if let Some(rpc) = record.rpc_offset.filter(|rpc| bytes.len() > rpc + 4) {
+            self.add(name[0], place(rpc), xid ^ 0x0400, &["rpcrdma/xid-mismatch"]);
+        }
+        if record.inline_bytes().len() > 8 {
+            self.add(name[1], place(0), xid ^ 0x0400, &["rpcrdma/xid-mismatch"]);
+        }
+        let versions = if is_call { "version of a call" } else { "version of a reply" };
+        self.add(versions, place(4), 7, &["rpcrdma/version"]);
+        let credits = if is_call { "credits of a call" } else { "credits of a reply" };
+        self.add(credits, place(8), 0, &["rpcrdma/credit-zero"]);
+        let procs = if is_call { "procedure of a call" } else { "procedure of a reply" };
+        self.add(procs, place(12), 9, &["rpcrdma/proc-unknown"]);
+        if record.is_nomsg() {
+            let kind = if is_call { "RDMA_NOMSG call as RDMA_MSG" } else { "RDMA_NOMSG reply as RDMA_MSG" };
+            self.add(
+                kind,
+                place(12),
+                0,
+                &[
+                    "rpcrdma/nomsg-without-chunk",
+                    "rpcrdma/reply-chunk-in-msg",
+                    "rpcrdma/position-zero",
+                    "rpcrdma/list-broken",
+                    "rpcrdma/short-message",
+                    "rpcrdma/undecodable",
+                ],
+            );
+        } else if !record.is_rdma_error() {
+            let kind = if is_call { "RDMA_MSG call as RDMA_NOMSG" } else { "RDMA_MSG reply as RDMA_NOMSG" };
+            self.add(kind, place(12), 1, &["rpcrdma/nomsg-without-chunk"]);
+        }
+        let lists = segments(bytes);
+        for position in &lists.reads {
+            let value = word(bytes, *position);
+            let length = word(bytes, position + 8);
+            if value > 0 {
+                self.add("position + 2", place(*position), value + 2, &["rpcrdma/position-unaligned"]);
+                self.add("position - 4", place(*position), value - 4, &["rpcrdma/position-no-item"]);
+                self.add("position + 400", place(*position), value + 400, &["rpcrdma/position-no-item"]);
+                self.add("read length + 8", place(position + 8), length + 8, &["rpcrdma/item-length"]);
+                if length > 8 {
+                    self.add(
+                        "read length - 8",
+                        place(position + 8),
+                        length - 8,
+                        &["rpcrdma/item-length", "rpcrdma/read-bounds"],
+                    );
+                }
+            }
+            self.add(
+                "read handle",
+                place(position + 4),
+                word(bytes, position + 4) ^ 0x5500,
+                &["rpcrdma/handle-unknown", "rpcrdma/read-missing"],
+            );
+            self.add(
+                "read offset",
+                place(position + 12),
+                word(bytes, position + 12) ^ 0x10,
+                &["rpcrdma/read-bounds", "rpcrdma/read-missing"],
+            );
+        }
+        let write_rules: (&'static [&str], &'static [&str]) = match is_call {
+            true => (
+                &["rpcrdma/not-copied", "rpcrdma/handle-unknown"],
+                &["rpcrdma/not-copied", "rpcrdma/write-bounds"],
+            ),
+            false => (&["rpcrdma/not-copied"], &["rpcrdma/not-copied"]),
+        };
+        let writes =
+            lists.writes.iter().map(|(_, at)| (["write handle of a call", "write handle of a reply"], *at));
+        let replies = lists
+            .reply
+            .iter()
+            .map(|at| (["reply chunk handle of a call", "reply chunk handle of a reply"], *at));
+        for (names, segment) in writes.chain(replies) {
+            let name = names[usize::from(!is_call)];
+            self.add(name, place(segment), word(bytes, segment) ^ 0x5500, write_rules.0);
+            let offsets = if is_call { "offset of a call" } else { "offset of a reply" };
+            self.add(offsets, place(segment + 8), word(bytes, segment + 8) ^ 0x10, write_rules.1);
+        }
+        if !is_call {
+            let offered: Vec<u32> = { transaction.write_chunks.iter().chain(&transaction.reply_chunk) }
+                .flat_map(|chunk| &chunk.segments)
+                .map(|segment| segment.length)
+                .collect();
+            let places = lists.writes.iter().map(|(_, at)| *at).chain(lists.reply.iter().copied());
+            for (segment, offered) in places.zip(offered) {
+                let returned = word(bytes, segment + 4);
+                self.add(
+                    "returned more than offered",
+                    place(segment + 4),
+                    offered + 4,
+                    &["rpcrdma/returned-too-much"],
+                );
+                if returned > 4 && returned + 4 <= offered {
+                    self.add(
+                        "returned + 4",
+                        place(segment + 4),
+                        returned + 4,
+                        &["rpcrdma/returned-not-written", "rpcrdma/result-length", "rpcrdma/undecodable"],
+                    );
+                }
+                if returned > 4 {
+                    self.add(
+                        "returned - 4",
+                        place(segment + 4),
+                        returned - 4,
+                        &["rpcrdma/returned-not-written", "rpcrdma/result-length", "rpcrdma/undecodable"],
+                    );
+                }
+            }
+            for count in &lists.counts {
+                self.add(
+                    "segment count of a reply",
+                    place(*count),
+                    word(bytes, *count) + 1,
+                    &["rpcrdma/list-broken", "rpcrdma/not-copied"],
+                );
+            }
+        }
+        self.sequence(located, kind);
+    }
+
+    /// Adds the variants of SEQUENCE, which Linux sends first. RFC 8881 section 18.46.
+    fn sequence(&mut self, located: &Located<'_>, kind: RpcMessageKind) {
+        let Located { record, frame, at } = *located;
+        let bytes = &record.bytes;
+        let Some(rpc) = record.rpc_offset else { return };
+        // Program NFS, version 4, COMPOUND.
+        let mut cursor = rpc + 4;
+        if bytes.len() < cursor + 60 {
+            return;
+        }
+        let is_call = word(bytes, cursor) == 0;
+        if is_call != (kind == RpcMessageKind::Call) {
+            return;
+        }
+        let skip_opaque = |at: usize| at + 4 + (word(bytes, at) as usize).next_multiple_of(4);
+        if is_call {
+            if [word(bytes, cursor + 8), word(bytes, cursor + 12), word(bytes, cursor + 16)]
+                != [100_003, 4, 1]
+            {
+                return;
+            }
+            // Credential and verifier, tag, minor version, number of operations.
+            cursor = skip_opaque(cursor + 24);
+            cursor = skip_opaque(cursor + 4);
+            cursor = skip_opaque(cursor) + 8;
+            if word(bytes, cursor) != 53 {
+                return;
+            }
+            let place = |offset: usize| (frame, at + cursor + 4 + offset);
+            let sequence_id = word(bytes, cursor + 20);
+            self.add("session of a call", place(4), word(bytes, cursor + 8) ^ 0x10, &["nfs/sequence-echo"]);
+            self.add("sequence id + 1", place(16), sequence_id + 1, &["nfs/slot-gap", "nfs/sequence-echo"]);
+            if sequence_id > 1 {
+                self.add(
+                    "sequence id - 1",
+                    place(16),
+                    sequence_id - 1,
+                    &["nfs/false-retry", "nfs/sequence-echo", "nfs/slot-gap"],
+                );
+            }
+            self.add("slot beyond the table", place(20), 5000, &["nfs/slot-range", "nfs/sequence-echo"]);
+        } else {
+            // Accepted, verifier, SUCCESS, NFS4_OK, tag, number of operations.
+            if word(bytes, cursor + 4) != 0 {
+                return;
+            }
+            cursor = skip_opaque(cursor + 12);
+            if word(bytes, cursor) != 0 || bytes.len() < cursor + 60 {
+                return;
+            }
+            cursor = skip_opaque(cursor + 8) + 4;
+            if bytes.len() < cursor + 40 || [word(bytes, cursor), word(bytes, cursor + 4)] != [53, 0] {
+                return;
+            }
+            let place = |offset: usize| (frame, at + cursor + 8 + offset);
+            for (kind, offset) in
+                [("session of a reply", 4), ("sequence id of a reply", 16), ("slot of a reply", 20)]
+            {
+                let value = word(bytes, cursor + 8 + offset);
+                self.add(kind, place(offset), value ^ 1, &["nfs/sequence-echo"]);
+            }
+        }
+    }
+
+    /// Adds the variants of RDMA headers: RoCE, opcodes with RETH or IETH. InfiniBand Architecture Specification volume 1,
+    /// section 9.3.
+    fn roce(&mut self) {
+        const BTH: usize = 42;
+        for frame in 0..self.frames.len() {
+            let bytes = &self.frames[frame].bytes;
+            if bytes.len() < BTH + 32
+                || bytes[12..14] != [8, 0]
+                || bytes[23] != 17
+                || bytes[36..38] != [0x12, 0xb7]
+            {
+                continue;
+            }
+            let (reth, opcode) = (BTH + 12, bytes[BTH]);
+            let (handle, offset) = (word(bytes, reth + 8), word(bytes, reth + 4));
+            match opcode {
+                6 | 10 => {
+                    self.add(
+                        "RDMA Write handle",
+                        (frame, reth + 8),
+                        handle ^ 0x5500,
+                        &["rpcrdma/handle-unknown"],
+                    );
+                    self.add(
+                        "RDMA Write offset",
+                        (frame, reth + 4),
+                        offset ^ 0x1000_0000,
+                        &["rpcrdma/write-bounds", "rpcrdma/handle-unknown"],
+                    );
+                }
+                12 => {
+                    self.add(
+                        "RDMA Read handle",
+                        (frame, reth + 8),
+                        handle ^ 0x5500,
+                        &["rpcrdma/handle-unknown"],
+                    );
+                    self.add(
+                        "RDMA Read offset",
+                        (frame, reth + 4),
+                        offset ^ 0x1000_0000,
+                        &["rpcrdma/read-bounds", "rpcrdma/handle-unknown"],
+                    );
+                }
+                0x17 => {
+                    let handle = word(bytes, reth);
+                    self.add(
+                        "invalidated handle",
+                        (frame, reth),
+                        handle ^ 0x5500,
+                        &["rpcrdma/inval-foreign"],
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds the variants of private data. RFC 8797 section 4.
+    fn private_data(&mut self) {
+        for frame in 0..self.frames.len().min(20) {
+            let bytes = &self.frames[frame].bytes;
+            let Some(at) = bytes.windows(4).position(|four| four == [0xf6, 0xab, 0x0e, 0x18]) else {
+                continue;
+            };
+            let rest = word(bytes, at + 4);
+            self.add(
+                "private data, version",
+                (frame, at + 4),
+                rest ^ 0x0300_0000,
+                &["rpcrdma/private-version"],
+            );
+            self.add(
+                "private data, reserved bit",
+                (frame, at + 4),
+                rest | 0x0040_0000,
+                &["rpcrdma/private-reserved"],
+            );
+        }
+    }
+}
+
+#[test]
+fn a_changed_field_is_named_by_the_right_rule() {
+    let (mut total, mut named) = (0, 0);
+    let mut missed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for name in ["rxe-v42.pcap", "rxe-v3.pcap", "siw-v42.pcap.gz", "siw-v3.pcap.gz"] {
+        let frames = frames(name);
+        let (transactions, before) = read(&frames);
+        assert!(before.iter().all(|finding| finding.severity < SeverityLevel::Warning), "{name}");
+        let mut variants = Variants { frames: &frames, all: Vec::new(), counts: BTreeMap::new() };
+        // Other operations in each part of the capture.
+        let step = 7;
+        for start in 0..step {
+            for transaction in transactions.iter().skip(start).step_by(step) {
+                for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+                    if let Some(located) =
+                        transaction.message(kind).and_then(|record| locate(&frames, record))
+                    {
+                        variants.message(&located, kind, transaction);
+                    }
+                }
+            }
+        }
+        variants.roce();
+        variants.private_data();
+        for variant in variants.all {
+            let mut changed = frames.clone();
+            let place = variant.at..variant.at + variant.bytes.len();
+            changed[variant.frame].bytes[place].copy_from_slice(&variant.bytes);
+            let (_, findings) = read(&changed);
+            total += 1;
+            if findings.iter().any(|finding| variant.rules.contains(&finding.rule.id)) {
+                named += 1;
+            } else {
+                let rules: Vec<&str> = { findings.iter() }
+                    .filter(|finding| finding.severity >= SeverityLevel::Warning)
+                    .map(|finding| finding.rule.id)
+                    .collect();
+                missed
+                    .entry(format!("{name} {}", variant.what))
+                    .or_default()
+                    .extend(rules.iter().map(|rule| rule.to_string()));
+            }
+        }
+    }
+    println!("{named} of {total} variants are named by the right rule; not: {missed:#?}");
+    assert!(total >= 400, "{total} variants");
+    assert!(named * 100 >= total * 99, "{named} of {total}: {missed:#?}");
+}
