@@ -568,6 +568,7 @@ fn show(
             }
             Ok(NextFrame::Nothing) => {
                 flow.advance_time(pace.idle());
+                output.record_events(&flow);
                 is_idle = true;
             }
             Ok(NextFrame::End) => (is_over, is_at_end) = (true, true),
@@ -576,6 +577,7 @@ fn show(
         }
         if is_over {
             flow.finish();
+            output.record_events(&flow);
         }
         while output.lines() < most
             && let Some((key, transaction)) = flow.next_with_key()

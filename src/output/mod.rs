@@ -288,7 +288,7 @@ impl<W: Write> Output<W> {
         Ok(true)
     }
 
-    /// Judges the transport events of the last frame, if rules are applied.
+    /// Judges the transport events of the flow's last step, if rules are applied: [`Output::frame`] does so after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
         if let Some(conformance) = &mut self.conformance {
@@ -480,7 +480,6 @@ impl<W: Write> Output<W> {
     ) -> io::Result<()> {
         self.write_last_lines(flow)?;
         if let Some(conformance) = &mut self.conformance {
-            conformance.record_events(flow);
             conformance.finish();
         }
         let conformance = self.conformance.as_deref();
