@@ -29,6 +29,9 @@ use crate::output_file::InputFiles;
 /// Default number of findings shown per rule.
 const DEFAULT_SHOWN_FINDINGS: usize = 5;
 
+/// Maximum width of an explanation in columns.
+const EXPLANATION_WIDTH: usize = 100;
+
 /// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect lint capture.pcap                  findings by rule
   nfsrdma-inspect lint --deny error capture.pcap     exit code 1 if a requirement is broken
@@ -195,7 +198,11 @@ fn show_rules(args: &LintArgs) -> Result<ExitStatus> {
     match &args.explain {
         None => lint::list(&mut to, &RULES).map_err(write_error)?,
         Some(id) => match find_rule(id) {
-            Some(rule) => lint::explain(&mut to, rule).map_err(write_error)?,
+            Some(rule) => {
+                let width =
+                    style::screen(args.color).width.unwrap_or(EXPLANATION_WIDTH).min(EXPLANATION_WIDTH);
+                lint::explain(&mut to, rule, width).map_err(write_error)?;
+            }
             None => bail!("--explain {id}: no such rule; --list shows all rules"),
         },
     }

@@ -26,6 +26,7 @@ mod outputs;
 mod probe;
 mod progress;
 mod record_reader;
+mod renamed_options;
 mod replay;
 mod seconds;
 mod style;
@@ -336,7 +337,8 @@ fn report_usage_error(error: &clap::Error, color: ColorChoice) -> ExitStatus {
             ExitStatus::Failed
         }
         _ => {
-            report_error(join_paragraphs(&error.to_string()));
+            let renamed = renamed_options::message(error);
+            report_error(renamed.unwrap_or_else(|| join_paragraphs(&error.to_string())));
             ExitStatus::Failed
         }
     }

@@ -102,6 +102,11 @@ impl FilterRunner {
         Self::with_filehandles(filter, Filehandles::Names, memory)
     }
 
+    /// Returns `true` if the filter accepts everything, as one that only extracts values.
+    pub fn accepts_all(&self) -> bool {
+        matches!(&self.program, FilterNode::And(all) if all.is_empty())
+    }
+
     /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
     pub fn with_filehandles(filter: Filter, files: Filehandles, memory: &Memory) -> Self {
         let files = if files == Filehandles::Off { Filehandles::Names } else { files };

@@ -397,8 +397,13 @@ impl LabelWriter<'_> {
         let name = call.texts("file").chain(call.texts("file_delegate_prev")).next();
         if let Some(name) = name {
             self.quote_unless_in_path(name);
-        } else if let Some(LabelFieldValue::Enum(_, Some(claim))) = call.find("claim") {
+        } else if let Some(LabelFieldValue::Enum(_, Some(claim))) = call.find("claim")
+            && matches!(*claim, "CLAIM_PREVIOUS" | "CLAIM_FH" | "CLAIM_DELEG_PREV_FH" | "CLAIM_DELEG_CUR_FH")
+        {
             let _ = write!(self.text, " {}", claim.trim_start_matches("CLAIM_"));
+        } else if self.about.path.is_none() {
+            // A snap length cut the name.
+            self.text.push_str(" ?");
         }
         if call.number("opentype") == Some(1) {
             self.text.push_str(" CREATE");

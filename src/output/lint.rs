@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Finding, Rule, SeverityLevel};
+use nfsrdma_conformance::{Finding, RULES, Rule, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::json::SCHEMA;
 use super::junit::{JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalStyle, fit};
+use super::summary::wrap_words;
 use super::units::PluralCount;
 use crate::analysis::conformance::report::{LintReport, RuleFindings};
 use crate::escape;
@@ -253,20 +254,39 @@ pub fn list(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the explanation of a rule.
+/// Returns the rules as tables in Markdown, one per group.
+pub fn documentation() -> String {
+    let mut text = String::new();
+    let mut groups: Vec<&str> = Vec::new();
+    for rule in RULES {
+        let group = rule.id.split('/').next().unwrap_or_default();
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    for group in groups {
+        let _ =
+            write!(text, "\n### {group}\n| rule | severity | requirement | section |\n|---|---|---|---|\n");
+        for rule in RULES.iter().filter(|rule| rule.id.split('/').next() == Some(group)) {
+            let Rule { id, severity, requirement, section, .. } = rule;
+            let _ = writeln!(text, "| `{id}` | {} | {requirement} | {section} |", severity.name());
+        }
+    }
+    text
+}
+
+/// Writes the explanation of a rule, in lines of at most `width` columns.
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn explain(to: &mut impl Write, rule: &Rule) -> io::Result<()> {
-    writeln!(
-        to,
-        "{} ({}), {}\n\n{}\n\n{}",
-        rule.id,
-        rule.severity.name(),
-        rule.section,
-        rule.requirement,
-        rule.explanation
-    )?;
+pub fn explain(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()> {
+    writeln!(to, "{} ({}), {}", rule.id, rule.severity.name(), rule.section)?;
+    for paragraph in [rule.requirement, rule.explanation] {
+        writeln!(to)?;
+        for line in wrap_words(paragraph, width) {
+            writeln!(to, "{line}")?;
+        }
+    }
     if !rule.needs.is_empty() {
         writeln!(to, "\nNot judged without:")?;
         for needed in rule.needs {

@@ -193,10 +193,12 @@ impl<W: Write> Output<W> {
     pub fn with_early_names(mut self) -> Self {
         let room_bytes = self.settings.memory.names_bytes() / 2;
         if self.names.is_enabled() {
-            let names = FileNames::new(self.settings.filehandles, room_bytes);
             let has_operations = matches!(self.lines_view, OutputLines::Json(_));
-            self.names = if has_operations { names.with_operations() } else { names };
-            self.early_names = Some(FileNames::new(self.settings.filehandles, room_bytes));
+            let names = || {
+                let names = FileNames::new(self.settings.filehandles, room_bytes);
+                if has_operations { names.with_operations() } else { names }
+            };
+            (self.names, self.early_names) = (names(), Some(names()));
         }
         self
     }
@@ -489,6 +491,7 @@ impl<W: Write> Output<W> {
         let has_iso = self.settings.time == TimeFormat::Iso;
         let statistics = &self.statistics;
         let glyphs = self.settings.screen.glyphs;
+        let is_filtered = self.selection.as_ref().is_some_and(|selection| !selection.accepts_all());
         let summary = CaptureSummary {
             statistics,
             flow,
@@ -497,6 +500,7 @@ impl<W: Write> Output<W> {
             counters,
             names,
             shown,
+            filtered: is_filtered.then_some(self.settings.view),
             has_iso,
             glyphs,
             conformance,

@@ -118,7 +118,7 @@ impl PlanReportView<'_> {
         let lost = [
             (end.late, "step", "out of the order of time"),
             (end.forgotten, "name", "forgotten"),
-            (end.left_out, "object", "left out"),
+            (end.left_out, "item", "left out"),
             (self.plan.dropped_variables, "need", "forgotten"),
         ];
         for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {

@@ -14,6 +14,8 @@ use nfsrdma_dissectors::frame::Timestamp;
 use serde::Serialize;
 use serde::ser::Serializer;
 
+pub(super) use text::wrap_words;
+
 use super::connections::ConnectionObject;
 use super::json::{JsonText, SCHEMA};
 use super::operations::OperationStatsObject;
@@ -41,6 +43,8 @@ pub struct CaptureSummary<'a> {
     pub names: u64,
     /// View whose lines precede the summary, if any: the summary does not repeat them.
     pub shown: Option<LineView>,
+    /// View whose lines a display filter selects, if there is one.
+    pub filtered: Option<LineView>,
     /// `true` if JSON has each time also in ISO 8601 under a key of its own.
     pub has_iso: bool,
     /// Characters of the text.

@@ -320,6 +320,14 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
         "unexpected argument '--vieww' found; a similar argument exists: '--view'; see --help"
     );
     assert_eq!(
+        refusal(&["--max-hole-bytes", "4K", CAPTURE]),
+        "--max-hole-bytes was renamed; use --max-gap-bytes; see --help"
+    );
+    assert_eq!(
+        refusal(&["replay", "run", "--wants=asked", "work.trace"]),
+        "--wants was renamed; use --delegations; see --help"
+    );
+    assert_eq!(
         refusal(&["--view", "frame", CAPTURE]),
         "invalid value 'frame' for '--view <VIEW>' [possible values: transactions, frames, operations, connections]; \
          a similar value exists: 'frames'; see --help"

@@ -40,6 +40,18 @@ fn segments<'l>(line: &'l Value, chunks: &str) -> Vec<&'l Value> {
 }
 
 #[test]
+fn a_filter_that_selects_nothing_says_so() {
+    let text = |arguments: &[&str]| String::from_utf8(run(arguments, "rxe-v42").stdout).unwrap();
+    let nothing = "nfsrdma.operation == SETCLIENTID";
+    assert_eq!(text(&["-Y", nothing]), "No Transaction matches the display filter.\n");
+    assert_eq!(text(&["-q", "-Y", nothing]), "No Transaction matches the display filter.\n");
+    let frames = ["--view", "frames", "-Y", "frame.number == 0"];
+    assert_eq!(text(&frames), "No frame matches the display filter.\n");
+    let summary = json(&["-Y", nothing], "rxe-v42").pop().unwrap();
+    assert_eq!((&summary["frames"], &summary["transactions"]), (&0.into(), &0.into()));
+}
+
+#[test]
 fn a_transaction_passes_by_what_is_known_of_it() {
     selects("nfsrdma.operation == READ", "rxe-v42", |line| line["operation"] == "READ");
     selects("nfsrdma.latency > 0.01", "rxe-v42", |line| line["latency_ns"].as_u64() > Some(10_000_000));

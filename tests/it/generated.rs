@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nfsrdma_inspect::cli;
+use nfsrdma_inspect::output::lint;
 use nfsrdma_inspect::output::units::CalendarTime;
 use regex::Regex;
 
@@ -37,6 +38,15 @@ the name of the exported file. Numbers of transactions and connections are uniqu
 addresses have the same text as in JSON. Numbers that exceed a BIGINT, which are possible in `offset`, are null;
 `detail` has them.\n";
     hold("docs/tables.md", (HEAD.to_owned() + &nfsrdma_inspect::export::documentation()).as_bytes());
+}
+
+#[test]
+fn conformance_rules_are_documented() {
+    const HEADING: &str = "\n## Rules\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md");
+    let page = fs::read_to_string(path).unwrap();
+    let (text, _) = page.split_once(HEADING).unwrap();
+    hold("docs/conformance.md", format!("{text}{HEADING}{}", lint::documentation()).as_bytes());
 }
 
 /// Returns the date of a page from its line of `.TH`.

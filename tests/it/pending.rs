@@ -70,6 +70,18 @@ fn a_call_without_a_reply_is_a_line_of_its_own_after_some_time() {
 }
 
 #[test]
+fn operations_of_a_pending_call_have_the_paths_of_its_transaction() {
+    let lines = json(&["--pending", "1"], "operation-paths.pcap");
+    let paths = |kind: &str| {
+        let mut of = lines.iter().filter(|line| line["kind"] == kind && line["xid"] == XID);
+        let operations = of.next().unwrap()["operations"].as_array().unwrap();
+        operations.iter().map(|operation| operation["path"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths("pending"), paths("transaction"));
+    assert!(paths("pending").contains(&"/data/w/s2k".into()));
+}
+
+#[test]
 fn nothing_is_reported_of_a_file_unless_it_is_asked_for() {
     for arguments in [&[][..], &["--pending", "0"], &["--pending", "1", "-Y", "nfs.opcode == WRITE"]] {
         let lines = json(arguments, "unasked.pcap");

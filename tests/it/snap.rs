@@ -209,6 +209,25 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
     }
 }
 
+/// The name is behind 257 bytes of a frame, and the Reply, in memory, is cut before its filehandle.
+#[test]
+fn an_open_without_a_known_path_says_so() {
+    let file = Temporary::new("open-260.pcap", &cut("rxe-v42", 260));
+    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(["--summary", "none"])
+        .arg(file.path())
+        .output()
+        .expect("the program runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let details =
+        || text.lines().filter_map(|line| line.split_once(" OPEN ")).map(|(_, details)| details.trim());
+    let unknown =
+        details().filter(|details| details.starts_with("? R") || details.starts_with("? W")).count();
+    assert!(unknown > 0, "{text}");
+    let known = details().filter(|details| details.starts_with(['/', '0', '"', '…'])).count();
+    assert_eq!(details().count(), unknown + known, "{text}");
+}
+
 /// Each transport with common snap lengths: as many Transactions as in the whole capture, each with the same content or
 /// less, as `missing` reports.
 #[test]

@@ -13,7 +13,7 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use messages::{advertises_handle, reply_xid, starts_with_xid};
+pub(super) use messages::{advertises_handle, may_start_call, reply_xid};
 
 use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};

@@ -76,7 +76,7 @@ const MAX_RETRIES: u64 = 7;
 
 /// Maximum age of a gap in nanoseconds of capture time, until the last retry after ACK timeouts: 4.096 µs × 2^20 × 7 =
 /// 30.06 s. Packets still missing then were not captured, and no acknowledgements are.
-const MAX_GAP_AGE_NS: u64 = (ACK_TIMEOUT_UNIT_NS << MAX_ACK_TIMEOUT_EXPONENT) * MAX_RETRIES;
+pub(super) const MAX_GAP_AGE_NS: u64 = (ACK_TIMEOUT_UNIT_NS << MAX_ACK_TIMEOUT_EXPONENT) * MAX_RETRIES;
 
 /// Losses and retransmissions of one direction.
 #[derive(Clone, Copy, Debug, Default)]

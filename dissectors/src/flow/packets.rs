@@ -281,9 +281,7 @@ impl Flow {
                         conversation::reply_xid(message.bytes, message.length)
                             .filter(|xid| !exchange.has_transaction(sender.peer(), *xid))
                             .and_then(|xid| {
-                                peer.take_incomplete_message(|bytes| {
-                                    conversation::starts_with_xid(bytes, xid)
-                                })
+                                peer.take_incomplete_message(|bytes| conversation::may_start_call(bytes, xid))
                             })
                     }
                     RdmaOperation::Write { handle, .. } | RdmaOperation::ReadRequest { handle, .. } => {

@@ -195,10 +195,9 @@ impl TransactionEntry {
 /// timeouts of a queue pair.
 const LINGER_NS: u64 = 2_000_000_000;
 
-/// Nanoseconds of frame time that a closed Transaction waits for a Reply that was refused: seven ACK
-/// timeouts of 2.1 seconds (4.096 µs × 2^19). InfiniBand Architecture Specification volume 1,
-/// section 9.7.6.1.3.
-const REFUSED_LINGER_NS: u64 = 16_000_000_000;
+/// Nanoseconds of frame time that a closed Transaction waits for a Reply that was refused: until the last retry of a
+/// lost packet.
+const REFUSED_LINGER_NS: u64 = super::delivery::MAX_GAP_AGE_NS;
 
 #[derive(Debug, Default)]
 struct TransactionSlot {

@@ -73,7 +73,7 @@ impl FileNode {
             + origin
             + layouts
             + self.link_entry.as_ref().map_or(0, entry)
-            + self.key.as_ref().map_or(0, |key| key.len())
+            + self.key.iter().chain(&self.root_key).map(|key| key.len()).sum::<usize>()
     }
 }
 

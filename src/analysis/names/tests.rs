@@ -48,6 +48,17 @@ fn a_path_is_that_of_the_directory_and_the_name() {
 }
 
 #[test]
+fn the_key_of_a_root_counts_for_the_limit() {
+    let mut store = store();
+    store.find_or_insert(SERVER, &[]);
+    let with_key = store.bytes();
+    store.root(SERVER);
+    // The key stays in the table; the path is new.
+    assert_eq!(store.bytes(), with_key + "/".len());
+    store.check();
+}
+
+#[test]
 fn a_directory_that_is_renamed_takes_what_is_below_it_along() {
     let (mut store, _) = known();
     let root = store.root(SERVER);

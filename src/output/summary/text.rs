@@ -55,24 +55,14 @@ fn write_counts(
 /// Returns the totals in sentences.
 fn totals(summary: &CaptureSummary<'_>) -> String {
     let statistics = summary.statistics;
-    let mut text = PluralCount(statistics.frames(), "frame").to_string();
-    let _ = write!(text, ", {}", HumanSize(statistics.bytes()));
-    if let Some(duration) =
-        statistics.times().and_then(|(first, last)| last.nanoseconds_since(first)).filter(|ns| *ns > 0)
-    {
-        let _ = write!(text, " in {}", HumanDuration(duration, summary.glyphs));
-    }
-    if statistics.transactions() == 0 && statistics.frames() > 0 {
-        let counts = summary.flow.stats().undecoded_counts();
-        let cut: u64 = counts.filter(|(reason, _)| reason.is_cut()).map(|(_, count)| count).sum();
-        let finding = match cut {
-            0 => "No RPC in it",
-            1.. => "It is cut too short to tell whether RPC is in it",
-        };
-        let _ = write!(text, ". {finding}: {}.", describe_frames(summary));
-    } else {
-        push_transactions(statistics, &mut text);
-    }
+    let is_empty = statistics.frames() == 0 && statistics.transactions() == 0;
+    let mut text = match summary.filtered.filter(|_| is_empty) {
+        Some(view) => {
+            let unit = if view == LineView::Frames { "frame" } else { "Transaction" };
+            format!("No {unit} matches the display filter.")
+        }
+        None => totals_of_frames(summary),
+    };
     push_recovery(statistics.recovery(), &mut text);
     let twice = summary.flow.stats().duplicate_frames();
     if twice > 0 {
@@ -92,6 +82,30 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         push_capture_counters(counters, &mut text);
     } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
         let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
+    }
+    text
+}
+
+/// Returns the totals of frames and Transactions.
+fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
+    let statistics = summary.statistics;
+    let mut text = PluralCount(statistics.frames(), "frame").to_string();
+    let _ = write!(text, ", {}", HumanSize(statistics.bytes()));
+    if let Some(duration) =
+        statistics.times().and_then(|(first, last)| last.nanoseconds_since(first)).filter(|ns| *ns > 0)
+    {
+        let _ = write!(text, " in {}", HumanDuration(duration, summary.glyphs));
+    }
+    if statistics.transactions() == 0 && statistics.frames() > 0 {
+        let counts = summary.flow.stats().undecoded_counts();
+        let cut: u64 = counts.filter(|(reason, _)| reason.is_cut()).map(|(_, count)| count).sum();
+        let finding = match cut {
+            0 => "No RPC in it",
+            1.. => "It is cut too short to tell whether RPC is in it",
+        };
+        let _ = write!(text, ". {finding}: {}.", describe_frames(summary));
+    } else {
+        push_transactions(statistics, &mut text);
     }
     text
 }
@@ -409,7 +423,7 @@ impl SummaryTable {
 }
 
 /// Wraps text into lines of at most `width` columns; longer words are not broken.
-fn wrap_words(text: &str, width: usize) -> Vec<String> {
+pub(in crate::output) fn wrap_words(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {

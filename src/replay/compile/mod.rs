@@ -76,6 +76,8 @@ pub struct TraceCompiler<W> {
     without_reply: u64,
     payload_bytes: u64,
     unknown_bytes: u64,
+    /// Number of identities and counts of messages that were dropped at the limit per message.
+    dropped_marks: u64,
 }
 
 impl<W: Write + Seek> TraceCompiler<W> {
@@ -99,6 +101,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             without_reply: 0,
             payload_bytes: 0,
             unknown_bytes: 0,
+            dropped_marks: 0,
         })
     }
 
@@ -200,6 +203,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             self.update_tree(&asked, &caller);
             return Ok(());
         }
+        self.dropped_marks += call_ear.dropped_marks + reply_ear.dropped_marks;
         let offsets: Vec<_> = call_ear.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
             parts.store_payloads(*keeping, files, &offsets, to)?;
@@ -310,7 +314,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
         end.unknown = self.unknown_bytes;
         end.variables = self.variable_resolver.variables.len();
         end.forgotten = self.variable_resolver.variables.evicted();
-        end.left_out = self.variable_resolver.unrecorded_uses + self.tree.left_out();
+        end.left_out =
+            self.variable_resolver.unrecorded_variables + self.dropped_marks + self.tree.left_out();
         let (to, end) = tables.finish()?;
         Ok((
             to,

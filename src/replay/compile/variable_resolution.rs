@@ -28,8 +28,10 @@ pub(super) struct UndefinedVariable {
 pub(super) struct VariableResolver {
     pub(super) variables: VariableTable,
     pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
-    /// Number of uses of undefined variables that are not recorded.
-    pub(super) unrecorded_uses: u64,
+    /// Number of undefined variables that are not recorded because of the limit.
+    pub(super) unrecorded_variables: u64,
+    /// Maximum number of undefined variables that are recorded.
+    max_undefined: usize,
     /// The owner of an open or a lock, by the variable of its stateid.
     owners: TwoGenerationCache<u32, u32>,
     /// The clientid of a session.
@@ -90,7 +92,8 @@ impl Default for VariableResolver {
         Self {
             variables: VariableTable::default(),
             undefined: FxHashMap::default(),
-            unrecorded_uses: 0,
+            unrecorded_variables: 0,
+            max_undefined: MAX_UNDEFINED_VARIABLES,
             owners: TwoGenerationCache::new(1 << 17),
             clientids: TwoGenerationCache::new(1 << 12),
             slots: TwoGenerationCache::new(1 << 14),
@@ -175,16 +178,25 @@ impl VariableResolver {
         let definition = if is_given { id } else { known.definition };
         // A Call that becomes no step needs no definition.
         if definition == 0 && !is_given && id != 0 {
-            self.record_undefined(mark.holds, known.variable, name, id);
+            self.record_undefined(mark.holds, scope, known.variable, name, id);
         }
         slots.push((mark.range.start, slot(mark, part, known.variable, definition)));
     }
 
-    fn record_undefined(&mut self, holds: MessageSlotKind, variable: u32, name: &[u8], id: u64) {
-        let is_full = self.undefined.len() >= MAX_UNDEFINED_VARIABLES;
+    fn record_undefined(
+        &mut self,
+        holds: MessageSlotKind,
+        scope: VariableScope,
+        variable: u32,
+        name: &[u8],
+        id: u64,
+    ) {
+        let is_full = self.undefined.len() >= self.max_undefined;
         match self.undefined.get_mut(&variable) {
             Some(missing) => missing.uses += 1,
-            None if is_full => self.unrecorded_uses += 1,
+            None if is_full => {
+                self.unrecorded_variables += u64::from(self.variables.mark_counted(holds, scope, name));
+            }
             None => {
                 let missing =
                     UndefinedVariable { holds, value: name.into(), step: id, uses: 1, file: NONE, access: 0 };
@@ -360,7 +372,7 @@ impl VariableResolver {
     ) {
         let is_of_file = scope.file != NONE && !is_reverse;
         let Some(name) = identity_value(marked, mark, is_of_file, VariableUse::AGAIN, slots) else { return };
-        let (VariableDefinition { variable, definition }, was_known) =
+        let (VariableDefinition { variable, definition, .. }, was_known) =
             self.variables.resolve(mark.holds, scope, name, id);
         let part = if was_known { VariableUse::AGAIN } else { VariableUse::DEFINED };
         slots.push((mark.range.start, slot(mark, part, variable, definition)));
@@ -446,5 +458,24 @@ fn slot(mark: &MarkedField, part: VariableUse, variable: u32, definition: u64) -
         variable,
         definition,
         place: mark.place,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_undefined_value_above_the_limit_counts_once_however_often_it_is_used() {
+        let mut resolver = VariableResolver { max_undefined: 1, ..VariableResolver::default() };
+        let scope = VariableScope::default();
+        for (id, name) in [b"a", b"b", b"b", b"a", b"c", b"b"].into_iter().enumerate() {
+            let holds = MessageSlotKind::FILEHANDLE;
+            let (known, _) = resolver.variables.resolve(holds, scope, name, 0);
+            resolver.record_undefined(holds, scope, known.variable, name, id as u64 + 1);
+        }
+        let recorded: Vec<_> = resolver.undefined.values().map(|known| (&*known.value, known.uses)).collect();
+        assert_eq!(recorded, [(&b"a"[..], 2)]);
+        assert_eq!(resolver.unrecorded_variables, 2);
     }
 }

@@ -49,6 +49,8 @@ impl<K: Copy + Eq + Hash, V: Copy> TwoGenerationCache<K, V> {
 pub(super) struct VariableDefinition {
     pub(super) variable: u32,
     pub(super) definition: u64,
+    /// `true` if its use before any definition is counted as unrecorded.
+    is_counted: bool,
 }
 
 /// Assigns a variable number to each identifier.
@@ -102,27 +104,22 @@ impl VariableTable {
         name: &[u8],
         definition: u64,
     ) -> (VariableDefinition, bool) {
-        let place = match holds {
-            MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER | MessageSlotKind::CHANGE => {
-                [scope.server, scope.file]
-            }
-            MessageSlotKind::OWNER
-            | MessageSlotKind::CLIENT_VERIFIER
-            | MessageSlotKind::CREATE_VERIFIER
-            | MessageSlotKind::PROGRAM => [scope.client, u32::MAX],
-            MessageSlotKind::CLIENT_OWNER | MessageSlotKind::HOST => [u32::MAX, u32::MAX],
-            _ => [scope.server, u32::MAX],
-        };
-        let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(holds.0));
-        hasher.write(&place.map(u32::to_be_bytes).concat());
-        hasher.write(name);
-        let key = hasher.finish_128();
+        let key = identifier_key(holds, scope, name);
         if let Some(known) = self.cache_for(holds).get(key) {
             return (known, true);
         }
-        let known = VariableDefinition { variable: self.new_anonymous().0, definition };
+        let known = VariableDefinition { variable: self.new_anonymous().0, definition, is_counted: false };
         self.cache_for(holds).insert(key, known);
         (known, false)
+    }
+
+    /// Marks an identifier as counted. Returns `true` if it was not marked before.
+    pub(super) fn mark_counted(&mut self, holds: MessageSlotKind, scope: VariableScope, name: &[u8]) -> bool {
+        let key = identifier_key(holds, scope, name);
+        let cache = self.cache_for(holds);
+        let Some(known) = cache.get(key).filter(|known| !known.is_counted) else { return false };
+        cache.insert(key, VariableDefinition { is_counted: true, ..known });
+        true
     }
 
     /// Creates a variable without identifier.
@@ -142,6 +139,25 @@ impl VariableTable {
     pub(super) fn evicted(&self) -> u64 {
         [&self.filehandles, &self.stateids, &self.cookies, &self.others].map(|of| of.evicted).iter().sum()
     }
+}
+
+/// Returns the hash of an identifier in its scope.
+fn identifier_key(holds: MessageSlotKind, scope: VariableScope, name: &[u8]) -> u128 {
+    let place = match holds {
+        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER | MessageSlotKind::CHANGE => {
+            [scope.server, scope.file]
+        }
+        MessageSlotKind::OWNER
+        | MessageSlotKind::CLIENT_VERIFIER
+        | MessageSlotKind::CREATE_VERIFIER
+        | MessageSlotKind::PROGRAM => [scope.client, u32::MAX],
+        MessageSlotKind::CLIENT_OWNER | MessageSlotKind::HOST => [u32::MAX, u32::MAX],
+        _ => [scope.server, u32::MAX],
+    };
+    let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(holds.0));
+    hasher.write(&place.map(u32::to_be_bytes).concat());
+    hasher.write(name);
+    hasher.finish_128()
 }
 
 /// Returns the 128-bit XXH3 hash of data or of an identifier.

@@ -27,6 +27,12 @@ impl Containment {
         self.child(self.zone_of_handle(at.dir.0)?, at.name.0)
     }
 
+    /// Checks the name of a new object that is no directory; it must not be in the export.
+    fn check_non_directory(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+        self.check_object(at.dir.0)?;
+        self.check_creation(at, ReplyIdentifiers::Filehandles)
+    }
+
     /// Checks a name that is created or changed; in the export it must be that of the run's directory.
     fn check_creation(
         &self,
@@ -55,11 +61,11 @@ impl Containment {
             Args::READLINK(args) => self.check_handle(args.symlink.0)?,
             Args::READ(args) => self.check_handle(args.file.0)?,
             Args::WRITE(args) => self.check_handle(args.file.0)?,
-            Args::CREATE(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::CREATE(args) => self.check_non_directory(&args.r#where)?,
             Args::MKDIR(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
             // The text of a link is data: nothing here resolves it, and MOUNT is called only for paths without links.
-            Args::SYMLINK(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
-            Args::MKNOD(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::SYMLINK(args) => self.check_non_directory(&args.r#where)?,
+            Args::MKNOD(args) => self.check_non_directory(&args.r#where)?,
             Args::REMOVE(args) => self.check_name_change(&args.object)?,
             Args::RMDIR(args)
                 if self.is_removable_run_directory(

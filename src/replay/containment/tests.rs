@@ -1,15 +1,16 @@
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
 use nfsrdma_dissectors::nfs::v3::{
-    self, Createhow3, Diropargs3, Link3Args, Lookup3Args, Remove3Args, Rename3Args, Sattr3, SetAtime,
-    SetMtime, Symlinkdata3,
+    self, Create3Args, Createhow3, Diropargs3, Link3Args, Lookup3Args, Mkdir3Args, Mknod3Args, Mknoddata3,
+    Remove3Args, Rename3Args, Sattr3, SetAtime, SetMtime, Symlink3Args, Symlinkdata3,
 };
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead, CompoundReplyHead,
     Copy4Args, CopyNotify4Args, Create4Args, Createtype4, DestroyClientid4Args, DestroySession4Args,
-    ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Link4Args, Lookup4Args, Netaddr4,
-    Netloc4, NfsClientId4, NfsFtype4, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4,
-    Opentype4, Read4Args, Remove4Args, Rename4Args, Results, Secinfo4Args, Sequence4Args, Setclientid4Args,
-    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, Write4Args, mask_and_values,
+    Deviceid4, ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Getdevicelist4Args,
+    Getdevicelist4Resok, Layouttype4, Link4Args, Lookup4Args, Netaddr4, Netloc4, NfsClientId4, NfsFtype4,
+    Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Remove4Args,
+    Rename4Args, Results, Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess, ShareDeny, StableHow4,
+    StateProtect4A, Stateid4, Write4Args, mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
@@ -86,6 +87,15 @@ fn at<'a>(dir: &'a [u8], name: &'a [u8]) -> Diropargs3<'a> {
     Diropargs3 { dir: Opaque(dir), name: Text(name) }
 }
 
+/// Attributes of a new NFSv3 object, all chosen by the server.
+const NO_ATTRIBUTES: Sattr3 = Sattr3 {
+    mode: None,
+    uid: None,
+    gid: None,
+    size: None,
+    atime: SetAtime::DontChange,
+    mtime: SetMtime::DontChange,
+};
 const STATEID: Stateid4 = Stateid4 { seqid: 1, other: *b"not given..." };
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 /// Names that some server takes for a path or for an existing directory.
@@ -144,20 +154,19 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
             open(name),
         ]
     };
-    let set = || Sattr3 {
-        mode: None,
-        uid: None,
-        gid: None,
-        size: None,
-        atime: SetAtime::DontChange,
-        mtime: SetMtime::DontChange,
-    };
-    let symlink = |text| Symlinkdata3 { symlink_attributes: set(), symlink_data: DdpText::Inline(text) };
+    let symlink =
+        |text| Symlinkdata3 { symlink_attributes: NO_ATTRIBUTES, symlink_data: DdpText::Inline(text) };
     let of_v3 = |name: &'static [u8]| {
         let r#where = || at(BELOW, name);
         [
-            (8, v3::Args::CREATE(v3::Create3Args { r#where: r#where(), how: Createhow3::Guarded(set()) })),
-            (9, v3::Args::MKDIR(v3::Mkdir3Args { r#where: r#where(), attributes: set() })),
+            (
+                8,
+                v3::Args::CREATE(v3::Create3Args {
+                    r#where: r#where(),
+                    how: Createhow3::Guarded(NO_ATTRIBUTES),
+                }),
+            ),
+            (9, v3::Args::MKDIR(v3::Mkdir3Args { r#where: r#where(), attributes: NO_ATTRIBUTES })),
             (10, v3::Args::SYMLINK(v3::Symlink3Args { r#where: r#where(), symlink: symlink(b"/etc") })),
             (12, v3::Args::REMOVE(Remove3Args { object: r#where() })),
             (13, v3::Args::RMDIR(Remove3Args { object: r#where() })),
@@ -425,6 +434,32 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
 }
 
 #[test]
+fn devices_above_the_limit_of_a_reply_are_counted_as_dropped() {
+    let mut containment = run();
+    let devices: Vec<Deviceid4> = (0..crate::replay::trace::step::MAX_LIST_LENGTH + 3)
+        .map(|number| [number.to_be_bytes(); 4].concat().try_into().unwrap())
+        .collect();
+    let list = Results::GETDEVICELIST(StatusUnion::Ok(Getdevicelist4Resok {
+        gdlr_cookie: 0,
+        gdlr_cookieverf: [0; 8],
+        gdlr_deviceid_list: List::from(&devices[..]),
+        gdlr_eof: true,
+    }));
+    let ask = Args::GETDEVICELIST(Getdevicelist4Args {
+        gdla_layout_type: Layouttype4::LAYOUT4_BLOCK_VOLUME,
+        gdla_maxdevices: u32::MAX,
+        gdla_cookie: 0,
+        gdla_cookieverf: [0; 8],
+    });
+    let message = message(&[put(ROOT), ask]);
+    containment.record_reply(
+        &TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0),
+        Cursor::new(&answered(&[Results::PUTFH(StatusUnion::Ok(Void)), list])),
+    );
+    assert!(containment.take_dropped_count() >= 3);
+}
+
+#[test]
 fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     let mut containment = Containment::for_seeding("/srv/nfs", "run");
     containment.set_export_handle(b"export");
@@ -452,6 +487,33 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     assert_eq!(after(vec![put(b"export")], remove()), Err(ContainmentViolation::Upward));
     let attributes = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::default() });
     assert!(after(vec![put(b"export")], attributes).is_ok());
+    // RFC 1813 sections 3.3.8 to 3.3.11: in the export, only MKDIR creates a name.
+    let in_export = |number: u32, arguments: &v3::Args<'_>| {
+        let mut encoder = header(Program::NFS, 3, number);
+        arguments.encode(&mut encoder);
+        check(&containment, &encoder.finish().0)
+    };
+    let mkdir =
+        |name| v3::Args::MKDIR(Mkdir3Args { r#where: at(b"export", name), attributes: NO_ATTRIBUTES });
+    assert!(in_export(9, &mkdir(b"run")).is_ok());
+    assert_eq!(in_export(9, &mkdir(b"other")), Err(ContainmentViolation::Upward));
+    let others = [
+        v3::Args::CREATE(Create3Args {
+            r#where: at(b"export", b"run"),
+            how: Createhow3::Unchecked(NO_ATTRIBUTES),
+        }),
+        v3::Args::SYMLINK(Symlink3Args {
+            r#where: at(b"export", b"run"),
+            symlink: Symlinkdata3 {
+                symlink_attributes: NO_ATTRIBUTES,
+                symlink_data: DdpText::Inline(b"/etc"),
+            },
+        }),
+        v3::Args::MKNOD(Mknod3Args { r#where: at(b"export", b"run"), what: Mknoddata3::Fifo(NO_ATTRIBUTES) }),
+    ];
+    for (number, arguments) in [8, 10, 11].into_iter().zip(&others) {
+        assert_eq!(in_export(number, arguments), Err(ContainmentViolation::Upward), "{number}");
+    }
     // Removal of a run's directory is limited to that directory.
     let mut removing = Containment::for_removal("/srv/nfs", "run");
     removing.set_export_handle(b"export");

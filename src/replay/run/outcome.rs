@@ -1,7 +1,7 @@
 //! Outcome of a Reply, as far as the run's state depends on it.
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, Results};
+use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, ExchangeIdFlags, Results};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -51,6 +51,8 @@ pub(super) struct ReplyOutcome {
     pub(super) fore_channel: Option<GrantedForeChannel>,
     /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
     pub(super) has_backchannel: bool,
+    /// `true` if EXCHANGE_ID returned a confirmed client ID. RFC 8881 section 18.35.3.
+    pub(super) has_confirmed_client: bool,
     /// Session ID, slot and sequence ID in the result of SEQUENCE.
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
     /// Stateid of the first LOCK, without its seqid.
@@ -78,6 +80,10 @@ impl ReplyOutcome {
                             outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
                             let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
                             outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
+                        }
+                        Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
+                            let confirmed = ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R;
+                            outcome.has_confirmed_client = ok.eir_flags.contains(confirmed);
                         }
                         Results::LOCK(v4::LockRes::Ok(ok)) => {
                             outcome.lock_stateid_other.get_or_insert(ok.lock_stateid.other);
@@ -162,5 +168,23 @@ mod tests {
         let results = [9, 1, 0, 0, 0, 0, 4].map(u32::to_be_bytes).concat();
         let getattr = Some(Procedure::V3(v3::Procedure::GETATTR));
         assert!(!ReplyOutcome::of(getattr, Cursor::new(&results)).is_delayed());
+    }
+
+    #[test]
+    fn rfc8881_section_18_35_2_exchange_id_says_if_the_client_is_confirmed() {
+        // Header of an accepted Reply, COMPOUND of one operation, EXCHANGE_ID: status, client ID, sequence, flags, no
+        // state protection, server owner and scope, and no implementation ID.
+        let reply = |flags: u32| {
+            let header = [9, 1, 0, 0, 0, 0];
+            let results = [0, 0, 1, 42, 0, 0, 7, 1, flags, 0, 0, 0, 0, 0, 0];
+            [&header[..], &results].concat().into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>()
+        };
+        let is_confirmed = |flags| {
+            let outcome = ReplyOutcome::of(Some(Procedure::Compound), Cursor::new(&reply(flags)));
+            assert_eq!(outcome.statuses, [0]);
+            outcome.has_confirmed_client
+        };
+        assert!(is_confirmed(0x8001_0000));
+        assert!(!is_confirmed(0x0001_0000));
     }
 }

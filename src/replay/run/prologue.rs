@@ -71,16 +71,21 @@ pub(super) fn create_missing_state(
                 made += 1;
             }
         }
+        // A session that no step uses would keep DESTROY_CLIENTID from succeeding: RFC 8881 section 18.50.3.
+        if missing.sessions.is_empty() {
+            files.destroy_session();
+        }
         match files.hand_over() {
-            Nfs4ClientHandover::Session { clientid, id, sequence, slots, limits } => {
+            Nfs4ClientHandover::Session { clientid, create_sequence, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
                     let session = LiveSession::with_used_slot(slots, sequence).with_limits(limits, limits);
                     values.open_session(*variable, session);
                 }
-                missing.clientids.iter().for_each(|variable| {
+                for variable in &missing.clientids {
                     values.set_value(*variable, &clientid.to_be_bytes());
-                });
+                    values.set_create_sequence(*variable, create_sequence);
+                }
             }
             Nfs4ClientHandover::Client { clientid } => missing.clientids.iter().for_each(|variable| {
                 values.set_value(*variable, &clientid.to_be_bytes());

@@ -218,6 +218,11 @@ impl LiveValues {
         self.create_sequences.insert(clientid, sequence);
     }
 
+    /// Returns `true` if the next csa_sequence of a client ID is known.
+    pub fn has_create_sequence(&self, clientid: u32) -> bool {
+        self.create_sequences.contains_key(&clientid)
+    }
+
     /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
     pub fn next_seqid(&self, owner: (bool, u32)) -> u32 {
         self.owner_seqids.get(&owner).map_or(1, |last| last.wrapping_add(1))

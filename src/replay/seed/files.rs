@@ -168,6 +168,37 @@ pub struct FileSystemCapabilities {
 /// Number of names of one directory after which listing stops.
 pub const MAX_LISTED_NAMES: usize = 1 << 20;
 
+/// Position in a directory whose names are listed in several Replies. Its cookie and verifier continue the listing: RFC
+/// 1813 section 3.3.16, RFC 8881 section 18.23.
+#[derive(Debug, Default)]
+pub(super) struct DirectoryListing {
+    pub(super) cookie: u64,
+    pub(super) cookie_verifier: [u8; 8],
+    /// Number of entries so far, `.` and `..` included.
+    entries: usize,
+}
+
+impl DirectoryListing {
+    /// Passes the names of a Reply to `each`, up to the limit. Returns `true` if the listing is over: at the limit, at
+    /// the end of the directory, or at a Reply that leads no further.
+    pub(super) fn add_reply<'a>(
+        &mut self,
+        entries: impl Iterator<Item = (u64, &'a [u8])>,
+        is_end_of_directory: bool,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> bool {
+        let before = self.cookie;
+        for (cookie, name) in entries.take(MAX_LISTED_NAMES - self.entries) {
+            self.cookie = cookie;
+            self.entries += 1;
+            if !matches!(name, b"." | b"..") {
+                each(name);
+            }
+        }
+        is_end_of_directory || self.cookie == before || self.entries == MAX_LISTED_NAMES
+    }
+}
+
 /// A client of a file server.
 pub trait FileServerClient {
     /// Returns the filehandle of the directory that the URL names.
@@ -256,7 +287,7 @@ pub trait FileServerClient {
     /// As [`lookup`](Self::lookup).
     fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
 
-    /// Calls `each` for the names in a directory except `.` and `..`. Stops after the Reply that reaches [`MAX_LISTED_NAMES`].
+    /// Calls `each` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
@@ -264,4 +295,29 @@ pub trait FileServerClient {
 
     /// Releases the server state of this client where possible, and closes its connection.
     fn close(&mut self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_reply_adds_names_above_the_limit() {
+        let (mut listing, mut listed) = (DirectoryListing::default(), 0);
+        let entries = |from: u64, count: u64| (from + 1..=from + count).map(|cookie| (cookie, &b"name"[..]));
+        let half = MAX_LISTED_NAMES as u64 / 2;
+        assert!(!listing.add_reply(entries(0, half), false, &mut |_| listed += 1));
+        assert!(listing.add_reply(entries(half, half + 7), false, &mut |_| listed += 1));
+        assert_eq!(listed, MAX_LISTED_NAMES);
+    }
+
+    #[test]
+    fn a_listing_ends_with_the_directory_or_where_a_reply_leads_no_further() {
+        let (mut listing, mut names) = (DirectoryListing::default(), Vec::new());
+        let first = [(3, &b"."[..]), (5, b".."), (9, b"a")];
+        assert!(!listing.add_reply(first.into_iter(), false, &mut |name| names.push(name.to_vec())));
+        assert_eq!((listing.cookie, &names), (9, &vec![b"a".to_vec()]));
+        assert!(listing.add_reply([(9, &b"a"[..])].into_iter(), false, &mut |_| {}));
+        assert!(listing.add_reply([(12, &b"b"[..])].into_iter(), true, &mut |_| {}));
+    }
 }

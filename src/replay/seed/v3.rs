@@ -13,8 +13,8 @@ use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, MAX_LISTED_NAMES, NewObjectKind, ObjectVersion,
+    DirectoryListing, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion,
 };
 use crate::replay::containment::ContainedRpcClient;
 use crate::replay::reply_size::ReplySize;
@@ -303,31 +303,27 @@ impl FileServerClient for Nfs3Client<'_> {
     }
 
     fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
-        let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
-        while told < MAX_LISTED_NAMES {
-            let arguments =
-                Args::READDIR(Readdir3Args { dir: Opaque(directory), cookie, cookieverf, count: 2048 });
+        let mut listing = DirectoryListing::default();
+        loop {
+            let arguments = Args::READDIR(Readdir3Args {
+                dir: Opaque(directory),
+                cookie: listing.cookie,
+                cookieverf: listing.cookie_verifier,
+                count: 2048,
+            });
             let is_over = self.call(Nfs::READDIR, &arguments, &[], |results| match results {
                 Results::READDIR(outcome) => {
                     let ok = outcome.ok().ok_or(outcome.status())?;
-                    let before = cookie;
-                    cookieverf = ok.cookieverf;
-                    for entry in ok.reply.entries.iter() {
-                        cookie = entry.cookie;
-                        told += 1;
-                        if !matches!(entry.name.0, b"." | b"..") {
-                            each(entry.name.0);
-                        }
-                    }
-                    Ok(ok.reply.eof || cookie == before)
+                    listing.cookie_verifier = ok.cookieverf;
+                    let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
+                    Ok(listing.add_reply(entries, ok.reply.eof, each))
                 }
                 _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
             })?;
             if is_over {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn close(&mut self) {

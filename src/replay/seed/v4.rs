@@ -16,8 +16,8 @@ use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, MAX_LISTED_NAMES, NewObjectKind, ObjectVersion, SessionLimits,
+    DirectoryListing, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion, SessionLimits,
 };
 use crate::replay::containment::ContainedRpcClient;
 use crate::replay::reply_size::ReplySize;
@@ -37,8 +37,15 @@ const MESSAGE_OVERHEAD_BYTES: u32 = 2048;
 enum Nfs4ClientState {
     /// NFSv4.0: a clientid, and the seqid of its only open owner.
     Client { clientid: u64, seqid: u32 },
-    /// NFSv4.1 and later: a session, and the sequence ID of its first slot.
-    Session { clientid: u64, id: [u8; 16], sequence: u32, slots: u32, limits: SessionLimits },
+    /// NFSv4.1 and later: a client ID with its next csa_sequence, and a session with the sequence ID of its first slot.
+    Session {
+        clientid: u64,
+        create_sequence: u32,
+        id: [u8; 16],
+        sequence: u32,
+        slots: u32,
+        limits: SessionLimits,
+    },
 }
 
 /// The client state at the server, for another component to continue with.
@@ -53,6 +60,8 @@ pub enum Nfs4ClientHandover {
     Session {
         /// The clientid.
         clientid: u64,
+        /// Next csa_sequence of the clientid.
+        create_sequence: u32,
         /// The session ID.
         id: [u8; 16],
         /// sa_sequenceid of the last Call on slot 0.
@@ -93,7 +102,7 @@ impl<'t> Nfs4Client<'t> {
         for minor in minors {
             let held = match minor {
                 0 => set_clientid(&mut line, name),
-                minor => create_session(&mut line, *minor, name),
+                minor => create_session(&mut line, *minor, name, None),
             };
             match held {
                 Ok(held) => {
@@ -120,12 +129,21 @@ impl<'t> Nfs4Client<'t> {
             .unwrap_or_else(|| FileServerError::Refused("NFSv4".into(), "no minor version to try".into())))
     }
 
+    /// Destroys the session; the client ID stays confirmed. RFC 8881 section 18.37.
+    pub fn destroy_session(&mut self) {
+        if let Nfs4ClientState::Session { id, .. } = self.state {
+            let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
+            // State that is not released ends with its lease.
+            let _ = run(&mut self.rpc, self.minor, "DESTROY_SESSION", &[destroy], &[], |_| Some(()));
+        }
+    }
+
     /// Returns the client state, for another component to continue with.
     pub fn hand_over(self) -> Nfs4ClientHandover {
         match self.state {
             Nfs4ClientState::Client { clientid, .. } => Nfs4ClientHandover::Client { clientid },
-            Nfs4ClientState::Session { clientid, id, sequence, slots, limits } => {
-                Nfs4ClientHandover::Session { clientid, id, sequence, slots, limits }
+            Nfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
+                Nfs4ClientHandover::Session { clientid, create_sequence, id, sequence, slots, limits }
             }
         }
     }
@@ -194,9 +212,13 @@ impl<'t> Nfs4Client<'t> {
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
     fn renew(&mut self) -> Result<(), FileServerError> {
         self.renewals += 1;
+        let known = match self.state {
+            Nfs4ClientState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
+            Nfs4ClientState::Client { .. } => None,
+        };
         self.state = match self.minor {
             0 => set_clientid(&mut self.rpc, &self.name)?,
-            minor => create_session(&mut self.rpc, minor, &self.name)?,
+            minor => create_session(&mut self.rpc, minor, &self.name, known)?,
         };
         match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
@@ -566,11 +588,11 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
-        let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
-        while told < MAX_LISTED_NAMES {
+        let mut listing = DirectoryListing::default();
+        loop {
             let readdir = Args::READDIR(Readdir4Args {
-                cookie,
-                cookieverf,
+                cookie: listing.cookie,
+                cookieverf: listing.cookie_verifier,
                 dircount: 2048,
                 maxcount: 4096,
                 attr_request: Bitmap4::from(&[][..]),
@@ -578,30 +600,21 @@ impl FileServerClient for Nfs4Client<'_> {
             let is_over = self.run("READDIR", &[putfh(directory), readdir], &[], |results| {
                 let Results::READDIR(outcome) = results else { return None };
                 let ok = outcome.ok()?;
-                let before = cookie;
-                cookieverf = ok.cookieverf;
-                for entry in ok.reply.entries.iter() {
-                    cookie = entry.cookie;
-                    told += 1;
-                    each(entry.name.0);
-                }
-                Some(ok.reply.eof || cookie == before)
+                listing.cookie_verifier = ok.cookieverf;
+                let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
+                Some(listing.add_reply(entries, ok.reply.eof, each))
             })?;
             if is_over {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn close(&mut self) {
-        // State that is not released ends with its lease.
-        if let Nfs4ClientState::Session { clientid, id, .. } = self.state {
-            let (line, minor) = (&mut self.rpc, self.minor);
-            let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
-            let _ = run(line, minor, "DESTROY_SESSION", &[destroy], &[], |_| Some(()));
+        self.destroy_session();
+        if let Nfs4ClientState::Session { clientid, .. } = self.state {
             let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
-            let _ = run(line, minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
+            let _ = run(&mut self.rpc, self.minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
         }
         self.rpc.disconnect();
     }

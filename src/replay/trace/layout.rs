@@ -228,7 +228,8 @@ xdr! { "trace";
         variables: u64,
         /// Number of names that were evicted because of the memory limit: their later uses count as undefined.
         forgotten: u64,
-        /// Number of objects, names, extents and uses of undefined variables that were left out at memory limits.
+        /// Number of objects, names, extents, undefined variables and fields with a variable that were left out at
+        /// memory limits.
         left_out: u64,
         /// Time of the first Call, in nanoseconds since 1970.
         first: u64,

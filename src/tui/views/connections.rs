@@ -17,6 +17,9 @@ use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 
+/// Width of the state, as [`short_state`] writes it.
+const STATE_COLUMNS: usize = 6;
+
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("CONNECTION"),
@@ -28,12 +31,17 @@ pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     number("/S 60S", 6, 8),
     number("BYTES", 8, 3),
     number("INCOMPLETE", 10, 1),
-    text("STATE", 6, 2),
+    text("STATE", STATE_COLUMNS, 2),
     number("GRANTED", 7, 2),
     number("IN USE", 6, 2),
     number("AT LIMIT", 8, 4),
     text("DIALECT", 9, 10),
 ];
+
+/// Abbreviates the state of a connection as ss(8) does.
+fn short_state(state: String) -> String {
+    if state == "established" { "estab".into() } else { state }
+}
 
 /// The table of connections.
 #[derive(Debug)]
@@ -100,7 +108,7 @@ impl TableView for ConnectionsView {
             (EventRate(rates[2].transactions).to_string(), plain),
             (bytes, plain),
             (incomplete, theme.notice),
-            (state, theme.dim),
+            (short_state(state), theme.dim),
             (granted, plain),
             (used, plain),
             (at_limit, theme.error),
@@ -256,5 +264,17 @@ impl CreditLimit<'_> {
             is_at_limit: steps.iter().map(|step| (self.at_limit_ns)(step) > 0).collect(),
         };
         chart.draw(app, buffer, area, charts::ChartTimeAxis::for_series(app, &credits.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_fits_its_column() {
+        for state in ["open", "established", "closed"] {
+            assert!(short_state(state.to_owned()).len() <= STATE_COLUMNS, "{state}");
+        }
     }
 }

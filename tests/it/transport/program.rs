@@ -42,7 +42,7 @@ pub(crate) fn compiled(capture: &str, test: &str) -> Passing {
 
 /// Compiles the trace of a capture, with its file data kept, hashed, or generated from a key.
 pub(crate) fn compiled_with(capture: &str, test: &str, data: &str) -> Passing {
-    let trace = Passing::new(&format!("{test}-{capture}-{data}.trace"));
+    let trace = Passing::new(&format!("{test}-{}-{data}.trace", capture.replace('/', "-")));
     let capture = captures::path(capture);
     let arguments =
         ["replay", "compile", "-q", "--data", data, capture.to_str().unwrap(), "-o", trace.name()];

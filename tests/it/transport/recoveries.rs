@@ -13,6 +13,8 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFa
 
 use super::client::target;
 use super::liars::Work;
+use crate::captures::{self, Temporary};
+use crate::second_count;
 
 /// Operations that are not idempotent.
 const ONCE: [Operation; 11] = [
@@ -185,6 +187,18 @@ fn rfc8881_section_8_4_2_a_session_that_is_lost_alone_is_made_anew_and_opens_sta
     assert!(report.recovered >= 10, "{}", report.recovered);
     assert_eq!((report.reclaimed, report.not_reclaimed), (0, 0));
     assert_eq!(report.refused, Vec::<String>::new());
+}
+
+/// Without its EXCHANGE_ID, a captured CREATE_SESSION uses the client of the prologue, which has a session already.
+#[test]
+fn rfc8881_section_18_36_3_a_session_of_the_prologues_client_has_the_next_csa_sequence() {
+    // EXCHANGE_ID ends with frame 19.
+    let whole = captures::bytes("rxe-v42");
+    let start = second_count::records(&whole).nth(19).unwrap().0;
+    let file = Temporary::new("create-session.pcap", &[&whole[..24], &whole[start..]].concat());
+    let path = file.path().to_str().unwrap().to_owned().leak();
+    let report = replayed(&Work::of(path, 4, "create-session"), []);
+    is_as_recorded(&report, "CREATE_SESSION");
 }
 
 #[test]

@@ -336,9 +336,12 @@ impl RpcConversation {
     }
 }
 
-/// Returns `true` if a message starts with this XID.
-pub(in crate::flow) fn starts_with_xid(bytes: &[u8], xid: Xid) -> bool {
-    bytes.starts_with(&xid.0.to_be_bytes())
+/// Returns `true` if the start of a message may be that of the Call with this XID. A Reply of the same side may have
+/// the XID, too: they are independent in each direction (RFC 8167 section 2.4.1).
+pub(in crate::flow) fn may_start_call(bytes: &[u8], xid: Xid) -> bool {
+    let is_reply =
+        || xid_and_kind(bytes, bytes.len() + 1).is_some_and(|(_, kind)| kind == Some(RpcMessageKind::Reply));
+    bytes.starts_with(&xid.0.to_be_bytes()) && !is_reply()
 }
 
 /// Returns `true` if the start of a message advertises memory under this handle.
@@ -354,16 +357,23 @@ pub(in crate::flow) fn advertises_handle(bytes: &[u8], handle: Handle) -> bool {
 
 /// Returns the XID of a message that may be a Reply.
 pub(in crate::flow) fn reply_xid(bytes: &[u8], length: usize) -> Option<Xid> {
+    let (xid, kind) = xid_and_kind(bytes, length)?;
+    (kind != Some(RpcMessageKind::Call)).then_some(xid)
+}
+
+/// Returns the XID of a message of `length` bytes, and its kind if its start tells.
+fn xid_and_kind(bytes: &[u8], length: usize) -> Option<(Xid, Option<RpcMessageKind>)> {
     let (_, dialect) = rpcrdma::recognize_dialect(bytes, length, None);
     let mut cursor = Cursor::new(bytes).with_length(length);
     let header = MessageHeader::decode(dialect, &mut cursor, &mut NullObserver).ok()?;
-    let is_reply = match (header.message_type(), header.carriage()) {
+    let kind = |is_reply| Some(if is_reply { RpcMessageKind::Reply } else { RpcMessageKind::Call });
+    let kind = match (header.message_type(), header.carriage()) {
         (MessageType::Version2(htype), Carriage::Inline | Carriage::InChunk | Carriage::Part) => {
-            htype >= HeaderType::RDMA2_REPLY_EXTERNAL
+            kind(htype >= HeaderType::RDMA2_REPLY_EXTERNAL)
         }
-        (_, Carriage::Inline) => rpc_type(&cursor) == Ok(Some(RpcMessageKind::Reply)),
-        (_, Carriage::Control) => false,
-        _ => true,
+        (_, Carriage::Inline) => kind(rpc_type(&cursor) == Ok(Some(RpcMessageKind::Reply))),
+        (_, Carriage::Control) => kind(false),
+        _ => None,
     };
-    is_reply.then_some(header.xid())
+    Some((header.xid(), kind))
 }

@@ -268,6 +268,38 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     assert_eq!(outcome.meanings[5], FrameKind::Control);
 }
 
+/// InfiniBand volume 1, section 9.7.6.1.3: with a Local ACK Timeout of 20 (4.096 µs × 2^20 = 4.3 s), the seventh retry
+/// comes after 30 s.
+#[test]
+fn infiniband_9_7_6_1_3_a_refused_reply_waits_for_the_last_retry() {
+    const LAST_RETRY_NS: i64 = 7 * (4_096 << 20);
+    let mut link = Link::new(17);
+    let mut frames = link.send(Client, &read_call(7, 2048).write(&[SINK]));
+    let writes = link.write(Server, SINK, &data(2048));
+    let reply = link.send(Server, &read_reply(7, 2048).write(&[SINK]));
+    // The second packet of data is lost, so the client refuses the Reply.
+    frames.extend([&writes[..1], &reply].concat());
+    frames.extend(link.send(Client, &null_call(8)));
+    frames.extend([&writes[1..], &reply].concat());
+    frames.extend(link.ack(Client));
+    let mut flow = Flow::new(FlowLimits::default());
+    let mut transactions = Vec::new();
+    for (number, bytes) in (1..).zip(&frames) {
+        let time = match number {
+            1..=3 => number * 1000,
+            4 => LAST_RETRY_NS / 7 * 6,
+            _ => LAST_RETRY_NS + number * 10,
+        };
+        feed(&mut flow, number as u64, time, bytes, usize::MAX);
+        transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    }
+    flow.finish();
+    transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    let read = &transactions[0];
+    assert_eq!((read.xid.0, read.latency_ns()), (7, Some(LAST_RETRY_NS as u64 + 60 - 1000)));
+    assert_eq!(ends(read, RpcMessageKind::Reply).1, DeliveryEvidence::Acknowledged);
+}
+
 /// InfiniBand volume 1, section 9.7.5.2.8: a packet after a gap is refused, and so proves that one before
 /// it was sent.
 #[test]

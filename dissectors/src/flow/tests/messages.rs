@@ -33,6 +33,27 @@ fn the_same_xid_may_be_live_in_both_directions() {
     }
 }
 
+/// A Reply without a captured Call says nothing about a Reply of its receiver that has the same XID: RFC 8167 section
+/// 2.4.1.
+#[test]
+fn a_reply_does_not_end_the_other_sides_reply_with_its_xid() {
+    let mut link = Link::new(17);
+    let setup = getattr(&mut link, 6);
+    let reverse_call = link.send(Server, &read_call(7, 1500));
+    let reverse_reply = link.send(Client, &read_reply_inline(7, &data(1500)));
+    assert_eq!(reverse_reply.len(), 2);
+    let reply = link.send(Server, &null_reply(7));
+    let frames = [setup, reverse_call, vec![reverse_reply[0].clone()], reply, vec![reverse_reply[1].clone()]];
+    expect_all(
+        &frames.concat(),
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 > 7 - SUCCESS reply 5 missing call",
+            "#3 c1 < 7 READ NFS3_OK call 3 reply 4,6",
+        ],
+    );
+}
+
 #[test]
 fn transactions_close_in_the_order_of_their_replies_and_are_counted_in_it() {
     let mut link = Link::new(17);

@@ -421,12 +421,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match (ask, got) {
             (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
-                if is_known && id == restart.client {
+                let is_unchanged = is_known && id == restart.client;
+                if is_unchanged {
                     restart.calls.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
                     restart.is_client_lost = false;
                 }
                 self.replace_client_id(restart, id);
-                if let Some(client) = self.client_state.client_mut(id) {
+                // RFC 8881 section 18.35.3: the csa_sequence of a confirmed client does not change.
+                if let Some(client) = self.client_state.client_mut(id).filter(|_| !is_unchanged) {
                     client.sequence = sequence;
                     let [variable, _] = client.variables;
                     self.values.set_create_sequence(variable, sequence);

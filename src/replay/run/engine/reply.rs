@@ -426,7 +426,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let stands_in = opened.filter(|(operation, _)| {
                 slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
             });
+            // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
+            let is_established = slot.holds == MessageSlotKind::CREATE_SEQUENCE
+                && outcome.has_confirmed_client
+                && values.has_create_sequence(slot.variable);
             let value = match stands_in {
+                _ if is_established => None,
                 Some(_) if substitutes.has_substitute(slot.variable) => None,
                 Some((_, stateid)) => {
                     if borrowed.len() < MAX_DIVERGENT_FILES {
@@ -442,7 +447,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             forgotten += u64::from(!values.bind(slot, value));
         });
-        self.report.dropped_values += forgotten;
+        self.report.dropped_values += forgotten + ear.dropped_marks;
         missing.filter(|_| outcome.is_success())
     }
 

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Clientid4, CompoundCall, CompoundReply, LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags,
-    Operation, Results, Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
+    Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags, LockRes, Locker4,
+    NfsLockType4, OpenClaim4, OpenRflags, Operation, Results, Sessionid4, SetclientidRes, ShareAccess,
+    ShareDeny,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -246,6 +247,7 @@ impl RecoverableState {
                 let of = slot_variable(step.reply.slots.iter(), MessageSlotKind::CLIENTID, at);
                 let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
                 self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
+                self.update_sequence(ok);
             }
             (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
                 let of = [MessageSlotKind::CLIENTID, MessageSlotKind::CONFIRM_VERIFIER]
@@ -369,6 +371,15 @@ impl RecoverableState {
             recovery_count: 0,
         };
         self.clients.insert(id, client);
+    }
+
+    /// Sets the next csa_sequence of an unconfirmed client. The sequence of a confirmed one is established, and
+    /// eir_sequenceid may be the initial value: RFC 8881 section 18.35.3.
+    fn update_sequence(&mut self, ok: &ExchangeId4Resok<'_>) {
+        let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
+        if let Some(client) = self.clients.get_mut(&ok.eir_clientid).filter(|_| !is_confirmed) {
+            client.sequence = ok.eir_sequenceid;
+        }
     }
 
     fn remove_replaced(&mut self, id: Clientid4, owner: &[u8]) {
@@ -575,6 +586,9 @@ fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockR
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::nfs::v4::{ServerOwner4, StateProtect4R};
+    use nfsrdma_dissectors::xdr::{List, Opaque};
+
     use super::*;
 
     #[test]
@@ -594,5 +608,25 @@ mod tests {
             RecoverableLockRange::of(7, 3, NfsLockType4::READ_LT),
             RecoverableLockRange { start: 7, end: 10, is_write: false }
         );
+    }
+
+    #[test]
+    fn rfc8881_section_18_35_3_eir_sequenceid_applies_until_the_client_is_confirmed() {
+        let mut state = RecoverableState::default();
+        state.add_client((7, b"client"), 1, 0, [NONE; 2], 1, b"");
+        let mut exchange = |flags, sequence| {
+            state.update_sequence(&ExchangeId4Resok {
+                eir_clientid: 7,
+                eir_sequenceid: sequence,
+                eir_flags: flags,
+                eir_state_protect: StateProtect4R::None,
+                eir_server_owner: ServerOwner4 { so_minor_id: 0, so_major_id: Opaque(b"") },
+                eir_server_scope: Opaque(b""),
+                eir_server_impl_id: List::default(),
+            });
+            state.clients.get(&7).map(|client| client.sequence)
+        };
+        assert_eq!(exchange(ExchangeIdFlags(0), 5), Some(5));
+        assert_eq!(exchange(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R, 1), Some(5));
     }
 }

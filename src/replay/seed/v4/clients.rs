@@ -1,9 +1,9 @@
 //! Registration of a client at an NFSv4 server. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CreateSession4Args, CreateSessionFlags,
-    ExchangeId4Args, ExchangeIdFlags, Netaddr4, NfsClientId4, Results, Setclientid4Args, SetclientidConfirm,
-    StateProtect4A, UniversalAddress,
+    Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, Clientid4, CreateSession4Args,
+    CreateSessionFlags, ExchangeId4Args, ExchangeIdFlags, Netaddr4, NfsClientId4, Results, Setclientid4Args,
+    SetclientidConfirm, StateProtect4A, UniversalAddress,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
@@ -37,10 +37,13 @@ pub(super) fn set_clientid(
     Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
 }
 
+/// Registers a client and creates a session. `known` has the client ID and the next csa_sequence of a client that was
+/// registered under this name before.
 pub(super) fn create_session(
     line: &mut ContainedRpcClient<'_>,
     minor: u32,
     name: &str,
+    known: Option<(Clientid4, u32)>,
 ) -> Result<Nfs4ClientState, FileServerError> {
     let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
@@ -49,7 +52,12 @@ pub(super) fn create_session(
         eia_client_impl_id: List::default(),
     });
     let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
-        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
+        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
+            // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
+            let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
+            let known = known.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
+            known.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
+        }),
         _ => None,
     })?;
     let attributes = |size| ChannelAttrs4 {
@@ -79,7 +87,8 @@ pub(super) fn create_session(
                 operations: channel.ca_maxoperations,
             };
             let (id, slots) = (ok.csr_sessionid, channel.ca_maxrequests);
-            Nfs4ClientState::Session { clientid, id, sequence: 0, slots, limits }
+            let create_sequence = sequence.wrapping_add(1);
+            Nfs4ClientState::Session { clientid, create_sequence, id, sequence: 0, slots, limits }
         }),
         _ => None,
     })

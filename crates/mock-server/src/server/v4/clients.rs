@@ -13,6 +13,9 @@ use super::state::{MockCachedReply, MockClient, MockSession, MockSessionSlot, SL
 use super::{MockCompound, MockServer, OPERATIONS};
 use nfsrdma_inspect::replay::seed::files::SessionLimits;
 
+/// First csa_sequence of a client ID.
+const FIRST_CREATE_SEQUENCE: u32 = 1;
+
 /// The session slot of a COMPOUND.
 pub(super) type MockSlotKey = (Sessionid4, u32);
 
@@ -203,7 +206,12 @@ fn exchange_id(
                 return Err(Nfsstat4::NFS4ERR_DELAY);
             }
             let id = state.new_number();
-            let client = MockClient { owner: owner.to_vec(), verifier, is_confirmed: false, sequence: 1 };
+            let client = MockClient {
+                owner: owner.to_vec(),
+                verifier,
+                is_confirmed: false,
+                sequence: FIRST_CREATE_SEQUENCE,
+            };
             state.clients.insert(id, client);
             id
         }
@@ -212,7 +220,8 @@ fn exchange_id(
     let confirmed = if client.is_confirmed { ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R.0 } else { 0 };
     let ok = ExchangeId4Resok {
         eir_clientid: clientid,
-        eir_sequenceid: client.sequence,
+        // RFC 8881 section 18.35.4 item 2: of a confirmed record, too, the result of the EXCHANGE_ID that created it.
+        eir_sequenceid: FIRST_CREATE_SEQUENCE,
         eir_flags: ExchangeIdFlags(ExchangeIdFlags::EXCHGID4_FLAG_USE_NON_PNFS.0 | confirmed),
         eir_state_protect: StateProtect4R::None,
         eir_server_owner: ServerOwner4 { so_minor_id: 0, so_major_id: Opaque(b"loopback") },

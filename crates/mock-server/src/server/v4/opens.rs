@@ -30,13 +30,12 @@ pub(super) fn step(
             let MockStateidKind::Open(other) = state.find(&args.open_stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
+            let open_stateid = advance(state, run, other, Some(args.seqid), |_| Ok(()))?;
             if let Some(open) = state.opens.get(&other) {
                 let (client, owner) = (open.client, open.owner.clone());
                 state.confirm(client, &owner);
             }
-            advance(state, run, other, Some(args.seqid), |_| Ok(())).and_then(|open_stateid| {
-                run.encode_results(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid })))
-            })
+            run.encode_results(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid })))
         }
         Args::OPEN_DOWNGRADE(args) => {
             let stateid = run.resolve_stateid(&args.open_stateid)?;
@@ -92,6 +91,7 @@ pub(super) fn step(
             run.encode_results(&Results::RELEASE_LOCKOWNER(StatusUnion::Ok(Void)))
         }
         Args::FREE_STATEID(args) => match state.find(&args.fsa_stateid, minor)? {
+            MockStateidKind::Lock(other) if state.has_ranges(other) => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
             MockStateidKind::Lock(other) => {
                 state.free_lock(other);
                 run.encode_results(&Results::FREE_STATEID(StatusUnion::Ok(Void)))
@@ -317,4 +317,65 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
     let lock_stateid = next_lock(state, other)?;
     run.stateid = Some(lock_stateid.clone());
     run.encode_results(&Results::LOCK(LockRes::Ok(LockStateid { lock_stateid })))
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v4::{FreeStateid4Args, OpenConfirm4Args};
+    use nfsrdma_dissectors::xdr::Encoder;
+    use nfsrdma_inspect::replay::seed::files::SessionLimits;
+
+    use super::*;
+
+    const FILE: MockFileId = 7;
+
+    fn run(server: &mut MockServer, minor: u32, args: &Args<'_>) -> Result<(), Nfsstat4> {
+        let mut compound = MockCompound {
+            minor,
+            current: Some(FILE),
+            saved: None,
+            stateid: None,
+            client: None,
+            limits: SessionLimits::default(),
+            body: Encoder::new(),
+            data: &mut Vec::new(),
+        };
+        step(server, &mut compound, args)
+    }
+
+    fn opened(server: &mut MockServer) -> Stateid4 {
+        let open = MockOpen { client: 1, owner: b"o".into(), file: FILE, access: 3, deny: 0, seqid: 1 };
+        server.state.open(open).unwrap()
+    }
+
+    #[test]
+    fn rfc7530_section_16_18_4_a_wrong_seqid_confirms_nothing() {
+        let mut server = MockServer::default();
+        let open_stateid = opened(&mut server);
+        server.state.check_seqid(1, b"o", 5).unwrap();
+        let is_confirmed =
+            |server: &MockServer| server.state.opens.values().all(|open| server.state.is_confirmed(open));
+        let confirm =
+            |seqid| Args::OPEN_CONFIRM(OpenConfirm4Args { open_stateid: open_stateid.clone(), seqid });
+        assert_eq!(run(&mut server, 0, &confirm(8)), Err(Nfsstat4::NFS4ERR_BAD_SEQID));
+        assert!(!is_confirmed(&server));
+        assert_eq!(run(&mut server, 0, &confirm(6)), Ok(()));
+        assert!(is_confirmed(&server));
+    }
+
+    #[test]
+    fn rfc8881_section_18_38_3_a_stateid_with_locks_is_not_freed() {
+        let mut server = MockServer::default();
+        let open = opened(&mut server).other;
+        let state = MockLockState { client: 1, owner: b"l".into(), file: FILE, open, seqid: 1 };
+        let other = server.state.lock_state(state);
+        let locked = range(0, 10, NfsLockType4::WRITE_LT, 1, b"l").unwrap();
+        server.state.lock(FILE, locked.clone());
+        let free = Args::FREE_STATEID(FreeStateid4Args { fsa_stateid: Stateid4 { seqid: 0, other } });
+        assert_eq!(run(&mut server, 1, &free), Err(Nfsstat4::NFS4ERR_LOCKS_HELD));
+        assert!(server.state.conflict(FILE, &MockLockRange { client: 2, ..locked.clone() }).is_some());
+        server.state.unlock(FILE, &locked);
+        assert_eq!(run(&mut server, 1, &free), Ok(()));
+        assert_eq!(run(&mut server, 1, &free), Err(Nfsstat4::NFS4ERR_BAD_STATEID));
+    }
 }

@@ -296,6 +296,13 @@ impl MockNfs4State {
         }
     }
 
+    /// Returns `true` if a lock-owner holds locks in a file.
+    pub(super) fn has_ranges(&self, other: [u8; 12]) -> bool {
+        let Some(lock) = self.locks.get(&other) else { return false };
+        let mut ranges = self.ranges.get(&lock.file).into_iter().flatten();
+        ranges.any(|range| range.client == lock.client && range.owner == lock.owner)
+    }
+
     /// Removes a lock-owner's state for a file, and its locked ranges there.
     pub(super) fn free_lock(&mut self, other: [u8; 12]) {
         let Some(lock) = self.locks.remove(&other) else { return };
