@@ -15,7 +15,7 @@ use crate::tunnels::pcap;
 const HEADER: usize = 54;
 
 /// Returns `rxe-v42` up to frame 600, in which the Reply in frame 8 grants no credits.
-fn without_credits() -> Vec<Kept> {
+pub(crate) fn without_credits() -> Vec<Kept> {
     let mut frames = frames("rxe-v42");
     frames.truncate(600);
     frames[7].bytes[HEADER + 8..HEADER + 12].fill(0);
@@ -174,6 +174,12 @@ fn the_views_show_findings() {
         tree.contains("error: rpcrdma/credit-zero, by the server: credit 0 (RFC 8166 section 3.3.1)"),
         "{tree}"
     );
+    let of_tree: Vec<&str> = tree.lines().collect();
+    let at = of_tree.iter().position(|line| line.contains("error: rpcrdma/credit-zero")).unwrap();
+    let (field, finding) = (of_tree[at - 1], of_tree[at]);
+    assert!(field.trim_start().starts_with("rdma_credit: 0 [8..12]"), "{tree}");
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    assert_eq!(indentation(finding), indentation(field) + 2, "{tree}");
     let lines = view(&["-T", "json", "--summary", "none", "-Y", "nfsrdma.finding.severity == error"]);
     let line: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(line["xid"], "0x838df27d");
