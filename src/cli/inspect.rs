@@ -102,7 +102,8 @@ pub(super) struct InspectArgs {
     #[arg(short = 'x', long)]
     bytes: bool,
 
-    /// Apply the conformance rules: mark lines with errors and warnings, and count findings in the summary
+    /// Apply the conformance rules: mark lines with errors and warnings, and count findings in the summary; comments of -w
+    /// name them, too
     ///
     /// -T json and -V show findings without this option. 'nfsrdma-inspect lint' explains them.
     #[arg(long)]
@@ -584,7 +585,7 @@ fn show(
         {
             let is_shown = output.transaction(key, &transaction).map_err(write_error)?;
             if let Some(written) = &mut written {
-                written.transaction(key, &transaction, output.about(), is_shown);
+                written.transaction(key, &transaction, output.about(), output.findings(), is_shown);
             }
         }
         output.write_closed_connections(&mut flow).map_err(write_error)?;
