@@ -375,7 +375,7 @@ impl<W: Write> Output<W> {
                     list.transaction(to, transaction, reading, &facts, names, findings)
                 }
                 OutputLines::Trees(tree, kept) => {
-                    tree.transaction(to, transaction, reading, &facts, names, findings, kept)
+                    tree.transaction(to, transaction, reading, &facts, (names, findings), kept)
                 }
                 OutputLines::Json(json) => {
                     json.transaction(to, transaction, reading, &facts, names, findings)

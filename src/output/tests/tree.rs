@@ -26,7 +26,7 @@ fn tree_with(
         .with_messages(|reading| {
             let facts = reading.summary();
             names.infer(transaction, reading, &facts);
-            view.transaction(&mut out, transaction, reading, &facts, &names, findings, frames)
+            view.transaction(&mut out, transaction, reading, &facts, (&names, findings), frames)
         })
         .unwrap();
     String::from_utf8(out).unwrap()

@@ -68,8 +68,7 @@ impl TreeView {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
-        names: &FileNames,
-        findings: &[Finding],
+        (names, findings): (&FileNames, &[Finding]),
         frames: &impl FrameStore,
     ) -> io::Result<()> {
         self.transaction_lines(transaction, reading, facts, names, findings, frames);
