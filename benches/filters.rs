@@ -52,6 +52,7 @@ fn inspect(mut source: CaptureSource, filter: Option<&str>, view: LineView) {
         summary: SummaryFormat::Text,
         max_lines: u64::MAX,
         needs_file_names: false,
+        findings: false,
         icrc: false,
         screen: TerminalStyle::pipe(),
         memory: Memory::default(),

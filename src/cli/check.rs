@@ -49,7 +49,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 /// Check captures against baselines, or servers against captures, for CI
 ///
 /// With --bless, write a text baseline of each capture to FILE.baseline: operations with their statuses, names, offsets and
-/// counts, chunks, and hashes of file data. By default, compare each capture with its baseline. With --server, replay each
+/// counts, chunks, findings of conformance rules, and hashes of file data. By default, compare each capture with its baseline. With --server, replay each
 /// capture against a server, in a separate directory, and report replies that differ from the capture. See docs/ci.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  a \
@@ -289,7 +289,7 @@ fn bless_capture(
         })?,
         None => BaselineSettings::default(),
     };
-    let mut reader = ComparedRecordReader::open(file, memory, dialect)?;
+    let mut reader = ComparedRecordReader::open_with_findings(file, memory, dialect)?;
     let mut recorder = Recorder::default();
     let Ok(mut baseline) = Baseline::from_records(settings, || reader.next(&mut recorder, progress)) else {
         bail!("{}: more than {} transactions; split the capture", file.display(), baseline::MAX_TRANSACTIONS);
@@ -316,7 +316,7 @@ fn check_capture(
     progress: &mut ProgressLine,
     tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
 ) -> Result<CheckOutcome> {
-    let mut reader = ComparedRecordReader::open(file, memory, dialect)?;
+    let mut reader = ComparedRecordReader::open_with_findings(file, memory, dialect)?;
     let mut checking = BaselineCheck::new(read_baseline(file)?, memory.view_bytes());
     let mut recorder = Recorder::default();
     let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);

@@ -21,8 +21,8 @@ use crate::output_file::{InputFiles, OutputError};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
 ///
-/// Each capture becomes four tables (docs/tables.md): DIR/transactions/capture=NAME/part-0.parquet, and likewise operations,
-/// segments and connections. NAME is the file name without its path; an earlier export under the same name is replaced.
+/// Each capture becomes five tables (docs/tables.md): DIR/transactions/capture=NAME/part-0.parquet, and likewise operations,
+/// segments, connections and findings. NAME is the file name without its path; an earlier export under the same name is replaced.
 /// Captures can be exported in parallel, on several machines: see docs/scale-out.md.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
@@ -138,6 +138,7 @@ fn read(
         connections: args.max_connections.get(),
         dialect: args.dialect.selected(),
         name_open_transactions: false,
+        record_transport_events: true,
         ..memory.limits()
     });
     let mut progress = ProgressLine::new();
@@ -169,10 +170,13 @@ fn read(
         if tables.is_none() && (!is_over || errors.is_empty()) {
             tables = Some(Export::create(&args.to, &capture.name, inputs, memory)?);
         }
-        while let Some(transaction) = flow.next_transaction() {
+        if let Some(tables) = &mut tables {
+            tables.record_events(&flow)?;
+        }
+        while let Some((key, transaction)) = flow.next_with_key() {
             transactions += 1;
             if let Some(tables) = &mut tables {
-                tables.transaction(&transaction)?;
+                tables.transaction(key, &transaction)?;
             }
         }
         if progress.is_due(false) {

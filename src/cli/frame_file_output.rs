@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use nfsrdma_capture_file::{CaptureSource, Windows};
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 
 use super::report_error;
@@ -69,17 +70,19 @@ impl FrameFileOutput {
             .map_err(|error| OutputError::write_error(&self.path, error))?)
     }
 
-    /// Adds a complete Transaction with its paths. In the view of frames, it labels the shown frames.
+    /// Adds a complete Transaction with its paths and findings. In the view of frames, it labels the shown frames.
     pub(super) fn transaction(
         &mut self,
         key: TransactionKey,
         transaction: &Transaction,
         about: OperationPaths<'_>,
+        findings: &[Finding],
         is_shown: bool,
     ) {
         let is_chosen = is_shown || self.view == LineView::Frames;
         transaction.with_messages(|reading| {
-            self.file.transaction(key, transaction, reading, &reading.summary(), is_chosen.then_some(about));
+            let about = is_chosen.then_some(about);
+            self.file.transaction(key, transaction, reading, &reading.summary(), about, findings);
         });
     }
 
@@ -89,7 +92,7 @@ impl FrameFileOutput {
         if self.view == LineView::Frames {
             flow.finish();
             while let Some((key, transaction)) = flow.next_with_key() {
-                self.transaction(key, &transaction, OperationPaths::default(), false);
+                self.transaction(key, &transaction, OperationPaths::default(), &[], false);
             }
         }
         let Self { path, view, file } = self;

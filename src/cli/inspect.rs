@@ -102,7 +102,8 @@ pub(super) struct InspectArgs {
     #[arg(short = 'x', long)]
     bytes: bool,
 
-    /// Apply the conformance rules: mark lines with errors and warnings, and count findings in the summary
+    /// Apply the conformance rules: mark lines with errors and warnings, and count findings in the summary; comments of -w
+    /// name them, too
     ///
     /// -T json and -V show findings without this option. 'nfsrdma-inspect lint' explains them.
     #[arg(long)]
@@ -568,6 +569,7 @@ fn show(
             }
             Ok(NextFrame::Nothing) => {
                 flow.advance_time(pace.idle());
+                output.record_events(&flow);
                 is_idle = true;
             }
             Ok(NextFrame::End) => (is_over, is_at_end) = (true, true),
@@ -576,13 +578,14 @@ fn show(
         }
         if is_over {
             flow.finish();
+            output.record_events(&flow);
         }
         while output.lines() < most
             && let Some((key, transaction)) = flow.next_with_key()
         {
             let is_shown = output.transaction(key, &transaction).map_err(write_error)?;
             if let Some(written) = &mut written {
-                written.transaction(key, &transaction, output.about(), is_shown);
+                written.transaction(key, &transaction, output.about(), output.findings(), is_shown);
             }
         }
         output.write_closed_connections(&mut flow).map_err(write_error)?;

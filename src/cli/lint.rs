@@ -273,18 +273,19 @@ fn read(
                 is_over = control.frame(frame.time);
                 output.report.frames += 1;
                 flow.process_frame(&frame);
+                checker.record_events(&flow);
                 if !frame.link.is_known() {
                     errors.extend(source.unknown_link());
                 }
             }
             Ok(NextFrame::Nothing) => {
                 flow.advance_time(control.idle());
+                checker.record_events(&flow);
                 is_idle = true;
             }
             Ok(NextFrame::End) => is_over = true,
             Err(error) => errors.push(error),
         }
-        checker.record_events(&flow);
         if is_over {
             flow.finish();
             checker.record_events(&flow);

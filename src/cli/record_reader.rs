@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::{Result, anyhow};
 use nfsrdma_capture_file::{CaptureSource, ReadProgress, SourceError};
+use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -16,6 +18,7 @@ use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::record::ComparisonRecord;
 use crate::analysis::comparison::recorder::Recorder;
+use crate::analysis::conformance::run::ConformanceRun;
 use crate::filter::{Filter, FilterRunner};
 use crate::memory::Memory;
 use crate::output::{Output, OutputSettings};
@@ -47,6 +50,8 @@ struct TraceRecordSource {
 pub(super) struct ComparedRecordReader {
     source: RecordSource,
     is_over: bool,
+    /// Conformance rules, if records have findings.
+    conformance: Option<Box<ConformanceRun>>,
     /// Totals of the capture.
     pub(super) trace: ComparedCapture,
     /// Errors of the file.
@@ -96,13 +101,29 @@ impl TraceRecordSource {
 impl ComparedRecordReader {
     /// Opens a capture or a trace; `dialect` overrides detection in a capture.
     pub(super) fn open(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
+        Self::open_as(path, memory, dialect, None)
+    }
+
+    /// Opens a capture or a trace, and applies the conformance rules to the Transactions of a capture.
+    pub(super) fn open_with_findings(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
+        let conformance = (!is_trace(path)).then(Box::default);
+        Self::open_as(path, memory, dialect, conformance)
+    }
+
+    fn open_as(
+        path: &Path,
+        memory: &Memory,
+        dialect: Option<Dialect>,
+        conformance: Option<Box<ConformanceRun>>,
+    ) -> Result<Self> {
         let from = match is_trace(path) {
             true => RecordSource::Trace(Box::new(TraceRecordSource::open(path)?)),
-            false => capture(path, memory, dialect)?,
+            false => capture(path, memory, dialect, conformance.is_some())?,
         };
         Ok(Self {
             source: from,
             is_over: false,
+            conformance,
             trace: ComparedCapture {
                 name: path.to_string_lossy().into_owned(),
                 ..ComparedCapture::default()
@@ -142,8 +163,14 @@ impl ComparedRecordReader {
             }
         };
         loop {
-            if let Some(transaction) = flow.next_transaction() {
-                let record = recorder.record(&transaction);
+            if let Some((key, transaction)) = flow.next_with_key() {
+                let mut record = recorder.record(&transaction);
+                if let Some(conformance) = &mut self.conformance {
+                    let findings = transaction.with_messages(|messages| {
+                        conformance.check(Some(key), &transaction, messages, &messages.summary())
+                    });
+                    record.findings = compared_rules(&findings, recorder);
+                }
                 self.trace.transaction(&transaction, &record);
                 let client = ComparisonClient {
                     address: recorder.word(&transaction.connection.client.address.to_string()),
@@ -159,12 +186,18 @@ impl ComparedRecordReader {
                     self.trace.frames += 1;
                     let is_known = frame.link.is_known();
                     flow.process_frame(&frame);
+                    if let Some(conformance) = &mut self.conformance {
+                        conformance.record_events(flow);
+                    }
                     if !is_known {
                         self.errors.extend(source.unknown_link().map(anyhow::Error::from));
                     }
                 }
                 Ok(None) => {
                     flow.finish();
+                    if let Some(conformance) = &mut self.conformance {
+                        conformance.record_events(flow);
+                    }
                     self.trace.record_flow_counts(flow);
                     self.is_over = true;
                 }
@@ -177,8 +210,22 @@ impl ComparedRecordReader {
     }
 }
 
-fn capture(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<RecordSource, SourceError> {
+/// Returns the rules of the findings that a baseline records: errors and warnings.
+fn compared_rules(findings: &[Finding], recorder: &mut Recorder) -> Vec<Rc<str>> {
+    let compared = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
+    let mut rules: Vec<Rc<str>> = compared.map(|finding| recorder.word(finding.rule.id)).collect();
+    rules.sort_unstable();
+    rules
+}
+
+fn capture(
+    path: &Path,
+    memory: &Memory,
+    dialect: Option<Dialect>,
+    has_findings: bool,
+) -> Result<RecordSource, SourceError> {
     let limits = FlowLimits {
+        record_transport_events: has_findings,
         keep_file_data: true,
         lingering_transactions: MAX_LINGERING_TRANSACTIONS,
         dialect,

@@ -91,6 +91,10 @@ pub(super) struct TuiArgs {
     #[arg(long, value_name = "MS")]
     slow: Option<f64>,
 
+    /// Apply the conformance rules: mark transactions with errors and warnings, and show findings in the tree
+    #[arg(long)]
+    findings: bool,
+
     #[command(flatten)]
     memory: MemoryArgs,
 
@@ -218,6 +222,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
         time: args.time,
         filter: args.display_filter.clone(),
         slow_ns: args.slow.map(|ms| (ms * 1e6) as u64),
+        findings: args.findings,
     };
     let app = match App::new(capture, options) {
         Ok(app) => app,

@@ -1,13 +1,14 @@
 //! Export of Transactions as Parquet tables, for distributed query engines.
 //!
-//! A capture has four tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks, and
-//! `connections`. A [`table`] of columns describes each; [`parquet_files`] writes it. `docs/tables.md` is generated
+//! A capture has five tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks,
+//! `connections`, and the [`findings`] of conformance rules. A [`table`] of columns describes each; [`parquet_files`] writes it. `docs/tables.md` is generated
 //! from the descriptions. Tables are partitioned by capture, so that captures can be exported in parallel:
 //!
 //! ```text
 //! DIR/transactions/capture=rxe-v42.pcap/part-0.parquet
 //! ```
 
+mod findings;
 mod operations;
 mod parquet_files;
 mod rows;
@@ -18,13 +19,16 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 
+use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::names::{FileNames, Filehandles};
 use crate::memory::Memory;
 use crate::output::json::JsonLines;
 use crate::output_file::InputFiles;
 
+use findings::FindingRow;
 use operations::OperationRow;
 use parquet_files::ExportTable;
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
@@ -37,7 +41,9 @@ pub struct Export {
     operations: ExportTable<OperationRow<'static>>,
     segments: ExportTable<SegmentRow<'static>>,
     connections: ExportTable<ConnectionRow<'static>>,
+    findings: ExportTable<FindingRow<'static>>,
     tallies: ExportConnectionTallies,
+    conformance: ConformanceRun,
     lines: JsonLines,
     names: FileNames,
 }
@@ -55,21 +61,49 @@ impl Export {
             transactions: ExportTable::create(directory, &partition, inputs, 3 * eighth)?,
             operations: ExportTable::create(directory, &partition, inputs, 3 * eighth)?,
             segments: ExportTable::create(directory, &partition, inputs, eighth)?,
-            connections: ExportTable::create(directory, &partition, inputs, eighth)?,
+            connections: ExportTable::create(directory, &partition, inputs, eighth / 2)?,
+            findings: ExportTable::create(directory, &partition, inputs, eighth / 2)?,
             tallies: ExportConnectionTallies::new(memory.tables_bytes()),
+            conformance: ConformanceRun::default(),
             lines: JsonLines::default(),
             names: FileNames::new(Filehandles::Names, memory.names_bytes()).with_operations(),
         })
     }
 
-    /// Adds a Transaction.
+    /// Judges the transport events of the last frame.
     ///
     /// # Errors
     /// Returns the first write error.
-    pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        let Self { transactions, operations, segments, connections, tallies, lines, names } = self;
+    pub fn record_events(&mut self, flow: &Flow) -> io::Result<()> {
+        self.conformance.record_events(flow);
+        let ready = self.conformance.take_ready();
+        self.add_findings(&ready)
+    }
+
+    fn add_findings(&mut self, findings: &[Finding]) -> io::Result<()> {
+        findings.iter().try_for_each(|finding| self.findings.add(&FindingRow::of(finding)))
+    }
+
+    /// Adds a Transaction; `key` identifies it in transport events.
+    ///
+    /// # Errors
+    /// Returns the first write error.
+    pub fn transaction(&mut self, key: TransactionKey, transaction: &Transaction) -> io::Result<()> {
+        let Self {
+            transactions,
+            operations,
+            segments,
+            connections,
+            findings: _,
+            tallies,
+            conformance,
+            lines,
+            names,
+        } = self;
+        let mut found = Vec::new();
         let is_complete = transaction.with_messages(|reading| {
             let facts = reading.summary();
+            found = conformance.check(Some(key), transaction, reading, &facts);
             names.infer(transaction, reading, &facts);
             transactions.add(&TransactionRow::of(transaction, &facts, names.paths()))?;
             lines.with_decoded_values(reading, &facts, |of| {
@@ -83,7 +117,7 @@ impl Export {
         for tally in tallies.add(transaction, is_complete) {
             connections.add(&ConnectionRow::of(&tally))?;
         }
-        Ok(())
+        self.add_findings(&found)
     }
 
     /// Writes the remaining rows. The files get their names when all of them are complete.
@@ -94,14 +128,18 @@ impl Export {
         for tally in self.tallies.take() {
             self.connections.add(&ConnectionRow::of(&tally))?;
         }
+        let found = self.conformance.finish();
+        self.add_findings(&found)?;
         self.transactions.finish()?;
         self.operations.finish()?;
         self.segments.finish()?;
         self.connections.finish()?;
+        self.findings.finish()?;
         self.transactions.publish()?;
         self.operations.publish()?;
         self.segments.publish()?;
-        self.connections.publish()
+        self.connections.publish()?;
+        self.findings.publish()
     }
 }
 
@@ -137,6 +175,7 @@ pub fn documentation() -> String {
     table::<OperationRow<'_>>(&mut text);
     table::<SegmentRow<'_>>(&mut text);
     table::<ConnectionRow<'_>>(&mut text);
+    table::<FindingRow<'_>>(&mut text);
     text
 }
 
@@ -156,7 +195,13 @@ mod tests {
             assert!(R::COLUMNS.iter().all(|column| column.about.trim().ends_with('.')), "{}", R::TABLE);
             R::COLUMNS.iter().map(|column| column.name).collect()
         }
-        for names in [names::<TransactionRow<'_>>(), names::<OperationRow<'_>>(), names::<SegmentRow<'_>>()] {
+        for names in [
+            names::<TransactionRow<'_>>(),
+            names::<OperationRow<'_>>(),
+            names::<SegmentRow<'_>>(),
+            names::<ConnectionRow<'_>>(),
+            names::<FindingRow<'_>>(),
+        ] {
             let mut once = names.clone();
             once.sort_unstable();
             once.dedup();

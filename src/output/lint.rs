@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use nfsrdma_conformance::{Finding, RULES, Rule, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::transaction::{ConnectionRole, Endpoint};
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
 
@@ -60,14 +59,6 @@ struct SummaryRule {
     not_judged: u64,
 }
 
-/// Returns the side that broke a rule.
-fn culprit(finding: &Finding) -> &Endpoint {
-    match finding.side {
-        ConnectionRole::Client => &finding.connection.client,
-        ConnectionRole::Server => &finding.connection.server,
-    }
-}
-
 fn address_text(address: Address) -> Option<String> {
     super::json::address(address).map(|text| text.0.to_string())
 }
@@ -86,7 +77,7 @@ pub fn json_line(to: &mut impl Write, finding: &Finding) -> io::Result<()> {
         section: finding.rule.section,
         text: &finding.text,
         side: finding.side.to_string(),
-        address: address_text(culprit(finding).address),
+        address: address_text(finding.endpoint().address),
         connection: finding.connection.number,
         transaction: finding.transaction,
         xid: finding.xid.map(|xid| xid.to_string()),
@@ -145,7 +136,7 @@ fn finding_text(finding: &Finding, screen: &TerminalStyle) -> String {
         text,
         "  {} {}, connection {}: {}",
         finding.side,
-        address_text(culprit(finding).address).unwrap_or_default(),
+        address_text(finding.endpoint().address).unwrap_or_default(),
         finding.connection.number,
         finding.text
     );

@@ -37,6 +37,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use nfsrdma_capture_file::Counters;
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
@@ -151,6 +152,8 @@ pub struct Output<W> {
     early_names: Option<FileNames>,
     /// Conformance rules, if they are applied.
     conformance: Option<Box<ConformanceRun>>,
+    /// Findings of the last Transaction.
+    findings: Vec<Finding>,
 }
 
 impl<W: Write> Output<W> {
@@ -183,6 +186,7 @@ impl<W: Write> Output<W> {
             names,
             early_names: None,
             conformance,
+            findings: Vec::new(),
         };
         if has_both { this.with_early_names() } else { this }
     }
@@ -290,11 +294,13 @@ impl<W: Write> Output<W> {
         Ok(true)
     }
 
-    /// Judges the transport events of the last frame, if rules are applied.
+    /// Judges the transport events of the flow's last step, if rules are applied: [`Output::frame`] does so after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
         if let Some(conformance) = &mut self.conformance {
             conformance.record_events(flow);
+            // Counted for the summary; no view shows findings about connections.
+            conformance.take_ready();
         }
     }
 
@@ -320,7 +326,9 @@ impl<W: Write> Output<W> {
         key: Option<TransactionKey>,
         transaction: &Transaction,
     ) -> io::Result<bool> {
-        let Self { to, lines_view, statistics, selection, lines, settings, names, conformance, .. } = self;
+        let Self {
+            to, lines_view, statistics, selection, lines, settings, names, conformance, findings, ..
+        } = self;
         let is_frames = settings.view == LineView::Frames;
         transaction.with_messages(|reading| {
             // Transactions that the filter rejects provide names, too.
@@ -332,13 +340,12 @@ impl<W: Write> Output<W> {
                     names.infer(transaction, reading, facts);
                 }
             }
-            let mut findings = Vec::new();
             if let Some(conformance) = conformance {
                 let facts = facts.get_or_insert_with(|| reading.summary());
-                findings = conformance.check(key, transaction, reading, facts);
+                *findings = conformance.check(key, transaction, reading, facts);
             }
             if let (Some(selection), Some(key)) = (selection.as_mut(), key) {
-                selection.set_findings(&findings);
+                selection.set_findings(findings);
                 let tally = match is_frames {
                     // Its frames were counted one by one.
                     true => selection.take_selected(key).then(FrameTally::default),
@@ -365,13 +372,13 @@ impl<W: Write> Output<W> {
                     Ok(())
                 }
                 OutputLines::List(list) => {
-                    list.transaction(to, transaction, reading, &facts, names, &findings)
+                    list.transaction(to, transaction, reading, &facts, names, findings)
                 }
                 OutputLines::Trees(tree, kept) => {
-                    tree.transaction(to, transaction, reading, &facts, names, &findings, kept)
+                    tree.transaction(to, transaction, reading, &facts, (names, findings), kept)
                 }
                 OutputLines::Json(json) => {
-                    json.transaction(to, transaction, reading, &facts, names, &findings)
+                    json.transaction(to, transaction, reading, &facts, names, findings)
                 }
             }?;
             if settings.bytes && !is_frames && !settings.quiet {
@@ -451,6 +458,11 @@ impl<W: Write> Output<W> {
         self.names.paths()
     }
 
+    /// Returns the conformance findings of the last Transaction; none unless the rules are applied.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
     /// Returns the number of lines of the view so far, including suppressed ones.
     pub fn lines(&self) -> u64 {
         self.lines
@@ -482,7 +494,6 @@ impl<W: Write> Output<W> {
     ) -> io::Result<()> {
         self.write_last_lines(flow)?;
         if let Some(conformance) = &mut self.conformance {
-            conformance.record_events(flow);
             conformance.finish();
         }
         let conformance = self.conformance.as_deref();

@@ -6,10 +6,12 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::rc::Rc;
 
 use nfsrdma_capture_file::{CaptureSource, Interface, InterfaceId, PcapngWriter};
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
@@ -22,12 +24,15 @@ use crate::analysis::names::OperationPaths;
 use super::info_column::OperationLabels;
 use super::settings::LineView;
 use super::style::Glyphs;
+use super::units::PluralCount;
 
 /// Maximum number of queued frames if their bytes are read again: more than pass while a Transaction awaits late
 /// duplicates.
 const MAX_QUEUED_FRAMES: usize = 4 << 20;
 /// Maximum number of comments on one frame: a TCP segment may complete any number of messages.
 const MAX_COMMENTS_PER_FRAME: usize = 64;
+/// Maximum number of findings that the comments on a Transaction name; the others are counted.
+const MAX_NAMED_FINDINGS: usize = 8;
 
 /// Text common to the comments on all frames of a Transaction.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ struct TransactionLabel {
     about: String,
     /// Status of the Reply, with a leading comma.
     status: String,
+    /// Conformance findings, each with a leading semicolon.
+    findings: String,
 }
 
 /// Role of a frame in a Transaction.
@@ -56,7 +63,7 @@ struct FrameMembership {
 
 impl FrameMembership {
     fn comment(&self) -> String {
-        let TransactionLabel { index, connection, about, status } = &*self.of;
+        let TransactionLabel { index, connection, about, status, findings } = &*self.of;
         let what = match self.role {
             TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
             TransactionFrameRole::Message(RpcMessageKind::Reply) => "Reply to".into(),
@@ -76,7 +83,7 @@ impl FrameMembership {
         };
         let status =
             if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
-        format!("Transaction {index}, connection {connection}: {what} {about}{status}")
+        format!("Transaction {index}, connection {connection}: {what} {about}{status}{findings}")
     }
 }
 
@@ -241,7 +248,7 @@ impl<W: Write> FrameFile<W> {
         self.enforce_limit()
     }
 
-    /// Adds a complete Transaction, with its paths if it is selected. Its frames are selected with it, except in the
+    /// Adds a complete Transaction with its findings, and with its paths if it is selected. Its frames are selected with it, except in the
     /// view of frames.
     pub fn transaction(
         &mut self,
@@ -250,6 +257,7 @@ impl<W: Write> FrameFile<W> {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         about: Option<OperationPaths<'_>>,
+        findings: &[Finding],
     ) {
         let steps = self.pending_events.remove(&key).unwrap_or_default();
         self.used_bytes -= EVENT_BYTES * steps.len();
@@ -257,7 +265,10 @@ impl<W: Write> FrameFile<W> {
         if let Some(connections) = &mut self.connections {
             connections.insert(transaction.connection.number);
         }
-        let label = Rc::new(self.label(transaction, reading, facts, about));
+        let label = Rc::new(TransactionLabel {
+            findings: findings_text(findings),
+            ..self.label(transaction, reading, facts, about)
+        });
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             for frame in transaction.message(which).iter().flat_map(|message| &message.frames) {
                 self.mark(*frame, &label, TransactionFrameRole::Message(which));
@@ -299,6 +310,7 @@ impl<W: Write> FrameFile<W> {
             connection: transaction.connection.number,
             about,
             status,
+            findings: String::new(),
         }
     }
 
@@ -407,6 +419,19 @@ impl<W: Write> FrameFile<W> {
         let Self { to, written, too_late, .. } = self;
         Ok((to.into_output(), FrameTotals { written, too_late }))
     }
+}
+
+/// Returns the findings of a Transaction as the end of its comments: `; error rpcrdma/credit-zero: credit 0`.
+fn findings_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings.iter().take(MAX_NAMED_FINDINGS) {
+        let _ = write!(text, "; {} {}: {}", finding.severity.name(), finding.rule.id, finding.text);
+    }
+    match findings.len().saturating_sub(MAX_NAMED_FINDINGS) {
+        0 => {}
+        more => _ = write!(text, "; {}", PluralCount(more as u64, "more finding")),
+    }
+    text
 }
 
 /// Comment on a frame of connection setup or teardown.

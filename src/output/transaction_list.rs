@@ -183,8 +183,7 @@ impl TransactionList {
         names: &FileNames,
         findings: &[Finding],
     ) -> io::Result<()> {
-        let worst = findings.iter().map(|finding| finding.severity).max();
-        self.worst_finding = worst.filter(|severity| *severity >= SeverityLevel::Warning);
+        self.worst_finding = marked_severity(findings);
         self.widen_client_column(transaction.connection.client.address);
         if !self.has_header {
             self.has_header = true;
@@ -390,6 +389,12 @@ impl TransactionList {
         }
         SplitStyle { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }
     }
+}
+
+/// Returns the severity that marks a line: that of the worst finding, if it is an error or a warning.
+pub(crate) fn marked_severity(findings: &[Finding]) -> Option<SeverityLevel> {
+    let worst = findings.iter().map(|finding| finding.severity).max();
+    worst.filter(|severity| *severity >= SeverityLevel::Warning)
 }
 
 /// Styles of a text whose first bytes differ from the rest.

@@ -65,6 +65,8 @@ struct FieldTreeNode {
     literal: Option<String>,
     bytes: Range<usize>,
     children: Vec<usize>,
+    /// Fields in the text of the node, which have no lines of their own.
+    inner: Vec<&'static Field>,
 }
 
 /// Observer of decoders that builds a tree.
@@ -248,10 +250,10 @@ impl FieldTree {
             }
         };
         if text.len() <= MAX_LINE_BYTES {
+            self.inline_children(at, usize::MAX);
             let node = &mut self.nodes[at];
             node.is_group = false;
             node.text = text;
-            node.children.clear();
         }
     }
 
@@ -281,7 +283,7 @@ impl FieldTree {
                 let _ = write!(text, ": {name}");
             }
             let heard = 1 + usize::from(status.is_some());
-            self.nodes[at].children.drain(..heard);
+            self.inline_children(at, heard);
         } else {
             let names: &[&str] = match self.nodes[at].field.label {
                 "entries" => &["name"],
@@ -304,10 +306,22 @@ impl FieldTree {
                 }
             }
             if told == self.nodes[at].children.len() {
-                self.nodes[at].children.clear();
+                self.inline_children(at, usize::MAX);
             }
         }
         self.nodes[at].text = text;
+    }
+
+    /// Removes the first `count` children of a node, whose text shows them.
+    fn inline_children(&mut self, at: usize, count: usize) {
+        let count = count.min(self.nodes[at].children.len());
+        let children: Vec<usize> = self.nodes[at].children.drain(..count).collect();
+        for child in children {
+            let field = self.nodes[child].field;
+            let of_child = std::mem::take(&mut self.nodes[child].inner);
+            self.nodes[at].inner.push(field);
+            self.nodes[at].inner.extend(of_child);
+        }
     }
 
     /// Appends the lines of the nodes, indented by `depth`; `note` precedes the RPC message, whose positions count in
@@ -347,6 +361,7 @@ impl FieldTree {
         let node = &self.nodes[at];
         let mut line = TreeLine::new(depth, origin).with_bytes(node.bytes.clone());
         line.field = Some(node.field);
+        line.inner.clone_from(&node.inner);
         if !node.is_group {
             line.literal.clone_from(&node.literal);
             let line = line.with_text(styles.label, node.field.label).with_text(Style::new(), ": ");
@@ -388,6 +403,7 @@ impl<'a> Observer<'a> for FieldTree {
             literal: None,
             bytes: at..at,
             children: Vec::new(),
+            inner: Vec::new(),
         };
         let at = self.add(node);
         self.open.push(at);
@@ -423,6 +439,7 @@ impl<'a> Observer<'a> for FieldTree {
             literal,
             bytes,
             children: Vec::new(),
+            inner: Vec::new(),
         });
     }
 }

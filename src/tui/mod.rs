@@ -30,6 +30,7 @@
 pub mod app;
 pub mod capture;
 mod clipboard;
+mod findings;
 mod frame_scan;
 pub mod keys;
 mod live_frames;

@@ -12,6 +12,7 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Timestamp;
 
+use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::names::{FileNames, Filehandles, OperationPaths};
 use crate::analysis::rates::{EndedTransaction, RecentRates};
 use crate::analysis::sequence;
@@ -22,6 +23,7 @@ use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
 use super::capture::{CaptureHandle, FirstReadSource};
+use super::findings::SharedFindings;
 use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::row::{PAGE_ROWS, RowPage, RowWriter};
 use super::model::tables::ViewTablesBuilder;
@@ -87,6 +89,21 @@ pub(super) struct PassSettings {
     pub(super) max_pending_pages: usize,
     /// Maximum size of the Transactions that wait for their numbers, in bytes.
     pub(super) max_unnumbered_bytes: usize,
+    /// Findings of Transactions, if the conformance rules are applied.
+    pub(super) findings: Option<SharedFindings>,
+}
+
+impl PassSettings {
+    /// Returns a flow with these limits, and the conformance rules if they are applied or the filter uses findings.
+    pub(super) fn flow(
+        &self,
+        filter: Option<&Filter>,
+        limits: FlowLimits,
+    ) -> (Flow, Option<Box<ConformanceRun>>) {
+        let applies_rules = self.findings.is_some() || filter.is_some_and(Filter::uses_findings);
+        let limits = FlowLimits { record_transport_events: applies_rules, ..limits };
+        (Flow::new(limits), applies_rules.then(Box::default))
+    }
 }
 
 /// A running or completed pass.
@@ -114,6 +131,7 @@ impl ReadPass {
         let pass = Self { channel: mailbox.clone(), names: names.clone() };
         // A second pass may run over the Transactions that a filter selects.
         let tables_bytes = manner.memory.tables_bytes() / 2;
+        let (flow, conformance) = manner.flow(filter.as_ref(), manner.limits.clone());
         let work = PassState {
             delivers_at_once: capture.is_received_once(),
             max_pages: if capture.is_received_once() {
@@ -122,7 +140,9 @@ impl ReadPass {
                 pass_channel::MAX_PENDING_PAGES
             },
             capture: capture.clone(),
-            flow: Flow::new(manner.limits.clone()),
+            flow,
+            conformance,
+            findings: manner.findings.clone().filter(|_| learns),
             selection: filter
                 .map(|filter| FilterRunner::with_filehandles(filter, manner.filehandles, &manner.memory)),
             names,
@@ -220,6 +240,7 @@ impl PassThread {
                         let now = pace.idle();
                         work.progress.link = Some(pace.link());
                         work.flow.advance_time(now);
+                        work.record_events();
                         self.capture.update_progress(|recorded| recorded.idle = Some(now));
                     }
                 }
@@ -302,6 +323,7 @@ impl PassThread {
                 None => {
                     if let Some(now) = recorded.idle {
                         work.flow.advance_time(now);
+                        work.record_events();
                     }
                     work.retry_unnumbered();
                     None
@@ -341,6 +363,9 @@ enum FileNameSource<'n> {
 struct PassState {
     capture: CaptureHandle,
     flow: Flow,
+    conformance: Option<Box<ConformanceRun>>,
+    /// Store of the findings, in the first pass.
+    findings: Option<SharedFindings>,
     selection: Option<FilterRunner>,
     names: SharedNames,
     /// `true` if names are inferred and not only looked up.
@@ -382,6 +407,16 @@ impl PassState {
                 self.flow.process_frame(frame);
                 self.tables_builder.frame(frame);
             }
+        }
+        self.record_events();
+    }
+
+    /// Judges the transport events of the flow's last step, if rules are applied.
+    fn record_events(&mut self) {
+        if let Some(conformance) = &mut self.conformance {
+            conformance.record_events(&self.flow);
+            // The interface shows findings about Transactions only.
+            conformance.take_ready();
         }
     }
 
@@ -459,6 +494,8 @@ impl PassState {
     ) {
         let Self {
             capture,
+            conformance,
+            findings: stored,
             selection,
             writer,
             page,
@@ -479,7 +516,15 @@ impl PassState {
                 }
                 FileNameSource::FirstPass(about) => about,
             };
+            let findings = match conformance {
+                Some(conformance) => conformance.check(Some(key), transaction, reading, &facts),
+                None => Vec::new(),
+            };
+            if let Some(stored) = stored {
+                stored.record(transaction.index, &findings);
+            }
             if let Some(selection) = selection {
+                selection.set_findings(&findings);
                 let chosen = selection.named_transaction(key, transaction, reading, about);
                 let Some(chosen) = chosen else { return };
                 tally.chosen_frames(chosen);
@@ -494,7 +539,7 @@ impl PassState {
                     path: about.path,
                 });
             }
-            writer.add(page, transaction, reading, &facts, about);
+            writer.add(page, transaction, reading, &facts, about, &findings);
         });
         if page.len() == PAGE_ROWS {
             full.push(std::mem::take(page));
@@ -600,6 +645,7 @@ impl PassState {
     /// Ends the pass and delivers the last results.
     fn finish(&mut self) {
         self.flow.finish();
+        self.record_events();
         self.transactions();
         self.retry_unnumbered();
         self.progress.is_over = true;

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use nfsrdma_capture_file::{CaptureSource, os_error_text};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_dissectors::flow::{FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
@@ -111,11 +111,13 @@ pub(super) fn save(
     if *has_control {
         file = file.with_control_frames();
     }
-    let mut flow = Flow::new(FlowLimits { record_frame_events: true, ..manner.limits.clone() });
-    let mut selection = match what {
-        SaveSelection::Selected(Some(filter)) => Some(FilterRunner::new(filter.clone(), memory)),
-        _ => None,
+    let filter = match what {
+        SaveSelection::Selected(filter) => filter.as_ref(),
+        SaveSelection::Numbers(_) | SaveSelection::Rows(_) => None,
     };
+    let limits = FlowLimits { record_frame_events: true, ..manner.limits.clone() };
+    let (mut flow, mut conformance) = manner.flow(filter, limits);
+    let mut selection = filter.map(|filter| FilterRunner::new(filter.clone(), memory));
     let mut names = FileNames::new(Filehandles::default(), memory.names_bytes());
     let mut saved = 0_u64;
     let mut is_over = false;
@@ -151,19 +153,31 @@ pub(super) fn save(
         {
             file.frame(source, &flow, false).map_err(unwritten)?;
         }
+        if let Some(conformance) = &mut conformance {
+            conformance.record_events(&flow);
+            conformance.take_ready();
+        }
         while let Some((key, mut transaction)) = flow.next_with_key() {
             let is_whole =
                 !capture.is_received_once() || capture.first_pass_result(&mut transaction).is_some();
             transaction.with_messages(|reading| {
+                let facts = reading.summary();
+                let findings = match &mut conformance {
+                    Some(conformance) => conformance.check(Some(key), &transaction, reading, &facts),
+                    None => Vec::new(),
+                };
                 let is_selected = match &mut selection {
-                    Some(selection) => selection.transaction(key, &transaction, reading).is_some(),
+                    Some(selection) => {
+                        selection.set_findings(&findings);
+                        selection.transaction(key, &transaction, reading).is_some()
+                    }
                     None => what.contains(&transaction),
                 };
                 let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
-                let facts = reading.summary();
                 names.infer(&transaction, reading, &facts);
-                file.transaction(key, &transaction, reading, &facts, is_chosen.then(|| names.paths()));
+                let about = is_chosen.then(|| names.paths());
+                file.transaction(key, &transaction, reading, &facts, about, &findings);
             });
         }
     }

@@ -420,3 +420,50 @@ fn the_document_on_ci_shows_what_works() {
         }
     }
 }
+
+#[test]
+fn a_new_and_a_vanished_finding_are_differences() {
+    let folder = Folder::new("findings");
+    let good = {
+        let mut frames = crate::mutations::frames("rxe-v42");
+        frames.truncate(600);
+        crate::tunnels::pcap(&frames)
+    };
+    let broken = crate::tunnels::pcap(&crate::lint::without_credits());
+    let line = "  findings rpcrdma/credit-zero";
+    for (blessed, now, text) in
+        [(&good, &broken, "none → rpcrdma/credit-zero"), (&broken, &good, "rpcrdma/credit-zero → none")]
+    {
+        folder.write("trace.pcap", blessed);
+        ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
+        let baseline = folder.read("trace.pcap.baseline");
+        assert_eq!(baseline.lines().filter(|of| *of == line).count(), usize::from(blessed == &broken));
+        ends(&run(&folder.0, &["trace.pcap"]), 0);
+
+        folder.write("trace.pcap", now);
+        let said = ends(&run(&folder.0, &["--junit", "report.xml", "trace.pcap"]), 1);
+        assert!(said.contains(&format!(", finding: {text}")) && said.contains("frame 8: "), "{said}");
+        let report = folder.read("report.xml");
+        assert!(report.contains("finding") && report.matches("<failure ").count() == 1, "{report}");
+        let said = ends(&run(&folder.0, &["-T", "json", "trace.pcap"]), 1);
+        let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let validator = crate::schema::validator("comparison.schema.json");
+        let mut kinds = Vec::new();
+        for line in lines {
+            crate::schema::assert_keeps(&validator, &line, "check");
+            if line["kind"] == "difference" {
+                kinds.push(line["difference"].as_str().unwrap().to_owned());
+            }
+        }
+        assert_eq!(kinds, ["finding"]);
+
+        // Settings can leave it out.
+        folder.write(
+            "trace.pcap.baseline",
+            baseline.replace("[settings]\n", "[settings]\nignore finding\n").as_bytes(),
+        );
+        let said = ends(&run(&folder.0, &["trace.pcap"]), 0);
+        assert!(said.contains("1 difference left out by its settings"), "{said}");
+        fs::remove_file(folder.0.join("trace.pcap.baseline")).unwrap();
+    }
+}

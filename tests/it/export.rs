@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::captures::{self, Temporary};
 use super::program::{self, Transaction, nanoseconds};
 
+use crate::lint;
 use crate::skipped::{skip, skip_without};
 
 /// Temporary folder.
@@ -355,6 +356,51 @@ fn connections_add_up_to_their_transactions() {
         let first = lines.transactions.iter().filter(mine).filter_map(Transaction::call_time).min();
         assert_eq!(row["first_time_ns"].as_u64(), first);
     }
+}
+
+#[test]
+fn findings_are_those_of_lint() {
+    let folder = Folder::new("export-findings");
+    let broken = lint::broken("export");
+    let mut rules = std::collections::BTreeSet::new();
+    for capture in [broken.path().to_owned(), captures::path("rxe-v42-loss"), captures::path("tcp-v42")] {
+        export(&folder.tables(), std::slice::from_ref(&capture));
+        let lines = lint::text(&lint::lint(&["-T", "json"], Some(&capture)), 0);
+        let findings = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut expected: Vec<BTreeMap<String, Value>> = Vec::new();
+        for finding in findings.filter(|line| line["kind"] == "finding") {
+            rules.insert((finding["rule"].as_str().unwrap().to_owned(), finding["transaction"].is_null()));
+            let mut row = BTreeMap::new();
+            for key in [
+                "rule",
+                "severity",
+                "known",
+                "section",
+                "text",
+                "side",
+                "address",
+                "connection",
+                "transaction",
+                "xid",
+                "count",
+            ] {
+                row.insert(key.to_owned(), finding.get(key).cloned().unwrap_or_default());
+            }
+            row.insert("first_frame".to_owned(), finding["frames"][0].clone());
+            let time_ns = nanoseconds(finding["time"].as_str().unwrap());
+            row.insert("time_ns".to_owned(), json!(time_ns));
+            row.insert("time".to_owned(), json!(time_ns / 1000));
+            expected.push(row);
+        }
+        let mut rows = table(&folder.tables(), "findings", &capture);
+        let order = |row: &BTreeMap<String, Value>| serde_json::to_string(row).unwrap();
+        rows.sort_by_key(order);
+        expected.sort_by_key(order);
+        assert_eq!(rows, expected, "{}", capture.display());
+    }
+    // One about a Transaction, and one about a connection.
+    assert!(rules.contains(&("rpcrdma/credit-zero".to_owned(), false)), "{rules:?}");
+    assert!(rules.iter().any(|(_, is_of_connection)| *is_of_connection), "{rules:?}");
 }
 
 #[test]

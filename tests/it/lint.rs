@@ -15,25 +15,25 @@ use crate::tunnels::pcap;
 const HEADER: usize = 54;
 
 /// Returns `rxe-v42` up to frame 600, in which the Reply in frame 8 grants no credits.
-fn without_credits() -> Vec<Kept> {
+pub(crate) fn without_credits() -> Vec<Kept> {
     let mut frames = frames("rxe-v42");
     frames.truncate(600);
     frames[7].bytes[HEADER + 8..HEADER + 12].fill(0);
     frames
 }
 
-fn broken(name: &str) -> Temporary {
+pub(crate) fn broken(name: &str) -> Temporary {
     Temporary::new(&format!("lint-{name}.pcap"), &pcap(&without_credits()))
 }
 
-fn lint(arguments: &[&str], capture: Option<&Path>) -> Output {
+pub(crate) fn lint(arguments: &[&str], capture: Option<&Path>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
     command.arg("lint").args(arguments).args(capture).output().unwrap()
 }
 
 /// Returns standard output of a command with this exit code.
 #[track_caller]
-fn text(output: &Output, code: i32) -> String {
+pub(crate) fn text(output: &Output, code: i32) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(output.status.code(), Some(code), "{text}{error}");
@@ -174,6 +174,12 @@ fn the_views_show_findings() {
         tree.contains("error: rpcrdma/credit-zero, by the server: credit 0 (RFC 8166 section 3.3.1)"),
         "{tree}"
     );
+    let of_tree: Vec<&str> = tree.lines().collect();
+    let at = of_tree.iter().position(|line| line.contains("error: rpcrdma/credit-zero")).unwrap();
+    let (field, finding) = (of_tree[at - 1], of_tree[at]);
+    assert!(field.trim_start().starts_with("rdma_credit: 0 [8..12]"), "{tree}");
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    assert_eq!(indentation(finding), indentation(field) + 2, "{tree}");
     let lines = view(&["-T", "json", "--summary", "none", "-Y", "nfsrdma.finding.severity == error"]);
     let line: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(line["xid"], "0x838df27d");
@@ -192,4 +198,24 @@ fn the_views_show_findings() {
         "nfsrdma.finding == \"rpcrdma/credit-zero\"",
     ]);
     assert!(fields.contains("rpcrdma/credit-zero\tserver"), "{fields}");
+}
+
+#[test]
+fn an_event_of_the_last_frame_counts_once() {
+    let found = |path: &Path| {
+        let lines = text(&lint(&["-T", "json"], Some(path)), 0);
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["kind"] == "finding").collect::<Vec<_>>()
+    };
+    let whole = found(&captures::path("rxe-v42-loss"));
+    let of_event =
+        whole.iter().find(|line| line["rule"].as_str().unwrap().starts_with("transport/")).unwrap();
+    let frame = of_event["frames"][0].as_u64().unwrap();
+    let mut frames = frames("rxe-v42-loss");
+    frames.truncate(frame.try_into().unwrap());
+    let capture = Temporary::new("lint-last-event.pcap", &pcap(&frames));
+    let start = found(capture.path());
+    let same: Vec<&Value> = start.iter().filter(|line| line["rule"] == of_event["rule"]).collect();
+    assert_eq!(same.len(), 1, "{start:?}");
+    assert_eq!((&same[0]["count"], &same[0]["frames"]), (&Value::from(1), &serde_json::json!([frame])));
 }

@@ -97,6 +97,14 @@ const OUTPUTS: &[Output] = &[
         seeks: false,
     },
     Output {
+        name: "lint --junit",
+        arguments: &["lint", "--junit", "OUT", "IN"],
+        out: "out",
+        inputs: &["in.pcap"],
+        is_whole: XML,
+        seeks: false,
+    },
+    Output {
         name: "check --bless",
         arguments: &["check", "--bless", "IN"],
         out: "in.pcap.baseline",
@@ -825,6 +833,7 @@ const NO_ROWS: &[(&str, &str)] = &[
     ("check", "--rules"),
     ("replay", "--rules"),
     ("replay run", "--rules"),
+    ("lint", "--config"),
     ("capture", "--write"),
 ];
 

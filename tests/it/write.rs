@@ -323,6 +323,27 @@ fn an_input_is_never_written_over() {
 }
 
 #[test]
+fn the_comments_name_the_findings_of_their_transaction() {
+    let broken = crate::lint::broken("comments");
+    let finding = "; error rpcrdma/credit-zero: credit 0";
+    for (name, arguments) in [
+        ("findings-all.pcapng", &["-q", "--findings"][..]),
+        ("findings-filter.pcapng", &["-q", "-Y", "nfsrdma.finding.side == server"]),
+        ("findings-frames.pcapng", &["-q", "--findings", "--view", "frames", "-Y", "frame.number <= 20"]),
+        ("findings-none.pcapng", &["-q"]),
+    ] {
+        let frames = frames(written(name, broken.path(), arguments).path());
+        let comments: Vec<&String> = frames.iter().flat_map(|(_, comments)| comments).collect();
+        let of_broken: Vec<_> = comments.iter().filter(|text| text.contains("XID 0x838df27d")).collect();
+        assert!(of_broken.len() >= 2, "{name}: {comments:?}");
+        let is_named = name != "findings-none.pcapng";
+        assert!(of_broken.iter().all(|text| text.ends_with(finding) == is_named), "{name}: {of_broken:?}");
+        let named = comments.iter().filter(|text| text.contains("rpcrdma/")).count();
+        assert_eq!(named, if is_named { of_broken.len() } else { 0 }, "{name}: {comments:?}");
+    }
+}
+
+#[test]
 fn tshark_shows_the_comments() {
     let capture = captures::path("rxe-v42");
     let file = written("tshark.pcapng", &capture, &[]);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionRole};
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionRole, Endpoint};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
@@ -78,4 +78,12 @@ pub struct Finding {
 impl Finding {
     /// Maximum number of frames of a finding.
     pub const MAX_FRAMES: usize = 16;
+
+    /// Returns the side that broke the rule.
+    pub fn endpoint(&self) -> &Endpoint {
+        match self.side {
+            ConnectionRole::Client => &self.connection.client,
+            ConnectionRole::Server => &self.connection.server,
+        }
+    }
 }

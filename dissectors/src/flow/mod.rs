@@ -488,6 +488,8 @@ impl Flow {
     /// Ends the input and emits everything that waits; open Transactions come last, in the order of their
     /// Calls.
     pub fn finish(&mut self) {
+        // Those of the last frame were available after it.
+        self.transaction_table.transport_events.clear();
         self.finish_streams(self.now);
         while let Some(key) = self.transaction_table.first_closed() {
             self.emit_transaction(key);

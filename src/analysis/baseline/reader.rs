@@ -322,6 +322,7 @@ impl BaselineReader {
                 record.chunks.push(chunk);
             }
             "missing" => record.missing = rest.split(' ').map(str::to_owned).collect(),
+            "findings" => record.findings = rest.split(' ').map(Rc::from).collect(),
             "->" => {
                 let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
                 return self.operation(record.reply.as_mut(), false, name, rest);

@@ -23,6 +23,7 @@
 //!   call RDMA_MSG 176 5c1d2a90
 //!   reply RDMA_MSG 104 0f3b2c11
 //!   chunk W 4096/2000
+//!   findings rpcrdma/credit-zero
 //!   SEQUENCE sa_sessionid=session:9c1b44d0 ... -> status=NFS4_OK ...
 //!
 //! [end of 1 Transaction]
@@ -170,6 +171,9 @@ fn transaction(
     record.chunks.iter().try_for_each(|of_record| chunk(to, of_record))?;
     if !record.missing.is_empty() {
         writeln!(to, "  missing {}", record.missing.join(" "))?;
+    }
+    if !record.findings.is_empty() {
+        writeln!(to, "  findings {}", record.findings.join(" "))?;
     }
     let sections =
         |message: &'_ Option<RecordMessage>| message.as_ref().map(|message| message.sections.clone());

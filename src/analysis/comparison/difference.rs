@@ -73,6 +73,8 @@ kinds! { DifferenceKind;
     Incomplete = "incomplete", "bytes missing from one capture";
     /// Bytes or frames that could not be decoded.
     Undecoded = "undecoded", "bytes or frames that could not be decoded";
+    /// A finding of a conformance rule.
+    Finding = "finding", "conformance finding in one capture only (check only)";
     /// A count of the whole capture.
     Account = "account", "total of the capture";
 }

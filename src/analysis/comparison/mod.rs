@@ -21,6 +21,7 @@ mod clients;
 pub mod compare_class;
 mod compare_policy;
 pub mod difference;
+mod exact_comparison;
 pub mod identity_map;
 mod ignore_keys;
 mod lengths;

@@ -330,6 +330,9 @@ pub struct ComparisonRecord {
     pub chunks: Vec<RecordChunk>,
     /// Missing parts of the messages (`call:46-195`).
     pub missing: Vec<String>,
+    /// Conformance rules with findings of severity error or warning, in alphabetical order; a rule is repeated for each finding.
+    /// Only in records of `check`.
+    pub findings: Vec<Rc<str>>,
     /// The status as one word.
     pub status: Rc<str>,
 }
@@ -382,5 +385,6 @@ impl ComparisonRecord {
         size_of::<Self>()
             + self.call.iter().chain(&self.reply).map(of).sum::<usize>()
             + 64 * self.chunks.len()
+            + size_of::<Rc<str>>() * self.findings.len()
     }
 }

@@ -8,6 +8,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use super::compare_class::{CompareClass, IdentityType};
 use super::compare_policy::{ComparePolicy, FieldTreatment};
 use super::difference::{Difference, DifferenceKind, DifferenceSide};
+use super::exact_comparison::{compare_exactly, compare_findings};
 use super::identity_map::{FirstPairing, IdentityMap, IdentityName};
 use super::listing::{ComparisonListing, ListingMatch};
 use super::options::ComparisonOptions;
@@ -217,6 +218,11 @@ impl PairComparison<'_> {
         self.differences.iter().any(|(spot, known)| of(spot, known.kind))
     }
 
+    /// Returns `true` if there is a difference.
+    pub(super) fn has_difference(&self) -> bool {
+        !self.differences.is_empty()
+    }
+
     /// Returns `true` if a status differs.
     pub(super) fn has_status_difference(&self) -> bool {
         self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
@@ -314,6 +320,7 @@ impl RecordComparer<'_> {
         if terms.is_exact && !terms.is_strict {
             compare_exactly(&mut found);
         }
+        compare_findings(&mut found);
         found.into_differences()
     }
 
@@ -616,35 +623,6 @@ impl RecordComparer<'_> {
                 let values = [shown(&a.datum), shown(&b.datum)];
                 found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
             }
-        }
-    }
-}
-
-/// Checks for two decodings of one message: title, status, and the extent of the decoding.
-fn compare_exactly(found: &mut PairComparison<'_>) {
-    let (a, b) = (found.a, found.b);
-    let is_told = |found: &PairComparison<'_>| !found.differences.is_empty();
-    if a.title != b.title && !is_told(found) {
-        found.add_length_difference(DifferenceKind::Header, true, String::new(), &a.title, &b.title);
-    }
-    if a.status != b.status && !is_told(found) {
-        found.add_length_difference(DifferenceKind::Status, false, String::new(), &a.status, &b.status);
-    }
-    for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
-        let [Some(one), Some(other)] = messages else { continue };
-        if one.completeness != other.completeness && !is_told(found) {
-            let word = |message: &RecordMessage| match message.completeness {
-                MessageCompleteness::Complete => "whole",
-                MessageCompleteness::Truncated => "cut",
-                MessageCompleteness::Undecoded => "not decoded",
-            };
-            found.add_length_difference(
-                DifferenceKind::Incomplete,
-                is_call,
-                String::new(),
-                word(one),
-                word(other),
-            );
         }
     }
 }

@@ -142,6 +142,7 @@ impl Recorder {
                 call,
                 reply,
                 missing: facts.missing(transaction).iter().map(ToString::to_string).collect(),
+                findings: Vec::new(),
                 status: self.word(&status(&facts)),
             }
         })

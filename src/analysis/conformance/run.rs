@@ -35,10 +35,18 @@ impl ConformanceRun {
         findings
     }
 
-    /// Ends the input: counts the findings about connections.
-    pub fn finish(&mut self) {
+    /// Removes and returns the findings about connections that are complete.
+    pub fn take_ready(&mut self) -> Vec<Finding> {
+        let findings = self.checker.take_ready();
+        self.count(&findings);
+        findings
+    }
+
+    /// Ends the input. Returns the findings about connections.
+    pub fn finish(&mut self) -> Vec<Finding> {
         let findings = self.checker.finish();
         self.count(&findings);
+        findings
     }
 
     fn count(&mut self, findings: &[Finding]) {

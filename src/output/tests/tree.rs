@@ -1,5 +1,7 @@
+use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_dissectors::flow::transaction::{ConnectionRole, MessageRecord};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::analysis::names::FileNames;
 use crate::output::frame_ring::FrameRing;
@@ -9,13 +11,22 @@ use crate::output::tree::{EmptyFrameStore, FrameStore, TreeView};
 use super::{capture, transactions};
 
 fn tree_of(transaction: &Transaction, screen: TerminalStyle, frames: &impl FrameStore) -> String {
+    tree_with(transaction, screen, &[], frames)
+}
+
+fn tree_with(
+    transaction: &Transaction,
+    screen: TerminalStyle,
+    findings: &[Finding],
+    frames: &impl FrameStore,
+) -> String {
     let mut out = Vec::new();
     let (mut view, mut names) = (TreeView::new(screen), FileNames::default());
     transaction
         .with_messages(|reading| {
             let facts = reading.summary();
             names.infer(transaction, reading, &facts);
-            view.transaction(&mut out, transaction, reading, &facts, &names, &[], frames)
+            view.transaction(&mut out, transaction, reading, &facts, (&names, findings), frames)
         })
         .unwrap();
     String::from_utf8(out).unwrap()
@@ -48,6 +59,48 @@ fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
         }
     }
     panic!("the READ did not end");
+}
+
+#[test]
+fn a_finding_is_under_its_field_in_its_message() {
+    let transaction = from_frame("rxe-v42.pcap", 120);
+    let rule = nfsrdma_conformance::find_rule("rpcrdma/credit-zero").unwrap();
+    let finding = |text: &str, message: &Option<MessageRecord>, field| Finding {
+        rule,
+        severity: SeverityLevel::Error,
+        known: None,
+        text: text.to_owned(),
+        side: ConnectionRole::Server,
+        connection: transaction.connection,
+        transaction: Some(transaction.index),
+        xid: Some(transaction.xid),
+        frames: message.as_ref().unwrap().frames.clone(),
+        time: Timestamp::default(),
+        count: 1,
+        field,
+    };
+    let (call, reply) = (&transaction.call, &transaction.reply);
+    let findings = [
+        finding("no field", reply, None),
+        finding("of the reply", reply, Some("rpcordma.flow_control")),
+        finding("first of the call", call, Some("rpcordma.flow_control")),
+        finding("second of the call", call, Some("rpcordma.flow_control")),
+        // A member of a structure on one line.
+        finding("handle", call, Some("rpcordma.rdma_handle")),
+        // The Reply has no Read list.
+        finding("handle of the reply", reply, Some("rpcordma.rdma_handle")),
+    ];
+    let text = tree_with(&transaction, TerminalStyle::pipe(), &findings, &EmptyFrameStore);
+    let lines: Vec<&str> = text.lines().collect();
+    let at = |text: &str| lines.iter().position(|line| line.contains(text)).unwrap();
+    let (of_call, of_reply) =
+        (at("Call"), lines.iter().rposition(|line| line.starts_with("  Reply")).unwrap());
+    let (first, second) = (at("first of the call"), at("second of the call"));
+    assert!(lines[first - 1].trim_start().starts_with("rdma_credit: ") && second == first + 1, "{text}");
+    assert!(of_call < first && first < of_reply && of_reply < at(": of the reply (RFC"), "{text}");
+    assert!(lines[at(": handle (RFC") - 1].contains("handle 0x"), "{text}");
+    // Without a place, a finding is behind the summary.
+    assert!(at("no field") < at("handle of the reply") && at("handle of the reply") < first, "{text}");
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct TreeLine {
     pub origin: ByteRangeOrigin,
     /// Field shown.
     pub field: Option<&'static Field>,
+    /// Fields within the text of that field, such as the members of a structure on one line.
+    pub inner: Vec<&'static Field>,
     /// Value in display filter syntax; `None` if it has no such form.
     pub literal: Option<String>,
 }
@@ -57,6 +59,11 @@ impl TreeLine {
     pub(super) fn with_bytes(mut self, bytes: Range<usize>) -> Self {
         self.bytes = Some(bytes);
         self
+    }
+
+    /// Returns `true` if the line shows the field of this filter name.
+    pub(super) fn shows(&self, name: &str) -> bool {
+        self.field.iter().chain(&self.inner).any(|field| field.name == name)
     }
 
     /// Returns the text without indentation and position.

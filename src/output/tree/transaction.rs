@@ -1,6 +1,8 @@
 //! Trees of Transactions and frames.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
@@ -66,8 +68,7 @@ impl TreeView {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
-        names: &FileNames,
-        findings: &[Finding],
+        (names, findings): (&FileNames, &[Finding]),
         frames: &impl FrameStore,
     ) -> io::Result<()> {
         self.transaction_lines(transaction, reading, facts, names, findings, frames);
@@ -87,10 +88,10 @@ impl TreeView {
         self.lines.clear();
         let known = FilehandleContext { names, transaction, facts };
         self.summary_lines(transaction, reading, known);
-        for finding in findings {
-            self.finding_line(finding);
-        }
+        let summary_end = self.lines.len();
+        let mut messages = Vec::new();
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            let start = self.lines.len();
             match transaction.message(which) {
                 Some(message) => self.message(reading, known, which, message, frames),
                 None => {
@@ -104,12 +105,43 @@ impl TreeView {
                     self.lines.push(heading(1, self.screen.styles.mark, text));
                 }
             }
+            let frames = transaction.message(which).map_or(&[][..], |message| &message.frames);
+            messages.push((start..self.lines.len(), frames));
         }
+        self.add_findings(findings, summary_end, &messages);
         &self.lines
     }
 
-    /// Adds the line of a finding.
-    fn finding_line(&mut self, finding: &Finding) {
+    /// Adds the findings: under the line of their field in the message that breaks the rule, else behind the summary. `messages` are
+    /// the lines and frames of the Call and of the Reply.
+    fn add_findings(
+        &mut self,
+        findings: &[Finding],
+        summary_end: usize,
+        messages: &[(Range<usize>, &[FrameNumber])],
+    ) {
+        let place = |finding: &Finding| {
+            let name = finding.field?;
+            let is_in = |frames: &[FrameNumber]| finding.frames.iter().any(|frame| frames.contains(frame));
+            let (lines, _) = messages.iter().find(|(_, frames)| is_in(frames))?;
+            let at = lines.clone().find(|at| self.lines.get(*at).is_some_and(|line| line.shows(name)))?;
+            Some((at + 1, self.lines.get(at)?.depth + 1))
+        };
+        let mut added: Vec<(usize, TreeLine)> = Vec::new();
+        for finding in findings {
+            let (at, depth) = place(finding).unwrap_or((summary_end, 1));
+            added.push((at, self.finding_line(finding, depth)));
+        }
+        // Those at one place keep their order, and the last places come first, so that the others stay valid.
+        added.reverse();
+        added.sort_by_key(|(at, _)| Reverse(*at));
+        for (at, line) in added {
+            self.lines.insert(at.min(self.lines.len()), line);
+        }
+    }
+
+    /// Returns the line of a finding.
+    fn finding_line(&self, finding: &Finding, depth: usize) -> TreeLine {
         let styles = self.screen.styles;
         let (style, known) = match finding.severity {
             SeverityLevel::Error => (styles.error, None),
@@ -123,7 +155,7 @@ impl TreeView {
             "{severity}{known}: {}, by the {}: {} ({})",
             rule.id, finding.side, finding.text, rule.section
         );
-        self.lines.push(heading(1, style, text));
+        heading(depth, style, text)
     }
 
     /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeOrigin::Chunk`]

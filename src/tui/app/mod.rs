@@ -31,6 +31,7 @@ use crate::output::transaction_list::{TransactionListColumn, TransactionListLayo
 use crate::output::units::TimeFormat;
 
 use super::capture::CaptureHandle;
+use super::findings::SharedFindings;
 use super::keys;
 use super::model::{PAGE_ROWS, TransactionRows};
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
@@ -137,6 +138,8 @@ pub struct TuiOptions {
     pub filter: Option<String>,
     /// Latency in nanoseconds from which a Transaction is slow.
     pub slow_ns: Option<u64>,
+    /// `true` to apply the conformance rules.
+    pub findings: bool,
 }
 
 impl Default for TuiOptions {
@@ -150,6 +153,7 @@ impl Default for TuiOptions {
             time: TimeFormat::default(),
             filter: None,
             slow_ns: None,
+            findings: false,
         }
     }
 }
@@ -278,6 +282,7 @@ impl App {
             glyphs: options.glyphs,
             max_pending_pages: pages,
             max_unnumbered_bytes: early_bytes,
+            findings: options.findings.then(SharedFindings::default),
         };
         let mut all = PassView::start(&capture, None, &manner, None);
         let screen = theme.terminal_style(options.glyphs);

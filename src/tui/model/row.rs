@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
@@ -257,7 +258,7 @@ impl RowWriter {
         Self { glyphs, labels: OperationLabels::default(), cell: String::new() }
     }
 
-    /// Adds the row of a Transaction to a page, which must have space for it.
+    /// Adds the row of a Transaction with its conformance findings to a page, which must have space for it.
     pub fn add(
         &mut self,
         page: &mut RowPage,
@@ -265,6 +266,7 @@ impl RowWriter {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         about: OperationPaths<'_>,
+        findings: &[Finding],
     ) {
         let mut lengths = RowTextLengths::default();
         let text = page.text.len() as u32;
@@ -292,6 +294,9 @@ impl RowWriter {
             &self.glyphs,
             &mut self.cell,
         );
+        if let Some(severity) = transaction_list::marked_severity(findings) {
+            let _ = write!(self.cell, " !{}", severity.name());
+        }
         lengths.status_length = u8::try_from(split).unwrap_or(u8::MAX);
         lengths.status = self.take_cell(page);
         let (first, last) = frames(transaction);

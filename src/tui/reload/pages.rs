@@ -1,8 +1,6 @@
 //! Evicted pages of rows. They are made as the first time, by reading from the start, because numbers, names and
 //! connections depend on all earlier frames.
 
-use nfsrdma_dissectors::flow::Flow;
-
 use crate::analysis::names::FileNames;
 use crate::filter::FilterRunner;
 use crate::tui::model::row::{PAGE_ROWS, RowPage, RowWriter};
@@ -19,7 +17,7 @@ impl ReloadWorker {
         };
         let first = number * PAGE_ROWS;
         let mut again = self.capture.reread(None).ok()?;
-        let mut flow = Flow::new(self.manner.limits.clone());
+        let (mut flow, mut conformance) = self.manner.flow(filter.as_ref(), self.manner.limits.clone());
         let mut selection = filter.map(|filter| {
             FilterRunner::with_filehandles(filter, self.manner.filehandles, &self.manner.memory)
         });
@@ -40,17 +38,28 @@ impl ReloadWorker {
                     true
                 }
             };
+            if let Some(conformance) = &mut conformance {
+                conformance.record_events(&flow);
+                conformance.take_ready();
+            }
             while let Some((key, transaction)) = flow.next_with_key() {
                 transaction.with_messages(|reading| {
                     let facts = reading.summary();
                     names.infer(&transaction, reading, &facts);
+                    let findings = match &mut conformance {
+                        Some(conformance) => conformance.check(Some(key), &transaction, reading, &facts),
+                        None => Vec::new(),
+                    };
+                    if let Some(selection) = &mut selection {
+                        selection.set_findings(&findings);
+                    }
                     if let Some(selection) = &mut selection
                         && selection.transaction(key, &transaction, reading).is_none()
                     {
                         return;
                     }
                     if rows >= first && page.len() < PAGE_ROWS {
-                        writer.add(&mut page, &transaction, reading, &facts, names.paths());
+                        writer.add(&mut page, &transaction, reading, &facts, names.paths(), &findings);
                     }
                     rows += 1;
                 });

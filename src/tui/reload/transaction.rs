@@ -158,11 +158,13 @@ impl ReloadWorker {
         transaction.connection = ConnectionName { number: wanted.connection, ..transaction.connection };
         let mut view = TreeView::new(self.screen).with_literals();
         let transaction = &transaction;
+        let findings =
+            self.manner.findings.as_ref().map(|findings| findings.of(wanted.index)).unwrap_or_default();
         let lines = self.names.look_up(|names| {
             transaction.with_messages(|reading| {
                 let facts = reading.summary();
                 names.resolve(transaction, reading, &facts);
-                view.transaction_lines(transaction, reading, &facts, names, &[], &held).to_vec()
+                view.transaction_lines(transaction, reading, &facts, names, &findings, &held).to_vec()
             })
         });
         let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();

@@ -4,6 +4,7 @@ mod acknowledgements;
 mod behaviour;
 mod bounds;
 mod documented;
+mod findings;
 mod frame_order;
 mod narrow;
 mod reload;

@@ -1,0 +1,71 @@
+//! Rows of the table of conformance findings.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::frame::Timestamp;
+
+use crate::output::json;
+
+use super::table::{Micros, table};
+
+type FindingText<'r> = Cow<'r, str>;
+
+table! {
+    /// One row per finding of a conformance rule; `nfsrdma-inspect lint --explain RULE` explains a rule.
+    FindingRow<'r> "findings" {
+        /// Id of the rule: `rpcrdma/credit-zero`.
+        rule: FindingText<'r>,
+        /// `error`: a requirement (MUST) is broken; `warning`: a recommendation (SHOULD) is not followed, or a problem is
+        /// likely; `known`: the deviation of a known implementation; `info`: worth knowing.
+        severity: FindingText<'r>,
+        /// Name of the implementation, if the severity is `known`.
+        known: Option<FindingText<'r>>,
+        /// Section that states the requirement.
+        section: FindingText<'r>,
+        /// The values that broke the rule.
+        text: FindingText<'r>,
+        /// Side of the connection that broke the rule: `client` or `server`.
+        side: FindingText<'r>,
+        /// Address of that side.
+        address: Option<FindingText<'r>>,
+        /// Number of the connection in its capture.
+        connection: u64,
+        /// The `index` of the Transaction; null for a finding about a connection.
+        transaction: Option<u64>,
+        /// XID of the Transaction, as `0x` and 8 digits.
+        xid: Option<FindingText<'r>>,
+        /// Number of violations; more than 1 only for rules with one finding per connection and side.
+        count: u64,
+        /// Number of the first frame that shows the violation.
+        first_frame: Option<u64>,
+        /// Time of that frame, in microseconds.
+        time: Option<Micros>,
+        /// Time of that frame, in nanoseconds since 1970-01-01 00:00:00 UTC.
+        time_ns: Option<Timestamp>,
+    }
+}
+
+impl<'r> FindingRow<'r> {
+    pub(super) fn of(finding: &'r Finding) -> Self {
+        let time = (!finding.frames.is_empty()).then_some(finding.time);
+        Self {
+            rule: finding.rule.id.into(),
+            severity: finding.severity.name().into(),
+            known: finding.known.as_deref().map(Cow::from),
+            section: finding.rule.section.into(),
+            text: finding.text.as_str().into(),
+            side: finding.side.name().into(),
+            address: json::address(finding.endpoint().address).map(|text| text.0.to_string().into()),
+            connection: finding.connection.number,
+            transaction: finding.transaction,
+            xid: finding.xid.map(|xid| xid.to_string().into()),
+            count: finding.count,
+            first_frame: finding.frames.first().map(|frame| frame.0),
+            time: time.map(Micros),
+            time_ns: time,
+            of: PhantomData,
+        }
+    }
+}
