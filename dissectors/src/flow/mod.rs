@@ -489,7 +489,7 @@ impl Flow {
     /// Calls.
     pub fn finish(&mut self) {
         // Those of the last frame were available after it.
-        self.transaction_table.transport_events.clear();
+        self.clear_transport_events();
         self.finish_streams(self.now);
         while let Some(key) = self.transaction_table.first_closed() {
             self.emit_transaction(key);

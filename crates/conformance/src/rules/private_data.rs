@@ -60,11 +60,11 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let verdict = Verdict::from_condition(client && server, || {
                 let without = match (client, server) {
-                    (false, false) => "neither side",
-                    (false, true) => "not the client",
-                    _ => "not the server",
+                    (false, false) => "neither side set R",
+                    (false, true) => "the client did not set R",
+                    _ => "the server did not set R",
                 };
-                format!("handle {handle} invalidated, {without} set R")
+                format!("handle {handle} invalidated, but {without}")
             });
             let is_linux = client && message.sender() == ConnectionRole::Server;
             Some(if is_linux { verdict.known_of("Linux NFS server") } else { verdict })
