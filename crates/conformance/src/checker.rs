@@ -18,9 +18,8 @@ use crate::aggregation::ConnectionFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::{Finding, SeverityLevel};
 use crate::memory_table::MemoryTable;
-use crate::message_view::MessageView;
 use crate::orphan_replies::OrphanReplies;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Verdict, Violation};
+use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
 use crate::rules::RULES;
 use crate::session_table::SessionTable;
 use crate::transaction_view::TransactionView;
@@ -166,12 +165,17 @@ impl ConformanceChecker {
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
+        let evidence = view.evidence();
+        let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|kind| {
+            let message = view.message(kind)?;
+            let evidence = message.evidence(evidence);
+            Some((message, evidence))
+        });
         for (at, rule) in RULES.iter().enumerate() {
             match rule.check {
                 RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
-                    for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-                        if let Some(message) = view.message(kind)
-                            && let Some(verdict) = judge_message(rule, check, &message)
+                    for (message, evidence) in messages.iter().flatten() {
+                        if let Some(verdict) = judge(rule, *evidence, || check(message))
                             && let Some(violation) = self.count(at, verdict)
                         {
                             let sender = message.sender();
@@ -185,7 +189,7 @@ impl ConformanceChecker {
                     }
                 }
                 RuleCheck::Transaction(check) => {
-                    if let Some(verdict) = judge_transaction(rule, check, &view)
+                    if let Some(verdict) = judge(rule, evidence, || check(&view))
                         && let Some(violation) = self.count(at, verdict)
                     {
                         let responder = view.responder();
@@ -201,7 +205,7 @@ impl ConformanceChecker {
                 RuleCheck::Absence(_, applies) => {
                     let is_broken = findings.iter().any(|finding| finding.rule.id == rule.id);
                     if applies(&view) && !is_broken {
-                        let is_known = rule.needs.iter().all(|needed| view.has_evidence(*needed));
+                        let is_known = evidence.provides(rule.needs);
                         self.count(at, if is_known { Verdict::Kept } else { Verdict::Unknown });
                     }
                 }
@@ -308,32 +312,10 @@ fn finding(
     }
 }
 
-/// Judges a message. A rule whose evidence is missing is not judged, provided that it applies.
-fn judge_message(
-    rule: &Rule,
-    check: fn(&MessageView<'_>) -> Option<Verdict>,
-    message: &MessageView<'_>,
-) -> Option<Verdict> {
-    let lacks = |needed: &Evidence| match needed {
-        Evidence::ChunkLists => !message.has_complete_lists(),
-        Evidence::WholeMessage => !message.is_whole(),
-        other => !message.transaction.has_evidence(*other),
-    };
-    if rule.needs.iter().any(lacks) {
-        return Some(Verdict::Unknown);
-    }
-    check(message)
-}
-
-fn judge_transaction(
-    rule: &Rule,
-    check: fn(&TransactionView<'_>) -> Option<Verdict>,
-    view: &TransactionView<'_>,
-) -> Option<Verdict> {
-    if rule.needs.iter().any(|needed| !view.has_evidence(*needed)) {
-        return Some(Verdict::Unknown);
-    }
-    check(view)
+/// Judges a message or a Transaction. A rule whose evidence is missing is not judged.
+#[inline]
+fn judge(rule: &Rule, evidence: EvidenceSet, check: impl FnOnce() -> Option<Verdict>) -> Option<Verdict> {
+    if evidence.provides(rule.needs) { check() } else { Some(Verdict::Unknown) }
 }
 
 /// Returns the history of a connection after a Transaction.

@@ -8,6 +8,7 @@ use nfsrdma_dissectors::flow::transaction::{
 };
 use nfsrdma_dissectors::rpcrdma::{MessageHeader, WriteChunk};
 
+use crate::rule::{Evidence, EvidenceSet};
 use crate::transaction_view::TransactionView;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -47,6 +48,15 @@ impl<'t> MessageView<'t> {
     /// Returns `true` if all bytes of the message were captured.
     pub fn is_whole(&self) -> bool {
         self.record.gaps.is_empty() && self.record.bytes.len() >= self.record.length
+    }
+
+    /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
+    pub(crate) fn evidence(&self, transaction: EvidenceSet) -> EvidenceSet {
+        transaction
+            .without(Evidence::ChunkLists)
+            .without(Evidence::WholeMessage)
+            .with(Evidence::ChunkLists, self.has_complete_lists())
+            .with(Evidence::WholeMessage, self.is_whole())
     }
 
     /// Returns the decoded header.

@@ -46,6 +46,29 @@ pub enum Evidence {
     Session,
 }
 
+/// Evidence that a message or Transaction provides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EvidenceSet(u8);
+
+impl EvidenceSet {
+    /// Adds evidence if it is provided.
+    #[must_use]
+    pub(crate) fn with(self, evidence: Evidence, is_provided: bool) -> Self {
+        Self(self.0 | u8::from(is_provided) << evidence as u8)
+    }
+
+    /// Returns the set without this evidence.
+    #[must_use]
+    pub(crate) fn without(self, evidence: Evidence) -> Self {
+        Self(self.0 & !(1 << evidence as u8))
+    }
+
+    /// Returns `true` if all of the needed evidence is provided.
+    pub(crate) fn provides(self, needs: &[Evidence]) -> bool {
+        needs.iter().all(|needed| self.0 & 1 << *needed as u8 != 0)
+    }
+}
+
 impl Evidence {
     /// Returns the description in output.
     pub fn description(self) -> &'static str {

@@ -17,7 +17,7 @@ use crate::memory_table::MemoryOverlap;
 use crate::message_view::MessageView;
 use crate::operations::CompoundOperations;
 use crate::orphan_replies::OrphanReply;
-use crate::rule::Evidence;
+use crate::rule::{Evidence, EvidenceSet};
 use crate::session_table::{EndedCopies, SessionTable, SlotHistory, sequence_arguments};
 
 /// A Transaction with its decoded messages and the history of its connection and session.
@@ -162,22 +162,22 @@ impl<'t> TransactionView<'t> {
                 || (operations.arguments.is_empty() && operations.operation_count > 0))
     }
 
-    /// Returns `true` if the Transaction provides the evidence.
-    pub(crate) fn has_evidence(&self, needed: Evidence) -> bool {
+    /// Returns the evidence that the Transaction provides.
+    pub(crate) fn evidence(&self) -> EvidenceSet {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
-        let messages = || both.into_iter().filter_map(|kind| self.message(kind));
-        match needed {
-            Evidence::SetUp => self.transaction.set_up.is_some(),
-            Evidence::BothMessages => self.call().is_some() && self.reply().is_some(),
-            Evidence::ChunkLists => messages().all(|message| message.has_complete_lists()),
-            Evidence::NoLoss => self.transaction.credit_use.is_exact,
-            Evidence::WholeMessage => both
-                .into_iter()
-                .filter_map(|kind| self.transaction.message(kind))
-                .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length),
-            // Only SEQUENCE names a session.
-            Evidence::Session => self.slot.is_some() || sequence_arguments(&self.operations).is_none(),
-        }
+        let has_lists = { both.into_iter().filter_map(|kind| self.message(kind)) }
+            .all(|message| message.has_complete_lists());
+        let is_whole = { both.into_iter().filter_map(|kind| self.transaction.message(kind)) }
+            .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
+        // Only SEQUENCE names a session.
+        let has_session = self.slot.is_some() || sequence_arguments(&self.operations).is_none();
+        EvidenceSet::default()
+            .with(Evidence::SetUp, self.transaction.set_up.is_some())
+            .with(Evidence::BothMessages, self.call().is_some() && self.reply().is_some())
+            .with(Evidence::ChunkLists, has_lists)
+            .with(Evidence::NoLoss, self.transaction.credit_use.is_exact)
+            .with(Evidence::WholeMessage, is_whole)
+            .with(Evidence::Session, has_session)
     }
 }
 
