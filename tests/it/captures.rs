@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 
 /// Every capture that the tests read. `captures/README.md` describes them.
-pub(crate) const ALL: [&str; 21] = [
+pub(crate) const ALL: [&str; 22] = [
     "rxe-v3",
     "rxe-v40",
     "rxe-v40-deleg",
@@ -16,6 +16,7 @@ pub(crate) const ALL: [&str; 21] = [
     "rxe-v42-bulk-loss1",
     "rxe-v42-bulk-loss5",
     "rxe-v42-conc-head",
+    "rxe-v42-credits",
     "rxe-v42-deleg",
     "rxe-v42-ip6",
     "rxe-v42-krb5",

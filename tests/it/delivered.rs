@@ -151,8 +151,18 @@ fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
 /// Sums with larger differences. The Call of NULL is the first on its connection, and the client processes the Reply
 /// some milliseconds after it was captured: 10.2 ms of 21, and 9.7 of 16. The first copy of an ACCESS was lost in the
 /// client's own queue, before the capture point, as [`a_call_that_was_lost_before_the_capture_follows_a_pause`] shows.
-const REMAIN: [(&str, &str); 3] =
-    [("rxe-v42-bulk-loss5", "ACCESS"), ("siw-v41", "NULL"), ("siw-v42-crc", "NULL")];
+///
+/// In `rxe-v42-credits` 32 processes share one emulated CPU, and the kernel's times of three operations are 15 to 18 ms per
+/// Call longer. The probable reason is that the client processes Replies later than they are captured; nothing in the capture
+/// shows it.
+const REMAIN: [(&str, &str); 6] = [
+    ("rxe-v42-bulk-loss5", "ACCESS"),
+    ("rxe-v42-credits", "CLOSE"),
+    ("rxe-v42-credits", "OPEN"),
+    ("rxe-v42-credits", "OPEN_NOATTR"),
+    ("siw-v41", "NULL"),
+    ("siw-v42-crc", "NULL"),
+];
 
 /// By the kernel's count a Call of ACCESS was sent 568 ms before the captured copy. Before that copy nothing was
 /// captured for an ACK timeout or longer, which the lines and the summary report; the pause alone does not distinguish

@@ -157,6 +157,7 @@ gives_its_own_bytes! {
     rxe_v42_bulk_loss1, "rxe-v42-bulk-loss1": 92, 92, 9, 6, 6;
     rxe_v42_bulk_loss5, "rxe-v42-bulk-loss5": 92, 92, 9, 6, 6;
     rxe_v42_conc_head, "rxe-v42-conc-head": 85, 85, 7, 13, 0;
+    rxe_v42_credits, "rxe-v42-credits": 1446, 1446, 67, 256, 256;
     rxe_v42_deleg, "rxe-v42-deleg": 74, 74, 10, 1, 3;
     rxe_v42_ip6, "rxe-v42-ip6": 474, 474, 42, 13, 8;
     rxe_v42_krb5, "rxe-v42-krb5": 1332, 1332, 320, 2, 3;

@@ -211,6 +211,11 @@ fn siw_v42_with_crcs_equals_the_kernels_counters() {
 }
 
 #[test]
+fn concurrent_calls_that_use_all_credits_equal_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v42-credits");
+}
+
+#[test]
 fn large_reads_and_writes_under_one_percent_of_loss_equal_the_kernels_counters() {
     equals_the_kernels_counters("rxe-v42-bulk-loss1");
 }

@@ -219,3 +219,20 @@ fn an_event_of_the_last_frame_counts_once() {
     assert_eq!(same.len(), 1, "{start:?}");
     assert_eq!((&same[0]["count"], &same[0]["frames"]), (&Value::from(1), &serde_json::json!([frame])));
 }
+
+#[test]
+fn a_capture_with_all_credits_in_use_exceeds_none() {
+    let said = text(&lint(&["-T", "json"], Some(&captures::path("rxe-v42-credits"))), 0);
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let summary = lines.last().unwrap();
+    let rule =
+        |id: &str| summary["rules"].as_array().unwrap().iter().find(|rule| rule["rule"] == id).unwrap();
+    let exceeded = rule("rpcrdma/credit-exceeded");
+    assert_eq!(
+        (&exceeded["findings"], &exceeded["not_judged"]),
+        (&Value::from(0), &Value::from(0)),
+        "{exceeded}"
+    );
+    assert!(exceeded["judged"].as_u64() > Some(700), "{exceeded}");
+    assert!(rule("rpcrdma/credits-all-used")["findings"].as_u64() > Some(0));
+}

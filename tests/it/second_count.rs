@@ -243,6 +243,11 @@ fn second_count_of_rxe_v42_ip6_equals_the_transport_line() {
 }
 
 #[test]
+fn second_count_of_concurrent_calls_that_use_all_credits_equals_the_transport_line() {
+    equals_the_transport_line("rxe-v42-credits", 2);
+}
+
+#[test]
 fn second_count_of_large_reads_and_writes_under_loss_equals_the_transport_line() {
     equals_the_transport_line("rxe-v42-bulk-loss1", 2);
     equals_the_transport_line("rxe-v42-bulk-loss5", 2);

@@ -126,6 +126,11 @@ fn siw_v42_with_crcs_equals_the_servers_counters() {
 }
 
 #[test]
+fn concurrent_calls_that_use_all_credits_equal_the_servers_counters() {
+    equals_the_servers_counters("rxe-v42-credits");
+}
+
+#[test]
 fn large_reads_and_writes_under_loss_equal_the_servers_counters() {
     equals_the_servers_counters("rxe-v42-bulk-loss1");
     equals_the_servers_counters("rxe-v42-bulk-loss5");
