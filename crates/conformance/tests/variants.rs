@@ -1,6 +1,8 @@
 //! One header field at a time is changed in real captures, over RoCE and iWARP. Nearly every change breaks a rule, and is
 //! named by a rule that states the broken requirement.
 
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
