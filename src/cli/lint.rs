@@ -24,6 +24,7 @@ use crate::analysis::conformance::selection::{FindingPattern, LintConfig};
 use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output::lint;
+use crate::output::units::PluralCount;
 use crate::output_file::InputFiles;
 
 /// Default number of findings shown per rule.
@@ -50,7 +51,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect lint capture.pcap                  fin
 /// the summary counts that. See docs/conformance.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  nothing denied was found\n  1  \
-    something denied was found\n  2  usage error or read error\n"))]
+    something denied was found\n  2  usage error, read error, or nothing to judge\n"))]
 pub(super) struct LintArgs {
     /// Capture files; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -184,6 +185,10 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     }
     if let Some(to) = junit {
         outputs::write_and_commit(to, |to| lint::junit(to, &report, &style::screen(args.color), started))?;
+    }
+    // Without a judgement, success would certify a capture of the wrong interface.
+    if errors.is_empty() && report.is_empty() && !args.is_live() {
+        bail!("nothing to judge: no RPC-over-RDMA or NFS traffic in {}", PluralCount(report.frames, "frame"));
     }
     Ok(match report.denied() {
         _ if !errors.is_empty() => ExitStatus::Failed,

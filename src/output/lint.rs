@@ -208,16 +208,15 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
 }
 
 fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
-    let counts = [
-        (SeverityLevel::Error, "error"),
-        (SeverityLevel::Warning, "warning"),
-        (SeverityLevel::Known, "known deviation"),
-        (SeverityLevel::Info, "remark"),
-    ];
-    let counts = counts.map(|(severity, name)| (report.count(severity), name));
-    let found: Vec<String> = { counts.iter() }
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| PluralCount(*count, name).to_string())
+    let severities =
+        [SeverityLevel::Error, SeverityLevel::Warning, SeverityLevel::Known, SeverityLevel::Info];
+    let found: Vec<String> = { severities.into_iter() }
+        .map(|severity| (severity, report.count(severity)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(severity, count)| match severity {
+            SeverityLevel::Error | SeverityLevel::Warning => PluralCount(count, severity.name()).to_string(),
+            SeverityLevel::Known | SeverityLevel::Info => format!("{count} {}", severity.name()),
+        })
         .collect();
     let found = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
     writeln!(
@@ -230,14 +229,18 @@ fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
     let judgements: u64 = report.tallies.iter().map(|(_, tally)| tally.judged).sum();
     let not_judged: u64 = report.tallies.iter().map(|(_, tally)| tally.not_judged).sum();
     let idle = report.tallies.len() as u64 - judged;
-    writeln!(
+    write!(
         to,
-        "{} judged {}; {} without an occasion; {} lacked evidence (set-up not captured, loss or truncation)",
+        "{} judged {}; {} did not apply",
         PluralCount(judged, "rule"),
         PluralCount(judgements, "time"),
         PluralCount(idle, "rule"),
-        PluralCount(not_judged, "judgement"),
-    )
+    )?;
+    if not_judged > 0 {
+        let not_judged = PluralCount(not_judged, "judgement");
+        write!(to, "; {not_judged} lacked evidence (set-up not captured, loss or truncation)")?;
+    }
+    writeln!(to)
 }
 
 /// Writes one line per rule: id, severity, section and needed evidence.

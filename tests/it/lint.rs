@@ -71,6 +71,26 @@ fn the_exit_code_depends_on_deny_and_allow() {
     assert_eq!(text(&lint(&["-q", "--deny", "error"], Some(&captures::path("rxe-v42"))), 0), "");
 }
 
+/// A capture of the wrong interface must not pass.
+#[test]
+fn a_capture_without_rpc_is_an_error() {
+    let capture = Temporary::new("lint-nothing.pcap", &pcap(&[]));
+    let output = lint(&["--deny", "error"], Some(capture.path()));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("nothing to judge: no RPC-over-RDMA or NFS traffic in 0 frames"), "{error}");
+}
+
+/// Rules about set-up and chunks do not apply over TCP, so their evidence cannot be missing.
+#[test]
+fn set_up_and_chunks_are_not_missing_over_tcp() {
+    let said = text(&lint(&["-T", "json"], Some(&captures::path("tcp-v3"))), 0);
+    let summary: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    for rule in summary["rules"].as_array().unwrap() {
+        assert_eq!(rule["not_judged"], 0, "{rule}");
+    }
+}
+
 #[test]
 fn an_unknown_pattern_is_an_error() {
     let output = lint(&["--deny", "rpcrdma/credits-zero"], Some(&captures::path("rxe-v42")));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionName, ConnectionRole, MessageRecord, RpcMessageKind,
+    CallDirection, ConnectionName, ConnectionRole, ConnectionTransport, MessageRecord, RpcMessageKind,
 };
 use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
@@ -171,7 +171,8 @@ impl ConformanceChecker {
             let evidence = message.evidence(evidence);
             Some((message, evidence))
         });
-        for (at, rule) in RULES.iter().enumerate() {
+        let transport = transaction.connection.transport;
+        for (at, rule) in RULES.iter().enumerate().filter(|(_, rule)| applies_over(rule, transport)) {
             match rule.check {
                 RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
                     for (message, evidence) in messages.iter().flatten() {
@@ -310,6 +311,14 @@ fn finding(
         count: 1,
         field: violation.field,
     }
+}
+
+/// Returns `true` if a rule can apply to messages over this transport: rules about the set-up or about chunks apply only to
+/// RDMA.
+fn applies_over(rule: &Rule, transport: ConnectionTransport) -> bool {
+    let is_rdma_rule =
+        rule.needs.iter().any(|needed| matches!(needed, Evidence::SetUp | Evidence::ChunkLists));
+    transport.is_rdma() || !is_rdma_rule
 }
 
 /// Judges a message or a Transaction. A rule whose evidence is missing is not judged.

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ChunkListState, ConnectionRole, HeaderWords, MessageRecord, RpcMessageKind,
 };
-use nfsrdma_dissectors::rpcrdma::{MessageHeader, WriteChunk};
+use nfsrdma_dissectors::rpcrdma::{MessageHeader, MessageType, RdmaProc, WriteChunk};
 
 use crate::rule::{Evidence, EvidenceSet};
 use crate::transaction_view::TransactionView;
@@ -24,6 +24,11 @@ pub struct MessageView<'t> {
 }
 
 impl<'t> MessageView<'t> {
+    /// Returns `true` if the message has this procedure, in RPC-over-RDMA version 1.
+    pub(crate) fn is_proc(&self, proc: RdmaProc) -> bool {
+        self.words.message_type == MessageType::Version1(proc)
+    }
+
     /// Returns `true` for a Call.
     pub fn is_call(&self) -> bool {
         self.kind == RpcMessageKind::Call

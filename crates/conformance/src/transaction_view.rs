@@ -8,6 +8,7 @@ use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary, TransactionMessage
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
@@ -52,6 +53,12 @@ pub struct TransactionView<'t> {
 }
 
 impl<'t> TransactionView<'t> {
+    /// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids chunks for
+    /// others.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.summary.payload == Some(GssPayload::Plain)
+    }
+
     pub(crate) fn new<'a: 't>(
         transaction: &'t Transaction,
         messages: &TransactionMessages<'a>,

@@ -77,7 +77,7 @@ pub use frame_kind::FrameKind;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use lone_header::LoneHeader;
 pub use packet_order::PacketOrderFault;
-pub use setup::{ConnectedService, NegotiatedParameters, ReadResources};
+pub use setup::{ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, ReadResources};
 pub use statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionKey;

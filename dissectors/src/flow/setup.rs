@@ -12,7 +12,7 @@ use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PortSpace, Servi
 use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 /// Port of NFS over RDMA (RFC 8267 section 6.3).
-pub(super) const NFS_RDMA_PORT: Port = Port(20049);
+pub const NFS_RDMA_PORT: Port = Port(20049);
 
 /// Service that a client connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,6 +62,11 @@ impl LintReport {
         self.tallies = checker.tallies().collect();
     }
 
+    /// Returns `true` if no rule was judged: the input has neither RDMA packets nor RPC messages.
+    pub fn is_empty(&self) -> bool {
+        self.tallies.iter().all(|(_, tally)| tally.judged == 0)
+    }
+
     /// Iterates over the rules with findings, the most severe first.
     pub fn rules(&self) -> impl Iterator<Item = &RuleFindings> {
         self.findings.values()

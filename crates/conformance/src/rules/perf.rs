@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
-use nfsrdma_dissectors::rpcrdma::{MessageType, RdmaProc};
+use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use nfsrdma_dissectors::xdr::roundup;
 
 use super::write_chunks::threshold_bytes;
@@ -23,17 +23,13 @@ const LARGER_THRESHOLDS: [u64; 3] = [8 << 10, 16 << 10, 64 << 10];
 /// takes 4,096 bytes, and a registration has 16 pages at least.
 const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 
-fn is_proc(message: &MessageView<'_>, proc: RdmaProc) -> bool {
-    message.words.message_type == MessageType::Version1(proc)
-}
-
 fn filled(bytes: u64) -> u64 {
     bytes + roundup((bytes % 4) as usize) as u64
 }
 
 /// Judges a message whose data items are in chunks: its length in bytes, had they been inline.
 fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_MSG))?;
+    message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_MSG))?;
     let transaction = message.transaction.transaction;
     let chunks = match message.kind {
         RpcMessageKind::Call => &transaction.read_chunks,
@@ -65,7 +61,7 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
 }
 
 fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_NOMSG))?;
+    message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let transaction = message.transaction.transaction;
     let (name, payload) = match message.kind {
         RpcMessageKind::Call => {
@@ -118,7 +114,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8797 section 4.1",
         requirement: "A Reply to a Call with chunks invalidates one of its handles.",
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own before \
-            it completes the Call. Look at the R bits of the private data; Linux does not use it over iWARP.",
+            it completes the Call. Look at the R bits of the private data.",
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|view| {

@@ -1,13 +1,11 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
+use nfsrdma_dissectors::flow::NFS_RDMA_PORT;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::transaction_view::TransactionView;
-
-/// Port of NFS over RDMA. RFC 8267 section 9.
-const NFS_RDMA_PORT: u16 = 20049;
 
 /// Version of the private data. RFC 8797 section 4.
 const PRIVATE_DATA_VERSION: u8 = 1;
@@ -217,7 +215,7 @@ pub(crate) const RULES: &[Rule] = &[
             // A service ID outside the port space of TCP has none.
             let port = transaction.set_up()?.service.port()?;
             Some(
-                Verdict::from_condition(port.0 == NFS_RDMA_PORT, || format!("port {port}"))
+                Verdict::from_condition(port == NFS_RDMA_PORT, || format!("port {port}"))
                     .by(ConnectionRole::Server),
             )
         }),

@@ -3,8 +3,7 @@
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::rpc::gss::GssPayload;
-use nfsrdma_dissectors::rpcrdma::{MessageType, RdmaProc};
+use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use super::write_chunks;
@@ -22,20 +21,10 @@ fn long_chunk<'t>(message: &MessageView<'t>) -> Option<&'t Chunk> {
     message.read_chunks().iter().find(|chunk| chunk.position == Some(0))
 }
 
-fn is_proc(message: &MessageView<'_>, proc: RdmaProc) -> bool {
-    message.words.message_type == MessageType::Version1(proc)
-}
-
-/// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids chunks for
-/// others.
-fn is_plain(view: &TransactionView<'_>) -> bool {
-    view.summary.payload == Some(GssPayload::Plain)
-}
-
 /// Returns `true` if a Position in a Long Call belongs to a segment of the Position-Zero Read chunk: no data item is there, the
 /// rest of the payload is missing, and the segment is its end or no item lacks its data.
 fn is_long_segment(message: &MessageView<'_>, position: u32) -> bool {
-    let Some(long) = long_chunk(message).filter(|_| is_proc(message, RdmaProc::RDMA_NOMSG)) else {
+    let Some(long) = long_chunk(message).filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG)) else {
         return false;
     };
     let view = message.transaction;
@@ -60,7 +49,7 @@ fn position_unaligned(message: &MessageView<'_>) -> Option<Verdict> {
 fn position_zero(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_call())?;
     long_chunk(message)?;
-    if is_proc(message, RdmaProc::RDMA_MSG) {
+    if message.is_proc(RdmaProc::RDMA_MSG) {
         let verdict =
             Verdict::from_condition(false, || "Position zero in an RDMA_MSG, which has a payload".to_owned());
         return Some(verdict.with_severity(Severity::Warning).at_field("rpcordma.position"));
@@ -77,7 +66,7 @@ fn position_zero(message: &MessageView<'_>) -> Option<Verdict> {
 }
 
 fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| message.is_call() && is_plain(message.transaction))?;
+    message.version1().filter(|_| message.is_call() && message.transaction.is_plain())?;
     item_chunks(message).next()?;
     if message.transaction.has_eligible_arguments() == Some(false) {
         return None;
@@ -135,7 +124,7 @@ fn item_length(message: &MessageView<'_>) -> Option<Verdict> {
 }
 
 fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_MSG))?;
+    message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_MSG))?;
     let is_reduced = match message.kind {
         RpcMessageKind::Call => item_chunks(message).next().is_some(),
         RpcMessageKind::Reply => {
@@ -153,7 +142,7 @@ fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
 }
 
 fn long_roundup(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| is_proc(message, RdmaProc::RDMA_NOMSG))?;
+    message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let (name, length) = match message.kind {
         RpcMessageKind::Call => ("Position-Zero Read chunk", long_chunk(message)?.offered_bytes()),
         RpcMessageKind::Reply => {
@@ -174,7 +163,7 @@ fn operation_name(view: &TransactionView<'_>) -> &'static str {
 }
 
 fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| is_plain(message.transaction))?;
+    message.version1().filter(|_| message.transaction.is_plain())?;
     let view = message.transaction;
     let name = || operation_name(view);
     match message.kind {

@@ -4,8 +4,7 @@ use nfsrdma_dissectors::field::{EligibleItem, ItemPlacement};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::rpc::gss::GssPayload;
-use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, MessageType, RdmaProc, WriteChunk};
+use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, RdmaProc, WriteChunk};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use crate::message_view::MessageView;
@@ -33,12 +32,6 @@ fn rpc_reply<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
 
 fn call<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
     view.message(RpcMessageKind::Call).filter(|call| call.version1().is_some())
-}
-
-/// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids Write lists for
-/// others.
-fn is_plain(view: &TransactionView<'_>) -> bool {
-    view.summary.payload == Some(GssPayload::Plain)
 }
 
 fn is_compound(view: &TransactionView<'_>) -> bool {
@@ -230,7 +223,7 @@ fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
 
 fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| !message.is_call() && !message.record.has_no_chunks())?;
-    if message.words.message_type != MessageType::Version1(RdmaProc::RDMA_MSG) {
+    if !message.is_proc(RdmaProc::RDMA_MSG) {
         return None;
     }
     let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
@@ -273,7 +266,7 @@ fn item_in_wrong_chunk(view: &TransactionView<'_>) -> Option<Verdict> {
 fn requested_bytes<'v>(view: &'v TransactionView<'_>) -> Option<Option<Vec<(&'v Chunk, u32)>>> {
     call(view)?;
     let chunks = &view.transaction.write_chunks;
-    if chunks.iter().all(|chunk| chunk.segments.is_empty()) || !is_plain(view) {
+    if chunks.iter().all(|chunk| chunk.segments.is_empty()) || !view.is_plain() {
         return None;
     }
     let Some(reads) = view.eligible_reads() else { return Some(None) };
@@ -300,7 +293,7 @@ fn judge_chunk_sizes(
 }
 
 fn write_list_unneeded(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| message.is_call() && is_plain(message.transaction))?;
+    message.version1().filter(|_| message.is_call() && message.transaction.is_plain())?;
     let view = message.transaction;
     let chunks = &view.transaction.write_chunks;
     view.arguments.filter(|_| !chunks.is_empty())?;
@@ -598,7 +591,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
-            if message.words.message_type != MessageType::Version1(RdmaProc::RDMA_NOMSG) {
+            if !message.is_proc(RdmaProc::RDMA_NOMSG) {
                 return None;
             }
             let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
