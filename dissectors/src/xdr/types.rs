@@ -334,6 +334,30 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     }
 }
 
+/// A value that is too large to be copied with the values beside it.
+impl<'a, T: Xdr<'a>> Xdr<'a> for Box<T> {
+    const KIND: FieldKind = T::KIND;
+    const NAMES: &'static [FlagName] = T::NAMES;
+    const LENGTH: Option<usize> = T::LENGTH;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
+
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, XdrError> {
+        T::decode(cursor, field, observer).map(Self::new)
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        T::encode(self, encoder);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{ChunkItem, roundup};

@@ -528,8 +528,10 @@ impl Containment {
             Results::WANT_DELEGATION(StatusUnion::Ok(ok)) => {
                 delegation_stateid(&ok.wdr_resok4).into_iter().for_each(stateid);
             }
-            Results::GET_DIR_DELEGATION(StatusUnion::Ok(GetDirDelegation4ResNonFatal::Ok(ok))) => {
-                stateid(&ok.gddr_stateid);
+            Results::GET_DIR_DELEGATION(StatusUnion::Ok(delegated)) => {
+                if let GetDirDelegation4ResNonFatal::Ok(ok) = &**delegated {
+                    stateid(&ok.gddr_stateid);
+                }
             }
             Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => stateid(&ok.open_stateid),
             Results::OPEN_DOWNGRADE(StatusUnion::Ok(ok)) => stateid(&ok.open_stateid),

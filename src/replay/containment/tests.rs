@@ -250,12 +250,12 @@ fn state_of_others_is_not_named() {
 #[test]
 fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
     let exchange = |name| {
-        below(Args::EXCHANGE_ID(ExchangeId4Args {
+        below(Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
             eia_clientowner: ClientOwner4 { co_verifier: [0; 8], co_ownerid: Opaque(name) },
             eia_flags: ExchangeIdFlags(0),
             eia_state_protect: StateProtect4A::None,
             eia_client_impl_id: List::default(),
-        }))
+        })))
     };
     assert_eq!(exchange(b"client tag"), Ok(ReplyIdentifiers::State));
     assert_eq!(exchange(b"client"), Err(ContainmentViolation::Client));

@@ -185,7 +185,7 @@ fn exchange_id(line: &mut RpcClient<'_>, minor: u32) -> Result<(u64, u32, Nfs4Se
     let verifier = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |time| time.as_nanos() as u64);
-    let operation = Args::EXCHANGE_ID(ExchangeId4Args {
+    let operation = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
         eia_clientowner: ClientOwner4 {
             co_verifier: verifier.to_be_bytes(),
             co_ownerid: Opaque(owner.as_bytes()),
@@ -193,7 +193,7 @@ fn exchange_id(line: &mut RpcClient<'_>, minor: u32) -> Result<(u64, u32, Nfs4Se
         eia_flags: ExchangeIdFlags(0),
         eia_state_protect: StateProtect4A::None,
         eia_client_impl_id: List::default(),
-    });
+    }));
     run(line, minor, &[operation], |results| match results {
         Results::EXCHANGE_ID(outcome) => {
             outcome.ok().map(|given| (given.eir_clientid, given.eir_sequenceid, server(given)))
@@ -238,7 +238,7 @@ fn create_session(
         ca_maxrequests: requests,
         ca_rdma_ird: List::default(),
     };
-    let operation = Args::CREATE_SESSION(CreateSession4Args {
+    let operation = Args::CREATE_SESSION(Box::new(CreateSession4Args {
         csa_clientid: clientid,
         csa_sequence: sequence,
         csa_flags: CreateSessionFlags(0),
@@ -246,7 +246,7 @@ fn create_session(
         csa_back_chan_attrs: attributes(16, 16),
         csa_cb_program: Program::NFS_CB.0,
         csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
-    });
+    }));
     run(line, minor, &[operation], |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().map(|given| {
             let session = ProbedSessionLimits {

@@ -166,13 +166,15 @@ impl CompoundRewriteContext<'_> {
 fn apply_replacement<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) -> Args<'n> {
     match (operation, new) {
         (_, OperationReplacement::Root) => Args::PUTFH(ObjectFh4 { object: Opaque(root) }),
-        (Args::EXCHANGE_ID(args), OperationReplacement::Unprotected) => Args::EXCHANGE_ID(ExchangeId4Args {
-            eia_flags: ExchangeIdFlags(
-                args.eia_flags.0 & !ExchangeIdFlags::EXCHGID4_FLAG_BIND_PRINC_STATEID.0,
-            ),
-            eia_state_protect: StateProtect4A::None,
-            ..args
-        }),
+        (Args::EXCHANGE_ID(args), OperationReplacement::Unprotected) => {
+            Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
+                eia_flags: ExchangeIdFlags(
+                    args.eia_flags.0 & !ExchangeIdFlags::EXCHGID4_FLAG_BIND_PRINC_STATEID.0,
+                ),
+                eia_state_protect: StateProtect4A::None,
+                ..*args
+            }))
+        }
         (Args::SETCLIENTID(args), OperationReplacement::Callback(netid, address)) => {
             let cb_location = Netaddr4 {
                 na_r_netid: Text(netid.as_bytes()),
@@ -353,12 +355,12 @@ mod tests {
     #[test]
     fn rfc8881_section_18_35_3_without_rpcsec_gss_no_state_is_protected() {
         let exchange = |flags, eia_state_protect| {
-            message(&[Args::EXCHANGE_ID(ExchangeId4Args {
+            message(&[Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
                 eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(b"me") },
                 eia_flags: ExchangeIdFlags(flags),
                 eia_state_protect,
                 eia_client_impl_id: List::default(),
-            })])
+            }))])
         };
         let ops =
             StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };

@@ -79,12 +79,12 @@ impl Session {
     /// Registers the client, and offers the connection as backchannel.
     fn new(transport: &mut VerbsTransport, connection: ConnectionId) -> Result<Self> {
         let mut xid = 0x6000_0000;
-        let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
+        let exchange = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
             eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(b"transport_exercise") },
             eia_flags: ExchangeIdFlags(0),
             eia_state_protect: StateProtect4A::None,
             eia_client_impl_id: List::default(),
-        });
+        }));
         let given = run(transport, connection, &mut xid, &[exchange], |results| match results {
             Results::EXCHANGE_ID(StatusUnion::Ok(given)) => Some((given.eir_clientid, given.eir_sequenceid)),
             _ => None,
@@ -99,7 +99,7 @@ impl Session {
             ca_maxrequests: 4,
             ca_rdma_ird: List::default(),
         };
-        let create = Args::CREATE_SESSION(CreateSession4Args {
+        let create = Args::CREATE_SESSION(Box::new(CreateSession4Args {
             csa_clientid: clientid,
             csa_sequence,
             csa_flags: CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN,
@@ -107,7 +107,7 @@ impl Session {
             csa_back_chan_attrs: channel(),
             csa_cb_program: Program::NFS_CB.0,
             csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
-        });
+        }));
         let given = run(transport, connection, &mut xid, &[create], |results| match results {
             Results::CREATE_SESSION(StatusUnion::Ok(given)) => Some((given.csr_sessionid, given.csr_flags)),
             _ => None,

@@ -201,20 +201,20 @@ table! { "nfs.opcode";
     40 BACKCHANNEL_CTL(BackchannelCtl4Args<'a>) -> Nfs4Res, "Backchannel control. RFC 8881 section 18.33";
     41 BIND_CONN_TO_SESSION(BindConnToSession4Args) -> Nfs4Res<BindConnToSession4Resok>,
         "Associate a connection with a session. RFC 8881 section 18.34";
-    42 EXCHANGE_ID(ExchangeId4Args<'a>) -> Nfs4Res<ExchangeId4Resok<'a>>, "Instantiate a client ID. RFC 8881 section 18.35";
-    43 CREATE_SESSION(CreateSession4Args<'a>) -> Nfs4Res<CreateSession4Resok<'a>>,
+    42 EXCHANGE_ID(Box<ExchangeId4Args<'a>>) -> Nfs4Res<Box<ExchangeId4Resok<'a>>>, "Instantiate a client ID. RFC 8881 section 18.35";
+    43 CREATE_SESSION(Box<CreateSession4Args<'a>>) -> Nfs4Res<Box<CreateSession4Resok<'a>>>,
         "Create a session and confirm a client ID. RFC 8881 section 18.36";
     44 DESTROY_SESSION(DestroySession4Args) -> Nfs4Res, "Destroy a session. RFC 8881 section 18.37";
     45 FREE_STATEID(FreeStateid4Args) -> Nfs4Res, "Free a stateid without locks. RFC 8881 section 18.38";
-    46 GET_DIR_DELEGATION(GetDirDelegation4Args<'a>) -> Nfs4Res<GetDirDelegation4ResNonFatal<'a>>,
+    46 GET_DIR_DELEGATION(Box<GetDirDelegation4Args<'a>>) -> Nfs4Res<Box<GetDirDelegation4ResNonFatal<'a>>>,
         "Get a directory delegation. RFC 8881 section 18.39";
-    47 GETDEVICEINFO(Getdeviceinfo4Args<'a>) -> GetdeviceinfoRes<'a>, "Get device information. RFC 8881 section 18.40";
+    47 GETDEVICEINFO(Getdeviceinfo4Args<'a>) -> Box<GetdeviceinfoRes<'a>>, "Get device information. RFC 8881 section 18.40";
     48 GETDEVICELIST(Getdevicelist4Args) -> Nfs4Res<Getdevicelist4Resok<'a>>,
         "Get all device mappings of a file system. RFC 8881 section 18.41";
-    49 LAYOUTCOMMIT(Layoutcommit4Args<'a>) -> Nfs4Res<Layoutcommit4Resok>,
+    49 LAYOUTCOMMIT(Box<Layoutcommit4Args<'a>>) -> Nfs4Res<Layoutcommit4Resok>,
         "Commit writes made using a layout. RFC 8881 section 18.42";
     50 LAYOUTGET(Layoutget4Args) -> LayoutgetRes<'a>, "Get layout information. RFC 8881 section 18.43";
-    51 LAYOUTRETURN(Layoutreturn4Args<'a>) -> Nfs4Res<Layoutreturn4Resok>,
+    51 LAYOUTRETURN(Box<Layoutreturn4Args<'a>>) -> Nfs4Res<Layoutreturn4Resok>,
         "Release layout information. RFC 8881 section 18.44";
     52 SECINFO_NO_NAME(SecinfoNoName4Args) -> Nfs4Res<Secinfo4Resok<'a>>,
         "Get security on an unnamed object. RFC 8881 section 18.45";
@@ -235,7 +235,7 @@ table! { "nfs.opcode";
     63 IO_ADVISE(IoAdvise4Args<'a>) -> Nfs4Res<IoAdvise4Resok<'a>>,
         "Send hints on I/O access patterns. RFC 7862 section 15.5";
     64 LAYOUTERROR(Layouterror4Args<'a>) -> Nfs4Res, "Provide errors for the layout. RFC 7862 section 15.6";
-    65 LAYOUTSTATS(Layoutstats4Args<'a>) -> Nfs4Res, "Provide statistics for the layout. RFC 7862 section 15.7";
+    65 LAYOUTSTATS(Box<Layoutstats4Args<'a>>) -> Nfs4Res, "Provide statistics for the layout. RFC 7862 section 15.7";
     66 OFFLOAD_CANCEL(OffloadCancel4Args) -> Nfs4Res, "Stop an offloaded operation. RFC 7862 section 15.8";
     67 OFFLOAD_STATUS(OffloadStatus4Args) -> Nfs4Res<OffloadStatus4Resok<'a>>,
         "Poll for the status of an asynchronous operation. RFC 7862 section 15.9";

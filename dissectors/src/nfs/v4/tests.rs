@@ -199,10 +199,10 @@ proptest! {
         let fattr = || Getattr4Resok { obj_attributes: Fattr4::new(Bitmap4::from(mask), opaque()) };
         let replies = [
             layout_reply(LayoutContent4::Other(of_type, opaque())),
-            Results::GETDEVICEINFO(GetdeviceinfoRes::Ok(Getdeviceinfo4Resok {
+            Results::GETDEVICEINFO(Box::new(GetdeviceinfoRes::Ok(Getdeviceinfo4Resok {
                 gdir_device_addr: DeviceAddr4::Other(of_type, opaque()),
                 gdir_notification: Bitmap4::default(),
-            })),
+            }))),
             Results::GETATTR(StatusUnion::Ok(fattr())),
             Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(b"fh") })),
         ];
@@ -222,11 +222,11 @@ proptest! {
             }),
         };
         let calls = [
-            Args::LAYOUTRETURN(Layoutreturn4Args {
+            Args::LAYOUTRETURN(Box::new(Layoutreturn4Args {
                 lora_reclaim: false,
                 lora_by_type: LayoutreturnByType::Other(of_type, rest),
-            }),
-            Args::LAYOUTSTATS(Layoutstats4Args {
+            })),
+            Args::LAYOUTSTATS(Box::new(Layoutstats4Args {
                 lsa_offset: 0,
                 lsa_length: 0,
                 lsa_stateid: Stateid4 { seqid: 0, other: [0; 12] },
@@ -234,7 +234,7 @@ proptest! {
                 lsa_write: IoInfo4 { ii_count: 0, ii_bytes: 0 },
                 lsa_deviceid: [0; 16],
                 lsa_layoutupdate: Layoutupdate4::Other(of_type, opaque()),
-            }),
+            })),
             Args::VERIFY(fattr()),
             Args::PUTFH(ObjectFh4 { object: Opaque(b"fh") }),
         ];

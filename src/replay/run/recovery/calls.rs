@@ -110,10 +110,11 @@ pub(in crate::replay::run) fn encode_call(
             let call = CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
             let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
             let args =
-                CreateSession4Args { csa_clientid: with.client, csa_sequence: client.sequence, ..args };
+                CreateSession4Args { csa_clientid: with.client, csa_sequence: client.sequence, ..*args };
             let mut encoder = Encoder::new();
             encoder.raw(header);
-            CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(args)]).encode(&mut encoder);
+            CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(Box::new(args))])
+                .encode(&mut encoder);
             again(&encoder.finish().0)
         }
         RecoveryCall::SetclientidConfirm(setclientid_confirm) => {

@@ -45,12 +45,12 @@ pub(super) fn create_session(
     name: &str,
     known: Option<(Clientid4, u32)>,
 ) -> Result<Nfs4ClientState, FileServerError> {
-    let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
+    let exchange = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),
         eia_state_protect: StateProtect4A::None,
         eia_client_impl_id: List::default(),
-    });
+    }));
     let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
         Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
             // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
@@ -69,7 +69,7 @@ pub(super) fn create_session(
         ca_maxrequests: 16,
         ca_rdma_ird: List::default(),
     };
-    let create = Args::CREATE_SESSION(CreateSession4Args {
+    let create = Args::CREATE_SESSION(Box::new(CreateSession4Args {
         csa_clientid: clientid,
         csa_sequence: sequence,
         csa_flags: CreateSessionFlags(0),
@@ -77,7 +77,7 @@ pub(super) fn create_session(
         csa_back_chan_attrs: attributes(4096),
         csa_cb_program: Program::NFS_CB.0,
         csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
-    });
+    }));
     run(line, minor, "CREATE_SESSION", &[create], &[], |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
             let channel = &ok.csr_fore_chan_attrs;

@@ -228,7 +228,7 @@ fn exchange_id(
         eir_server_scope: Opaque(b"loopback"),
         eir_server_impl_id: List::default(),
     };
-    run.encode_results(&Results::EXCHANGE_ID(StatusUnion::Ok(ok)))
+    run.encode_results(&Results::EXCHANGE_ID(StatusUnion::Ok(Box::new(ok))))
 }
 
 fn create_session(
@@ -274,5 +274,5 @@ fn create_session(
         csr_fore_chan_attrs: fore,
         csr_back_chan_attrs: least(&args.csa_back_chan_attrs, 4096, 16, 16),
     };
-    run.encode_results(&Results::CREATE_SESSION(StatusUnion::Ok(ok)))
+    run.encode_results(&Results::CREATE_SESSION(StatusUnion::Ok(Box::new(ok))))
 }

@@ -80,7 +80,7 @@ fn flex_return() -> FfLayoutreturn4<'static> {
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let layoutcommit = |loca_last_write_offset, loca_time_modify, loca_layoutupdate| {
-        Args::LAYOUTCOMMIT(Layoutcommit4Args {
+        Args::LAYOUTCOMMIT(Box::new(Layoutcommit4Args {
             loca_offset: 0,
             loca_length: 4096,
             loca_reclaim: false,
@@ -88,11 +88,11 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             loca_last_write_offset,
             loca_time_modify,
             loca_layoutupdate,
-        })
+        }))
     };
     let committed = |update| layoutcommit(Newoffset4::None, Newtime4::Same, update);
     let layoutreturn =
-        |lora_by_type| Args::LAYOUTRETURN(Layoutreturn4Args { lora_reclaim: false, lora_by_type });
+        |lora_by_type| Args::LAYOUTRETURN(Box::new(Layoutreturn4Args { lora_reclaim: false, lora_by_type }));
     let rest = |lora_layoutreturn| LayoutreturnRest {
         lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
         lora_layoutreturn,
@@ -110,7 +110,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         })
     };
     let layoutstats = |lsa_layoutupdate| {
-        Args::LAYOUTSTATS(Layoutstats4Args {
+        Args::LAYOUTSTATS(Box::new(Layoutstats4Args {
             lsa_offset: 0,
             lsa_length: 1,
             lsa_stateid: STATEID,
@@ -118,7 +118,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             lsa_write: IoInfo4 { ii_count: 3, ii_bytes: 4 },
             lsa_deviceid: DEVICE,
             lsa_layoutupdate,
-        })
+        }))
     };
     vec![
         (
@@ -263,10 +263,10 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
     let device = |gdir_device_addr| {
-        Results::GETDEVICEINFO(GetdeviceinfoRes::Ok(Getdeviceinfo4Resok {
+        Results::GETDEVICEINFO(Box::new(GetdeviceinfoRes::Ok(Getdeviceinfo4Resok {
             gdir_device_addr,
             gdir_notification: bitmap(&[]),
-        }))
+        })))
     };
     let segment = |lo_content| Layout4 {
         lo_offset: 0,
@@ -409,7 +409,9 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 80000001 00000008 00000000 00000000 00000000",
         ),
         (
-            Results::GETDEVICEINFO(GetdeviceinfoRes::Toosmall(GetdeviceinfoToosmall { gdir_mincount: 100 })),
+            Results::GETDEVICEINFO(Box::new(GetdeviceinfoRes::Toosmall(GetdeviceinfoToosmall {
+                gdir_mincount: 100,
+            }))),
             "00002715 00000064",
         ),
         (

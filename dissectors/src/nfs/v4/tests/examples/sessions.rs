@@ -4,7 +4,7 @@ use super::*;
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let exchange_id = |eia_state_protect| {
-        Args::EXCHANGE_ID(ExchangeId4Args {
+        Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
             eia_clientowner: ClientOwner4 {
                 co_verifier: VERIFIER,
                 co_ownerid: Opaque(b"Linux NFSv4.2 client"),
@@ -12,7 +12,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             eia_flags: ExchangeIdFlags::EXCHGID4_FLAG_SUPP_MOVED_REFER,
             eia_state_protect,
             eia_client_impl_id: list([NfsImplId4 { nii_domain: NAME, nii_name: NAME, nii_date: SECONDS }]),
-        })
+        }))
     };
     vec![
         (Args::RENEW(Renew4Args { clientid: 5 }), "00000000 00000005"),
@@ -62,7 +62,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$verifier 00000014 'Linux NFSv4.2 client' 00000001 00000002 $ops 00000001 00000003 'sha' 00 00000001 00000003 'aes' 00 00000008 00000001 00000001 $name $name $time",
         ),
         (
-            Args::CREATE_SESSION(CreateSession4Args {
+            Args::CREATE_SESSION(Box::new(CreateSession4Args {
                 csa_clientid: 5,
                 csa_sequence: 1,
                 csa_flags: CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_RDMA,
@@ -70,7 +70,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
                 csa_back_chan_attrs: channel_attrs(),
                 csa_cb_program: 0x4000_0000,
                 csa_sec_parms: sec_parms(),
-            }),
+            })),
             "00000000 00000005 00000001 00000004 $chan $chan 40000000 $sec",
         ),
         (Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: SESSION }), "$session"),
@@ -96,7 +96,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
     let exchange_id = |eir_state_protect| {
-        Results::EXCHANGE_ID(StatusUnion::Ok(ExchangeId4Resok {
+        Results::EXCHANGE_ID(StatusUnion::Ok(Box::new(ExchangeId4Resok {
             eir_clientid: 5,
             eir_sequenceid: 1,
             eir_flags: ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R,
@@ -104,7 +104,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             eir_server_owner: ServerOwner4 { so_minor_id: 0, so_major_id: Opaque(b"server") },
             eir_server_scope: Opaque(b"server"),
             eir_server_impl_id: list([]),
-        }))
+        })))
     };
     vec![
         (Results::RENEW(DONE), "00000000"),
@@ -149,13 +149,13 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000000 00000005 00000001 80000000 00000002 $ops 00000000 00000001 00000020 00000008 00000001 00000006 'handle' 0000 00000000 00000000 00000006 'server' 0000 00000006 'server' 0000 00000000",
         ),
         (
-            Results::CREATE_SESSION(StatusUnion::Ok(CreateSession4Resok {
+            Results::CREATE_SESSION(StatusUnion::Ok(Box::new(CreateSession4Resok {
                 csr_sessionid: SESSION,
                 csr_sequence: 1,
                 csr_flags: CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST,
                 csr_fore_chan_attrs: channel_attrs(),
                 csr_back_chan_attrs: channel_attrs(),
-            })),
+            }))),
             "00000000 $session 00000001 00000001 $chan $chan",
         ),
         (Results::DESTROY_SESSION(DONE), "00000000"),

@@ -107,14 +107,14 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         (Args::RELEASE_LOCKOWNER(ReleaseLockowner4Args { lock_owner: OWNER }), "$owner"),
         (Args::FREE_STATEID(FreeStateid4Args { fsa_stateid: STATEID }), "$stateid"),
         (
-            Args::GET_DIR_DELEGATION(GetDirDelegation4Args {
+            Args::GET_DIR_DELEGATION(Box::new(GetDirDelegation4Args {
                 gdda_signal_deleg_avail: false,
                 gdda_notification_types: bitmap(&[0x3f]),
                 gdda_child_attr_delay: SPAN,
                 gdda_dir_attr_delay: SPAN,
                 gdda_child_attributes: bitmap(&[]),
                 gdda_dir_attributes: bitmap(&[1]),
-            }),
+            })),
             "00000000 00000001 0000003f $time $time 00000000 00000001 00000001",
         ),
         (
@@ -204,7 +204,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         (Results::RELEASE_LOCKOWNER(DONE), "00000000"),
         (Results::FREE_STATEID(DONE), "00000000"),
         (
-            Results::GET_DIR_DELEGATION(StatusUnion::Ok(GetDirDelegation4ResNonFatal::Ok(
+            Results::GET_DIR_DELEGATION(StatusUnion::Ok(Box::new(GetDirDelegation4ResNonFatal::Ok(
                 GetDirDelegation4Resok {
                     gddr_cookieverf: VERIFIER,
                     gddr_stateid: STATEID,
@@ -212,11 +212,13 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
                     gddr_child_attributes: bitmap(&[]),
                     gddr_dir_attributes: bitmap(&[]),
                 },
-            ))),
+            )))),
             "00000000 00000000 $verifier $stateid 00000001 0000003c 00000000 00000000",
         ),
         (
-            Results::GET_DIR_DELEGATION(StatusUnion::Ok(GetDirDelegation4ResNonFatal::Unavail(true))),
+            Results::GET_DIR_DELEGATION(StatusUnion::Ok(Box::new(GetDirDelegation4ResNonFatal::Unavail(
+                true,
+            )))),
             "00000000 00000001 00000001",
         ),
         (
