@@ -316,7 +316,7 @@ fn read(
     }
     output.add(checker.finish())?;
     let FindingOutput { mut report, mut to, .. } = output;
-    report.finish(&checker);
+    report.finish(&checker, &flow);
     if report.frames == 0 && !errors.is_empty() {
         return Ok((report, errors));
     }

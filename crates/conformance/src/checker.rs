@@ -1,11 +1,12 @@
 //! The checker: evaluates the evidence, applies the rules, and keeps their tallies.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionName, ConnectionRole, ConnectionTransport, MessageRecord, RpcMessageKind,
+    CallDirection, ConnectionName, ConnectionRole, MessageRecord, RpcMessageKind,
 };
 use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
@@ -22,10 +23,64 @@ use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
 use crate::rules::RULES;
 use crate::session_table::SessionTable;
+use crate::subject::SubjectSet;
 use crate::transaction_view::TransactionView;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
+
+/// A rule that judges Transactions, prepared for the many that it judges.
+#[derive(Clone, Copy, Debug)]
+struct PreparedRule {
+    /// Index in [`RULES`].
+    at: usize,
+    rule: &'static Rule,
+    subjects: SubjectSet,
+    needs: EvidenceSet,
+}
+
+impl PreparedRule {
+    /// Judges a message or Transaction with these subjects. A rule whose evidence is missing is not judged.
+    #[inline]
+    fn judge(
+        &self,
+        subjects: SubjectSet,
+        evidence: EvidenceSet,
+        check: impl FnOnce() -> Option<Verdict>,
+    ) -> Option<Verdict> {
+        let provides = evidence.provides(self.needs);
+        if !subjects.contains(self.subjects) {
+            debug_assert!(!provides || check().is_none(), "{} applies without its subjects", self.rule.id);
+            return None;
+        }
+        if provides { check() } else { Some(Verdict::Unknown) }
+    }
+}
+
+/// Rules for Transactions over RDMA.
+static RDMA_RULES: LazyLock<Vec<PreparedRule>> = LazyLock::new(|| prepared_rules(true));
+/// Rules for Transactions over other transports.
+static OTHER_RULES: LazyLock<Vec<PreparedRule>> = LazyLock::new(|| prepared_rules(false));
+
+/// Returns the rules that judge Transactions or their messages over RDMA, or over other transports.
+fn prepared_rules(is_rdma: bool) -> Vec<PreparedRule> {
+    let judges_transactions =
+        |rule: &Rule| !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Counted(..));
+    // Rules about the set-up or about chunks apply only to RDMA.
+    let is_rdma_rule = |rule: &Rule| {
+        rule.needs.iter().any(|needed| matches!(needed, Evidence::SetUp | Evidence::ChunkLists))
+            || matches!(rule.check, RuleCheck::Message(_) | RuleCheck::MessageOrEvent(..))
+    };
+    { RULES.iter().copied().enumerate() }
+        .filter(|(_, rule)| judges_transactions(rule) && (is_rdma || !is_rdma_rule(rule)))
+        .map(|(at, rule)| PreparedRule {
+            at,
+            rule,
+            subjects: SubjectSet::of(rule.subjects),
+            needs: EvidenceSet::of(rule.needs),
+        })
+        .collect()
+}
 
 /// Judgements of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +107,6 @@ pub struct ConformanceChecker {
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
-    /// Packets that the flow examined so far.
-    transport_checks: TransportChecks,
 }
 
 impl Default for ConformanceChecker {
@@ -81,14 +134,12 @@ impl ConformanceChecker {
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
-            transport_checks: TransportChecks::default(),
         }
     }
 
     /// Judges the transport events of the last frame. Call it after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
-        self.transport_checks = flow.transport_checks();
         for event in flow.transport_events() {
             self.judge_event(&event);
         }
@@ -165,18 +216,20 @@ impl ConformanceChecker {
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
-        let evidence = view.evidence();
+        let (subjects, evidence) = (view.subjects(), view.evidence());
         let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|kind| {
             let message = view.message(kind)?;
-            let evidence = message.evidence(evidence);
-            Some((message, evidence))
+            let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
+            Some((message, subjects, evidence))
         });
-        let transport = transaction.connection.transport;
-        for (at, rule) in RULES.iter().enumerate().filter(|(_, rule)| applies_over(rule, transport)) {
+        let is_rdma = transaction.connection.transport.is_rdma();
+        let rules = if is_rdma { &RDMA_RULES } else { &OTHER_RULES };
+        for prepared in rules.iter() {
+            let PreparedRule { at, rule, needs, .. } = *prepared;
             match rule.check {
                 RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
-                    for (message, evidence) in messages.iter().flatten() {
-                        if let Some(verdict) = judge(rule, *evidence, || check(message))
+                    for (message, subjects, evidence) in messages.iter().flatten() {
+                        if let Some(verdict) = prepared.judge(*subjects, *evidence, || check(message))
                             && let Some(violation) = self.count(at, verdict)
                         {
                             let sender = message.sender();
@@ -190,7 +243,7 @@ impl ConformanceChecker {
                     }
                 }
                 RuleCheck::Transaction(check) => {
-                    if let Some(verdict) = judge(rule, evidence, || check(&view))
+                    if let Some(verdict) = prepared.judge(subjects, evidence, || check(&view))
                         && let Some(violation) = self.count(at, verdict)
                     {
                         let responder = view.responder();
@@ -203,10 +256,11 @@ impl ConformanceChecker {
                         findings.extend(self.add(rule, violation, responder, &context));
                     }
                 }
+                RuleCheck::Absence(..) if !subjects.contains(prepared.subjects) => {}
                 RuleCheck::Absence(_, applies) => {
                     let is_broken = findings.iter().any(|finding| finding.rule.id == rule.id);
                     if applies(&view) && !is_broken {
-                        let is_known = evidence.provides(rule.needs);
+                        let is_known = evidence.provides(needs);
                         self.count(at, if is_known { Verdict::Kept } else { Verdict::Unknown });
                     }
                 }
@@ -214,8 +268,7 @@ impl ConformanceChecker {
             }
         }
         self.record_sessions(&view);
-        let history = updated_history(&view, &history);
-        *self.connections.of(transaction.connection.number) = history;
+        *self.connections.of(transaction.connection.number) = updated_history(&view, &history);
         findings
     }
 
@@ -275,11 +328,15 @@ impl ConformanceChecker {
         findings
     }
 
-    /// Iterates over the rules with their tallies.
-    pub fn tallies(&self) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
-        RULES.iter().zip(&self.tallies).map(|(rule, tally)| match rule.check {
+    /// Iterates over the rules with their tallies. `transport` are the numbers of packets that the flow examined.
+    pub fn tallies(
+        &self,
+        transport: &TransportChecks,
+    ) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
+        let transport = *transport;
+        RULES.iter().zip(&self.tallies).map(move |(rule, tally)| match rule.check {
             RuleCheck::Counted(_, judged) => {
-                let judged = judged(&self.transport_checks).max(tally.findings);
+                let judged = judged(&transport).max(tally.findings);
                 (*rule, RuleTally { judged, ..*tally })
             }
             _ => (*rule, *tally),
@@ -311,20 +368,6 @@ fn finding(
         count: 1,
         field: violation.field,
     }
-}
-
-/// Returns `true` if a rule can apply to messages over this transport: rules about the set-up or about chunks apply only to
-/// RDMA.
-fn applies_over(rule: &Rule, transport: ConnectionTransport) -> bool {
-    let is_rdma_rule =
-        rule.needs.iter().any(|needed| matches!(needed, Evidence::SetUp | Evidence::ChunkLists));
-    transport.is_rdma() || !is_rdma_rule
-}
-
-/// Judges a message or a Transaction. A rule whose evidence is missing is not judged.
-#[inline]
-fn judge(rule: &Rule, evidence: EvidenceSet, check: impl FnOnce() -> Option<Verdict>) -> Option<Verdict> {
-    if evidence.provides(rule.needs) { check() } else { Some(Verdict::Unknown) }
 }
 
 /// Returns the history of a connection after a Transaction.

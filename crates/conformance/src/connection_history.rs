@@ -128,10 +128,10 @@ impl ConnectionHistories {
         self.histories.get(&number)
     }
 
-    /// Returns the history of the connection of a Transaction before it.
+    /// Removes and returns the history of the connection of a Transaction before it. Add it again, updated.
     pub(crate) fn before(&mut self, transaction: &Transaction) -> ConnectionHistory {
         let ConnectionName { number, client, server, tenant, .. } = transaction.connection;
-        let mut history = self.of(number).clone();
+        let mut history = std::mem::take(self.of(number));
         if history.first_frame.is_none()
             && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
         {

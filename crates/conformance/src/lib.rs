@@ -20,6 +20,7 @@ mod orphan_replies;
 mod rule;
 pub mod rules;
 mod session_table;
+mod subject;
 mod transaction_view;
 
 pub use checker::{ConformanceChecker, RuleTally};
@@ -29,4 +30,5 @@ pub use memory_table::MemoryOverlap;
 pub use message_view::MessageView;
 pub use rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict, Violation, find_rule};
 pub use rules::RULES;
+pub use subject::Subject;
 pub use transaction_view::TransactionView;

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpcrdma::{MessageHeader, MessageType, RdmaProc, WriteChunk};
 
 use crate::rule::{Evidence, EvidenceSet};
+use crate::subject::{Subject, SubjectSet};
 use crate::transaction_view::TransactionView;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -55,6 +56,25 @@ impl<'t> MessageView<'t> {
         self.record.gaps.is_empty() && self.record.bytes.len() >= self.record.length
     }
 
+    /// Returns the subjects of the message.
+    pub(crate) fn subjects(&self) -> SubjectSet {
+        let view = self.transaction;
+        // Lists that the capture lacks may have chunks.
+        let may_have_chunks = !self.has_complete_lists();
+        SubjectSet::default()
+            .with(Subject::Call, self.is_call())
+            .with(Subject::Reply, !self.is_call())
+            .with(Subject::Version1, self.version1().is_some())
+            .with(Subject::RdmaError, self.record.is_rdma_error())
+            .with(Subject::LongMessage, self.record.is_nomsg())
+            .with(Subject::Reverse, self.is_reverse())
+            .with(Subject::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
+            .with(Subject::WriteChunks, view.may_have_write_chunks())
+            .with(Subject::Chunks, !self.record.has_no_chunks())
+            .with(Subject::Protected, view.is_protected())
+            .with(Subject::Invalidation, self.record.invalidated_handle.is_some())
+    }
+
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
     pub(crate) fn evidence(&self, transaction: EvidenceSet) -> EvidenceSet {
         transaction
@@ -64,9 +84,9 @@ impl<'t> MessageView<'t> {
             .with(Evidence::WholeMessage, self.is_whole())
     }
 
-    /// Returns the decoded header.
-    pub fn header(&self) -> Option<MessageHeader<'t>> {
-        self.record.header()
+    /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.
+    pub fn header(&self) -> Option<&'t MessageHeader<'t>> {
+        self.transaction.header(self.kind)
     }
 
     /// Returns the Read chunks of the message.
@@ -75,15 +95,9 @@ impl<'t> MessageView<'t> {
         if self.is_call() { &transaction.read_chunks } else { &transaction.reply_read_chunks }
     }
 
-    /// Returns the Write chunks in the header of the message, as lists of handle, length in bytes and offset.
-    pub fn write_chunks(&self) -> Vec<Vec<HeaderSegment>> {
-        let Some(header) = self.header() else { return Vec::new() };
-        header.writes().iter().map(|chunk| segments(&chunk)).collect()
-    }
-
-    /// Returns the Reply chunk in the header of the message.
-    pub fn reply_chunk(&self) -> Option<Vec<HeaderSegment>> {
-        Some(segments(self.header()?.reply_chunk()?))
+    /// Returns the bytes in the Reply chunk in the header of the message: offered by a Call, returned by a Reply.
+    pub fn reply_chunk_bytes(&self) -> Option<u64> {
+        self.header()?.reply_chunk().map(WriteChunk::length)
     }
 
     /// Returns `true` if the direction of the Call is reverse.
@@ -98,26 +112,4 @@ impl<'t> Deref for MessageView<'t> {
     fn deref(&self) -> &MessageRecord {
         self.record
     }
-}
-
-/// A segment in the header of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeaderSegment {
-    /// Handle.
-    pub handle: u32,
-    /// Length in bytes: offered by a Call, returned by a Reply.
-    pub length: u32,
-    /// Offset.
-    pub offset: u64,
-}
-
-fn segments(chunk: &WriteChunk<'_>) -> Vec<HeaderSegment> {
-    let segments = chunk.target.iter();
-    segments
-        .map(|segment| HeaderSegment {
-            handle: segment.handle.0,
-            length: segment.length,
-            offset: segment.offset,
-        })
-        .collect()
 }

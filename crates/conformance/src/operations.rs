@@ -57,21 +57,29 @@ impl OperationsDigest {
     pub fn is_same(self, other: Self) -> Option<bool> {
         (self.is_reduced == other.is_reduced).then_some(self.hash == other.hash)
     }
+}
 
-    /// Digests what follows the first operation; `None` if not all of it was captured.
-    fn from_operations<'a, B: OperationBody<'a>>(
-        mut operations: v4::CompoundOperations<'a, B>,
-        is_reduced: bool,
-    ) -> Option<Self> {
-        operations.next()?.ok()?;
-        let rest = operations.rest();
-        if operations.cursor()?.remaining() != rest.len() {
-            return None;
-        }
+/// Maximum number of operations for which room is reserved: a message can announce more than it has.
+const MAX_RESERVED: usize = 16;
+
+/// Decodes operations as far as possible. Returns them with the digest of those after the first, if all of them were
+/// captured.
+fn decode_operations<'a, B: OperationBody<'a>>(
+    mut operations: v4::CompoundOperations<'a, B>,
+    is_reduced: bool,
+) -> (Vec<B>, Option<OperationsDigest>) {
+    let mut decoded = Vec::with_capacity(MAX_RESERVED.min(operations.remaining() as usize));
+    decoded.extend(operations.next().and_then(Result::ok));
+    let rest = operations.rest();
+    let is_whole =
+        !decoded.is_empty() && operations.cursor().is_some_and(|cursor| cursor.remaining() == rest.len());
+    decoded.extend(operations.map_while(Result::ok));
+    let digest = is_whole.then(|| {
         let mut hasher = FxHasher::default();
         hasher.write(rest);
-        Some(Self { hash: hasher.finish(), is_reduced })
-    }
+        OperationsDigest { hash: hasher.finish(), is_reduced }
+    });
+    (decoded, digest)
 }
 
 impl<'t> CompoundOperations<'t> {
@@ -88,12 +96,11 @@ impl<'t> CompoundOperations<'t> {
             all.minor_version = call.head.minorversion;
             all.tag = Some(call.head.tag);
             all.operation_count = call.count();
-            all.arguments = call.operations().map_while(Result::ok).collect();
-            all.has_all_arguments = all.arguments.len() == call.count() as usize;
-            if matches!(all.arguments.first(), Some(Args::SEQUENCE(_))) {
-                let is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
-                all.arguments_digest = OperationsDigest::from_operations(call.operations(), is_reduced);
-            }
+            let is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
+            let (arguments, digest) = decode_operations(call.operations(), is_reduced);
+            all.has_all_arguments = arguments.len() == call.count() as usize;
+            all.arguments_digest = digest.filter(|_| matches!(arguments.first(), Some(Args::SEQUENCE(_))));
+            all.arguments = arguments;
         }
         if let Some((Procedure::Compound, mut cursor)) = reply
             && let Ok(reply) = CompoundReply::decode(&mut cursor, &mut NullObserver)
@@ -101,13 +108,12 @@ impl<'t> CompoundOperations<'t> {
             all.status = Some(reply.head.status);
             all.reply_tag = Some(reply.head.tag);
             all.result_count = reply.count();
-            all.results = reply.operations().map_while(Result::ok).collect();
-            all.has_all_results = all.results.len() == reply.count() as usize;
-            if matches!(all.results.first(), Some(Results::SEQUENCE(_))) {
-                let mut writes = transaction.write_chunks.iter();
-                let is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
-                all.results_digest = OperationsDigest::from_operations(reply.operations(), is_reduced);
-            }
+            let mut writes = transaction.write_chunks.iter();
+            let is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
+            let (results, digest) = decode_operations(reply.operations(), is_reduced);
+            all.has_all_results = results.len() == reply.count() as usize;
+            all.results_digest = digest.filter(|_| matches!(results.first(), Some(Results::SEQUENCE(_))));
+            all.results = results;
         }
         all
     }

@@ -5,6 +5,7 @@ use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent}
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::message_view::MessageView;
+use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// Severity of a rule.
@@ -63,9 +64,14 @@ impl EvidenceSet {
         Self(self.0 & !(1 << evidence as u8))
     }
 
+    /// Returns the set of these.
+    pub(crate) fn of(evidence: &[Evidence]) -> Self {
+        evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
+    }
+
     /// Returns `true` if all of the needed evidence is provided.
-    pub(crate) fn provides(self, needs: &[Evidence]) -> bool {
-        needs.iter().all(|needed| self.0 & 1 << *needed as u8 != 0)
+    pub(crate) fn provides(self, needs: Self) -> bool {
+        self.0 & needs.0 == needs.0
     }
 }
 
@@ -124,6 +130,8 @@ pub struct Rule {
     pub requirement: &'static str,
     /// Consequences of a violation, an example, and where to look next.
     pub explanation: &'static str,
+    /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
+    pub subjects: &'static [Subject],
     /// Evidence without which the rule is not judged.
     pub needs: &'static [Evidence],
     /// Number of findings.

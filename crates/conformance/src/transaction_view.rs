@@ -9,6 +9,7 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, Messa
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::gss::GssPayload;
+use nfsrdma_dissectors::rpcrdma::MessageHeader;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
@@ -20,6 +21,7 @@ use crate::operations::CompoundOperations;
 use crate::orphan_replies::OrphanReply;
 use crate::rule::{Evidence, EvidenceSet};
 use crate::session_table::{EndedCopies, SessionTable, SlotHistory, sequence_arguments};
+use crate::subject::{Subject, SubjectSet};
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub struct TransactionView<'t> {
@@ -45,6 +47,8 @@ pub struct TransactionView<'t> {
     pub ended_copies: Option<EndedCopies>,
     /// Operations of a COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
+    /// Headers of the Call and the Reply, unless neither has chunks.
+    headers: [Option<MessageHeader<'t>>; 2],
     file_accesses: OnceCell<Vec<FileAccess>>,
     /// Memory that another Call in flight offered, too.
     pub overlap: Option<MemoryOverlap>,
@@ -66,6 +70,8 @@ impl<'t> TransactionView<'t> {
         connection: &'t ConnectionHistory,
         sessions: &SessionTable,
     ) -> Self {
+        let records = [transaction.call.as_ref(), transaction.reply.as_ref()];
+        let has_chunks = records.iter().flatten().any(|record| !record.has_no_chunks());
         let (arguments, results) =
             (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
         let operations =
@@ -82,6 +88,7 @@ impl<'t> TransactionView<'t> {
             ended_copies: sessions.ended_copies(transaction, &operations),
             slot: sessions.slot(transaction, &operations),
             operations,
+            headers: records.map(|record| record.filter(|_| has_chunks)?.header()),
             file_accesses: OnceCell::new(),
             overlap: None,
             eligible_items: Default::default(),
@@ -167,6 +174,49 @@ impl<'t> TransactionView<'t> {
         is_compound
             && (operations.tag.is_none()
                 || (operations.arguments.is_empty() && operations.operation_count > 0))
+    }
+
+    /// Returns the header of a message; `None` if neither message has chunks, or if it is truncated or malformed.
+    pub(crate) fn header(&self, kind: RpcMessageKind) -> Option<&MessageHeader<'t>> {
+        let [call, reply] = &self.headers;
+        match kind {
+            RpcMessageKind::Call => call.as_ref(),
+            RpcMessageKind::Reply => reply.as_ref(),
+        }
+    }
+
+    /// Returns `true` if arguments or results are signed, encrypted, or of a control message of RPCSEC_GSS.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.summary.payload.is_some_and(|payload| payload != GssPayload::Plain)
+    }
+
+    /// Returns `true` if the Call has Write chunks, or if the capture lacks its chunk lists.
+    pub(crate) fn may_have_write_chunks(&self) -> bool {
+        !self.transaction.write_chunks.is_empty()
+            || self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists())
+    }
+
+    /// Returns the subjects of the Transaction.
+    pub(crate) fn subjects(&self) -> SubjectSet {
+        let transaction = self.transaction;
+        let (call, reply) = (self.call(), self.reply());
+        let may_have_chunks =
+            self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists());
+        let has_chunks = |record: Option<&MessageRecord>| record.is_none_or(|record| !record.has_no_chunks());
+        let operations = &self.operations;
+        SubjectSet::default()
+            .with(Subject::Call, call.is_some())
+            .with(Subject::Reply, reply.is_some())
+            .with(Subject::RdmaError, reply.is_some_and(MessageRecord::is_rdma_error))
+            .with(Subject::Reverse, transaction.direction == CallDirection::Reverse)
+            .with(Subject::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
+            .with(Subject::WriteChunks, self.may_have_write_chunks())
+            .with(Subject::Chunks, has_chunks(call) || has_chunks(reply))
+            .with(Subject::Protected, self.is_protected())
+            .with(Subject::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
+            .with(Subject::Sequence, sequence_arguments(operations).is_some())
+            .with(Subject::Compound, operations.tag.is_some() || operations.status.is_some())
+            .with(Subject::FirstOfConnection, self.connection.first_frame.is_none())
     }
 
     /// Returns the evidence that the Transaction provides.

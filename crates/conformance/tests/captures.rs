@@ -74,7 +74,7 @@ fn check<'a>(frames: impl Iterator<Item = Frame<'a>>) -> (Vec<Finding>, Vec<(&'s
     checker.record_events(&flow);
     take(&mut flow, &mut checker);
     findings.extend(checker.finish());
-    (findings, checker.tallies().map(|(rule, tally)| (rule.id, tally)).collect())
+    (findings, checker.tallies(&flow.transport_checks()).map(|(rule, tally)| (rule.id, tally)).collect())
 }
 
 /// Identity of a finding in a capture of which frames are missing: the rule, the side, and the XID.

@@ -555,12 +555,16 @@ impl<'a> TransactionMessages<'a> {
     /// control messages of RPCSEC_GSS, unknown procedures, Replies that are no success or whose Call was not captured, and
     /// messages whose RPC header cannot be decoded.
     pub fn body(&self, which: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
-        let mut cursor = self.cursor(which)?;
-        let (call, _) = self.call_header()?;
-        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
-        if message.reply().is_some_and(|reply| !reply.status().is_success()) {
-            return None;
-        }
+        let (call, arguments) = self.call_header()?;
+        let mut cursor = match which {
+            RpcMessageKind::Call => arguments?,
+            RpcMessageKind::Reply => {
+                let mut cursor = self.reply?;
+                let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+                message.reply().filter(|reply| reply.status().is_success())?;
+                cursor
+            }
+        };
         let body = open_payload(call.payload, &mut cursor, &mut NullObserver).ok()??;
         Some((call.described_procedure()?, body))
     }

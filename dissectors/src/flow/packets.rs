@@ -15,6 +15,7 @@ use super::connection::{FlowConnection, PathLookup, QueuePairPath};
 use super::conversation::{self, RpcContext};
 use super::delivery::PacketOutcome;
 use super::finality;
+use super::packet_order::PacketOrderFault;
 use super::recent_frames;
 use super::reliable_connection::{FoundWrite, NoOperationReason, UnseenWriteRange};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
@@ -351,8 +352,8 @@ impl Flow {
         meaning
     }
 
-    /// Records the transport events of a packet.
-    #[cold]
+    /// Counts a packet, and records its transport events.
+    #[inline(never)]
     fn record_packet_events(
         &mut self,
         at: usize,
@@ -363,6 +364,38 @@ impl Flow {
         if packet_meta.is_captured_twice() {
             return;
         }
+        let order = self.connections.get_mut(at).and_then(|connection| {
+            let end = match sender {
+                ConnectionSide::A => &mut connection.a,
+                ConnectionSide::B => &mut connection.b,
+            };
+            end.packet_order.get_or_insert_default().check(packet)
+        });
+        let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
+        let events = &mut self.transaction_table.transport_events;
+        events.checks.packets += 1;
+        events.checks.read_requests += u64::from(is_read);
+        events.checks.acknowledgments += u64::from(packet.aeth.is_some());
+        let is_usual = packet_meta.anomaly.is_none()
+            && order.is_none()
+            && packet.aeth.is_none_or(|aeth| matches!(aeth.syndrome, Syndrome::Ack { .. }))
+            && !events.has_congestion_mark
+            && !events.has_bad_icrc;
+        if !is_usual {
+            self.record_unusual_packet(at, sender, packet_meta, packet, order);
+        }
+    }
+
+    /// Records the transport events of a packet that has some.
+    #[cold]
+    fn record_unusual_packet(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        packet_meta: PacketMeta<'_>,
+        packet: &InfinibandPacket<'_>,
+        order: Option<PacketOrderFault>,
+    ) {
         let refusal = match packet.aeth.map(|aeth| aeth.syndrome) {
             Some(Syndrome::Nak(code)) => Some(TransportEventKind::Nak(code)),
             Some(Syndrome::RnrNak { timer }) => {
@@ -395,21 +428,10 @@ impl Flow {
             DeliveryAnomaly { is_refused: true, .. } => Some(TransportEventKind::SequenceGap),
             _ => None,
         });
-        let order = self.connections.get_mut(at).and_then(|connection| {
-            let end = match sender {
-                ConnectionSide::A => &mut connection.a,
-                ConnectionSide::B => &mut connection.b,
-            };
-            end.packet_order.get_or_insert_default().check(packet)
-        });
         let events = &mut self.transaction_table.transport_events;
-        events.checks.packets += 1;
-        events.checks.read_requests += u64::from(is_read);
-        events.checks.acknowledgments += u64::from(packet.aeth.is_some());
         let mark = events.has_congestion_mark.then_some(TransportEventKind::CongestionExperienced);
         let damage = events.has_bad_icrc.then_some(TransportEventKind::BadIcrc);
-        for kind in refusal
-            .into_iter()
+        for kind in { refusal.into_iter() }
             .chain(anomaly)
             .chain(mark)
             .chain(damage)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_conformance::{ConformanceChecker, Finding, Rule, RuleTally, SeverityLevel};
+use nfsrdma_dissectors::flow::Flow;
 
 /// Findings of one rule with one severity.
 #[derive(Debug)]
@@ -57,9 +58,9 @@ impl LintReport {
         }
     }
 
-    /// Records the judgements of a checker at the end of the input.
-    pub fn finish(&mut self, checker: &ConformanceChecker) {
-        self.tallies = checker.tallies().collect();
+    /// Records the judgements of a checker at the end of the input, which `flow` has processed.
+    pub fn finish(&mut self, checker: &ConformanceChecker, flow: &Flow) {
+        self.tallies = checker.tallies(&flow.transport_checks()).collect();
     }
 
     /// Returns `true` if no rule was judged: the input has neither RDMA packets nor RPC messages.

@@ -314,12 +314,12 @@ fn set_clientid(line: &mut RpcClient<'_>) -> Held {
 
 fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
     let owner = format!("test {} 4.{minor}", std::process::id());
-    let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
+    let exchange = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(owner.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),
         eia_state_protect: StateProtect4A::None,
         eia_client_impl_id: List::default(),
-    });
+    }));
     let (clientid, sequence) = run(line, minor, &[exchange], &more(), |results| match results {
         Results::EXCHANGE_ID(outcome) => {
             let ok = outcome.ok().unwrap();
@@ -336,7 +336,7 @@ fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
         ca_maxrequests: 16,
         ca_rdma_ird: List::default(),
     };
-    let create = Args::CREATE_SESSION(CreateSession4Args {
+    let create = Args::CREATE_SESSION(Box::new(CreateSession4Args {
         csa_clientid: clientid,
         csa_sequence: sequence,
         csa_flags: CreateSessionFlags(0),
@@ -344,7 +344,7 @@ fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
         csa_back_chan_attrs: attributes(),
         csa_cb_program: Program::NFS_CB.0,
         csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
-    });
+    }));
     let id = run(line, minor, &[create], &more(), |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().unwrap().csr_sessionid,
         other => panic!("{other:?}"),

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::flow::transport_event::{
 use nfsrdma_dissectors::flow::chunk::Chunk;
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// Returns a violation if the event is an access with this fault.
@@ -50,6 +51,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.3",
         requirement: "A Responder accesses only memory that a Call in flight offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use.",
+        subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(|event| access_verdict(event, AccessFault::NotOffered, None), was_accessed),
@@ -61,6 +63,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "An RDMA Read stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or reads memory of another use. \
             Compare offset and length with the Read list of the Call.",
+        subjects: &[Subject::ReadChunks],
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
@@ -75,6 +78,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "An RDMA Write stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Compare offset and length with the Write list and the Reply chunk of the Call.",
+        subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
@@ -89,6 +93,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder does not read memory of a Call after its Reply.",
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
             data, or the access ends the connection.",
+        subjects: &[Subject::ReadChunks],
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
@@ -103,6 +108,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder does not write to memory of a Call after its Reply.",
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
             connection.",
+        subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
@@ -116,6 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 sections 3.4.5 and 3.4.6",
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
         explanation: "The Requester registers the memory for one of the two: the other ends the connection.",
+        subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
@@ -129,6 +136,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.1",
         requirement: "Only the Responder of a Call reads and writes memory.",
         explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results.",
+        subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
@@ -143,6 +151,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A side has no more RDMA Reads in flight than its peer declared at the set-up.",
         explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the connection. \
             Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames.",
+        subjects: &[Subject::ReadChunks],
         needs: &[Evidence::SetUp, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Absence(

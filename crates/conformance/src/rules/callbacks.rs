@@ -5,6 +5,7 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -15,6 +16,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client may have posted no receive buffer for a Call, so that the connection ends: again after each \
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH.",
+        subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -39,6 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
             than the inline threshold.",
         explanation: "A client that supports Long Calls on its backchannel says so with a larger ca_maxrequestsize. Others cannot \
             fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION.",
+        subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -62,6 +65,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A client that does not support chunks in its backchannel answers a Call with chunks with ERR_CHUNK.",
         explanation: "Another answer to a Call that the client could not read completely leaves the server to guess. The client \
             answered, and fetched nothing from the Read chunks of the Call.",
+        subjects: &[Subject::Reverse, Subject::ReadChunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {

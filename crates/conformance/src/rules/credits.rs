@@ -4,6 +4,7 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
 
 use super::write_chunks;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;
@@ -17,6 +18,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester that honours a grant of zero can never send another Call: the connection stalls. A Call \
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
             that it has posted.",
+        subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -33,6 +35,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Requester has no more Calls in flight than the Responder granted.",
         explanation: "The Responder may have no receive buffer for the Call: the transport then answers RNR NAK, or ends the \
             connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way.",
+        subjects: &[Subject::Call],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -50,6 +53,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8167 section 4.1",
         requirement: "A server has no more reverse-direction Calls in flight than the client granted for them.",
         explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks.",
+        subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -67,6 +71,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.3.3",
         requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
         explanation: "Until the first Reply, the Requester does not know how many credits it has.",
+        subjects: &[Subject::Call],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -88,6 +93,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further Calls \
             waited in the client, and a client that has used all credits cannot find out that its server has vanished. A \
             larger grant may raise throughput; compare the time that the server needs for a Call.",
+        subjects: &[Subject::Reply],
         needs: &[Evidence::NoLoss],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
@@ -112,6 +118,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.3.1",
         requirement: "A Responder may lower its grant.",
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients.",
+        subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
@@ -130,6 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
             transport ends the connection. Longer messages must use chunks.",
+        subjects: &[Subject::Version1],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {

@@ -4,6 +4,7 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &MessageView<'_>) -> Option<String> {
@@ -35,6 +36,7 @@ pub(crate) const RULES: &[Rule] = &[
             offered.",
         explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
             verified. Long messages use a Position Zero Read chunk and a Reply chunk.",
+        subjects: &[Subject::Protected],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
@@ -50,6 +52,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "No part of a control message of RPCSEC_GSS is in a chunk of its own.",
         explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
             the mount fails.",
+        subjects: &[Subject::Protected],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
     HeaderFault, MessageFault, TransportEvent, TransportEventKind,
 };
-use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION};
+use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
     ErrCode, ErrorCode, MessageHeader, MessageType, RdmaBody, RdmaProc, RpcRdmaError, VERSION, Versions,
 };
@@ -15,6 +15,7 @@ use nfsrdma_dissectors::xdr::XdrError;
 use super::read_chunks;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -94,9 +95,9 @@ fn inline_rpc_version(message: &MessageView<'_>) -> Option<u32> {
 }
 
 /// Returns the versions that ERR_VERS offers.
-fn offered_versions(message: &MessageView<'_>) -> Option<Versions> {
+fn offered_versions<'t>(message: &MessageView<'t>) -> Option<&'t Versions> {
     match message.header()? {
-        MessageHeader::Version1(header) => match header.rdma_body {
+        MessageHeader::Version1(header) => match &header.rdma_body {
             RdmaBody::Error(RpcRdmaError::Vers(versions)) => Some(versions),
             _ => None,
         },
@@ -111,6 +112,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.2.1",
         requirement: "The XID of the RPC-over-RDMA header is the XID of the RPC message, inline or in a chunk.",
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call.",
+        subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::MessageOrEvent(
@@ -123,8 +125,13 @@ pub(crate) const RULES: &[Rule] = &[
                 if message.record.is_rdma_error() {
                     return None;
                 }
-                let inner = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid;
                 let outer = message.transaction.transaction.xid;
+                // The XID is the first word. If it differs, the message must have the header of an RPC.
+                let is_same = { cursor }.word().is_ok_and(|word| Xid(word) == outer);
+                let inner = match is_same {
+                    true => outer,
+                    false => RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid,
+                };
                 Some(
                     Verdict::from_condition(inner == outer, || format!("rdma_xid {outer}, RPC xid {inner}"))
                         .at_field("rpcordma.xid"),
@@ -145,6 +152,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply completes \
             the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the two \
             directions may share an XID (RFC 8167 section 5.2). Look at how the sender chooses XIDs after a reconnect.",
+        subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::MessageOrEvent(
@@ -159,6 +167,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "All messages of a connection have one version of RPC-over-RDMA, except Calls that RDMA_ERROR refuses.",
         explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
             version answers ERR_VERS; the Requester may then try another.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -192,6 +201,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.2.4",
         requirement: "rdma_proc is one of RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE and RDMA_ERROR.",
         explanation: "The receiver cannot find the RPC message.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -210,6 +220,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "RDMA_MSGP is not sent.",
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
             whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666.",
+        subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -231,6 +242,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; it \
             uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
             and the rule does not apply; see dialect/rfc5666.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Event(|event| {
@@ -250,6 +262,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A message is at least as long as the smallest header: 28 bytes, or 20 for ERR_CHUNK.",
         explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any byte \
             is legal: see rpcrdma/keepalive.",
+        subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::MessageOrEvent(
@@ -269,6 +282,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The discriminator of a list entry is 0 or 1, and the number of segments of a chunk is the number that \
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
             never completed. The text has the byte offset in the Send.",
+        subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::MessageOrEvent(
@@ -293,6 +307,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The RPC message of RDMA_MSG follows the header; that of RDMA_NOMSG is in a Position-Zero Read chunk or in \
             the Reply chunk, and nothing follows the header.",
         explanation: "The receiver cannot find the RPC message, or finds two.",
+        subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| Some(placement(message)?.at_field("rpcordma.msg_type"))),
@@ -304,6 +319,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Only the Responder of a Call sends RDMA_ERROR with its XID.",
         explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR for \
             the answer to a Call of its own.",
+        subjects: &[Subject::RdmaError],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
@@ -317,6 +333,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "RDMA_ERROR has the XID of a Call in flight.",
         explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and the \
             Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer.",
+        subjects: &[Subject::RdmaError],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
@@ -330,6 +347,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "RDMA_ERROR is ERR_CHUNK, or ERR_VERS with a range of versions that lacks the version of the Call.",
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
             version again. RDMA_ERROR with another code is discarded, and the Call is never completed.",
+        subjects: &[Subject::RdmaError],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::MessageOrEvent(
@@ -346,7 +364,7 @@ pub(crate) const RULES: &[Rule] = &[
                     message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
                 let tried = of_call.unwrap_or(message.words.version);
                 Some(
-                    Verdict::from_condition(low <= high && !(low..=high).contains(&tried), || {
+                    Verdict::from_condition(low <= high && !(*low..=*high).contains(&tried), || {
                         format!("ERR_VERS for version {tried}, versions {low} to {high} are supported")
                     })
                     .at_field("rpcordma.vers_low"),
@@ -368,6 +386,7 @@ pub(crate) const RULES: &[Rule] = &[
             otherwise ERR_CHUNK.",
         explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
             understand.",
+        subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -391,6 +410,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder answers a Call whose arguments it cannot decode with GARBAGE_ARGS or a status of bad XDR.",
         explanation: "The server reports success for arguments that end too early or have undefined values: it does not check \
             them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments.",
+        subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages, Evidence::WholeMessage],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -422,6 +442,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A message of RPC version 2 is decodable to its end.",
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there.",
+        subjects: &[Subject::Version1],
         needs: &[Evidence::WholeMessage],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -449,6 +470,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A side may assess an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without payload \
             uses a receive buffer of its receiver; an RDMA Write without payload does not.",
+        subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::MessageOrEvent(

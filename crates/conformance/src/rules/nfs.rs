@@ -7,6 +7,7 @@ use nfsrdma_dissectors::rpc::Program;
 use crate::file_access::FileAccess;
 use crate::operations::minor_versions;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
@@ -80,6 +81,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
         requirement: "The status of a COMPOUND is that of its last result.",
         explanation: "A client that looks at the status alone takes a failure for a success, or the other way round.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -102,6 +104,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The server stops at the first operation that fails: its result is the last.",
         explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have changed \
             another file.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -127,6 +130,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A COMPOUND has no more results than operations, and none with NFS4ERR_MINOR_VERS_MISMATCH.",
         explanation: "The Reply belongs to another Call, or the server adds results: the client cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -147,6 +151,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.2 and 16.2.3",
         requirement: "The k-th result is of the k-th operation, or ILLEGAL.",
         explanation: "The client decodes the result of another operation. Most clients then return an I/O error.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -171,6 +176,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
         requirement: "The tag of the results of a COMPOUND is that of its Call.",
         explanation: "The tag has no other purpose than to help people who read captures.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -188,6 +194,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A server refuses operations that are not of the minor version of the COMPOUND.",
         explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended attributes \
             with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP.",
+        subjects: &[Subject::Compound],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -215,6 +222,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 1813 section 3.3.6, RFC 7530 section 16.23, RFC 8881 section 18.22",
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -239,6 +247,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32",
         requirement: "WRITE writes no more bytes than it has.",
         explanation: "A client that advances by the returned count loses data.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -260,6 +269,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "WRITE commits the data at the level that the client asked for, or at a higher one.",
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -280,6 +290,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7862 section 15.10.3",
         requirement: "The contents of READ_PLUS are contiguous in the file.",
         explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -303,6 +314,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The seqid of a copy offload stateid is not zero.",
         explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
             invalid.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -326,6 +338,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The result of an asynchronous COPY is reported before its session ends.",
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
             client does not know how much was copied. Look for a back channel that is down.",
+        subjects: &[Subject::Compound],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -348,6 +361,7 @@ pub(crate) const RULES: &[Rule] = &[
             repeated.",
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although RENAME or REMOVE was done already.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -379,6 +393,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 5.1",
         requirement: "MOUNT, NLM and NSM usually go over TCP.",
         explanation: "A server must offer them over TCP. Over RDMA, few implementations understand each other.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {

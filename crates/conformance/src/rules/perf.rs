@@ -9,6 +9,7 @@ use nfsrdma_dissectors::xdr::roundup;
 use super::write_chunks::threshold_bytes;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;
@@ -93,6 +94,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. The number of findings is that of \
             messages whose data in Read or Write chunks would have fitted inline. A client that knows the length of a file can \
             request it without a Write chunk.",
+        subjects: &[Subject::Chunks],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(chunk_for_small),
@@ -104,6 +106,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A larger inline threshold avoids Long messages.",
         explanation: "The number of findings is that of Long Calls and Long Replies that a threshold of 8, 16 or 64 KiB makes \
             Short. Larger thresholds take more memory for receive buffers: credits times threshold per connection.",
+        subjects: &[Subject::LongMessage],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(threshold_would_save),
@@ -115,6 +118,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Reply to a Call with chunks invalidates one of its handles.",
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own before \
             it completes the Call. Look at the R bits of the private data.",
+        subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|view| {
@@ -139,6 +143,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A chunk has few, long segments.",
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
             register physical pages, or from scattered buffers.",
+        subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
@@ -168,6 +173,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A grant permits more than one Call in flight.",
         explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look at the \
             server's number of receive buffers, and at grants of zero, which clients take as one.",
+        subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
@@ -185,6 +191,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A grant shows the resources of the Responder, not the request.",
         explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. Its \
             receive buffers may not suffice for it.",
+        subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|view| {
@@ -211,6 +218,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The number of RDMA Reads that the client answers at a time does not limit the server.",
         explanation: "The server had as many RDMA Reads in flight as the client declared: further ones wait. Raise \
             responder_resources of the client, or use fewer and longer segments.",
+        subjects: &[Subject::ReadChunks],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Absence(

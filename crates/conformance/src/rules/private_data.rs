@@ -5,6 +5,7 @@ use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// Version of the private data. RFC 8797 section 4.
@@ -47,6 +48,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder uses Send With Invalidate only if both sides set the R bit in their private data.",
         explanation: "A Requester that did not set R may not expect that its memory is invalidated, and invalidates it again or \
             uses it on. The server of Linux does not set R itself, and invalidates as soon as the client has set it: known.",
+        subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
@@ -75,6 +77,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Send With Invalidate invalidates a handle of the Call with the XID that the Reply carries.",
         explanation: "The Requester may use the memory of another Call on, which then fails with a Remote Access Error, or wait \
             for an invalidation that does not come.",
+        subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -96,6 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8797 section 4.1",
         requirement: "Only Replies use Send With Invalidate.",
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something else.",
+        subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -112,6 +116,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8797 section 4",
         requirement: "The reserved bits of the private data are zero.",
         explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would announce.",
+        subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -133,6 +138,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The private data has version 1.",
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
             1,024 bytes, and no remote invalidation.",
+        subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -152,6 +158,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A side may connect without private data.",
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. Most \
             Calls and Replies of NFSv4 then need chunks, each with an RDMA operation.",
+        subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -180,6 +187,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A client that encodes a Call once, and sends it again as it is, exceeds a smaller threshold, and the \
             connection ends again. See rpcrdma/send-too-long for Sends that do. Look at the configuration of the server that \
             took over, or at the device that the client connects through.",
+        subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -205,6 +213,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A server of NFS version 4 offers NFS over RDMA at port 20049.",
         explanation: "Clients connect to this port without asking rpcbind. Another one is a choice of the site, which each mount \
             must name; port 2049 is that of NFS over TCP.",
+        subjects: &[],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -228,6 +237,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a connection \
             that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
             rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done.",
+        subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {

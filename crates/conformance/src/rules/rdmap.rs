@@ -52,6 +52,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver drops the FPDU and ends the connection. The sender computes the CRC wrongly, or bytes \
             changed on the way although the checksum of TCP is right. Judged once a start-up frame or a correct CRC shows \
             that CRCs are in use.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -71,6 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A side sends markers if and only if the other side requested them, and each points to its FPDU.",
         explanation: "The receiver looks for the next FPDU at the wrong place, and ends the connection with a Terminate. Look \
             at the M bit of the start-up frames.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { startups:
@@ -89,6 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Reserved bits are zero. Enhanced connection data needs revision 2, and is in the Reply if and only if it is in \
             the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the initiator \
             permits.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { startups: RdmapFault::Startup(fault) => startup_text(fault) },
@@ -100,6 +103,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The responder sends no FPDU before it received one of the initiator.",
         explanation: "The receiver of the initiator may not be in full operation yet: it takes the FPDU for private data or for \
             other bytes, and the connection fails now and then.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { startups: RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
@@ -110,6 +114,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
         requirement: "The version of DDP is 1; the version of RDMAP is 1, or 0 for the RDMA Consortium's specification.",
         explanation: "The receiver ends the connection with a Terminate: invalid version.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus:
@@ -123,6 +128,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
         requirement: "Reserved bits of the control fields are zero.",
         explanation: "A receiver of a later version would give them a meaning. Some receivers refuse the segment.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus:
@@ -135,6 +141,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 section 4.1, RFC 7306 section 10",
         requirement: "The opcode of a segment is defined.",
         explanation: "The receiver ends the connection with a Terminate: unexpected opcode.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus: RdmapFault::Opcode(opcode) => format!("opcode {:#x}", opcode.0) },
@@ -145,6 +152,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 section 4.1",
         requirement: "RDMA Writes and Read Responses are tagged; all other messages are untagged.",
         explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus:
@@ -159,6 +167,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 section 4.1",
         requirement: "Sends use queue 0, RDMA Read Requests queue 1, and Terminates queue 2.",
         explanation: "Each queue has buffers of its own; the receiver answers with a Terminate: invalid queue number.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus: RdmapFault::Queue { opcode, queue } => format!("{opcode} in queue {}", queue.0) },
@@ -169,6 +178,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 section 4.4",
         requirement: "An RDMA Read Request has a header of 28 bytes and no payload.",
         explanation: "The receiver cannot use the request, and ends the connection.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus:
@@ -182,6 +192,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The message sequence numbers of each queue begin with 1 and increase by 1 with each message.",
         explanation: "The number selects the receive buffer. The receiver finds no buffer for it, and ends the connection with \
             a Terminate.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { untagged_fpdus:
@@ -196,6 +207,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5041 section 5.2",
         requirement: "The offsets of the segments of an untagged message begin with 0 and leave no gap.",
         explanation: "The receiver places bytes at the wrong place in its receive buffer.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { untagged_fpdus:
@@ -210,6 +222,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5041 section 5.2",
         requirement: "Each segment of a tagged message continues where the preceding segment ended.",
         explanation: "Memory has bytes at the wrong place, or lacks bytes, and nothing reports it.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { ordered_fpdus:
@@ -224,6 +237,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5041 section 4.1",
         requirement: "The last segment of a message has the L flag, and no other message begins before it.",
         explanation: "The receiver never completes the message without its last segment.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { ordered_fpdus:
@@ -236,6 +250,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response goes to the sink that its RDMA Read Request names, from its first byte on.",
         explanation: "The response overwrites other memory of the requester, or fails with a Terminate.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { responses:
@@ -251,6 +266,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Read Responses have the order of their requests.",
         explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before its \
             data are there.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { responses:
@@ -265,6 +281,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response has as many bytes as its RDMA Read Request asks for.",
         explanation: "The requester uses memory that the response did not fill.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { responses:

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 use super::write_chunks;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// Returns the Read chunks of a message that hold one data item each.
@@ -145,9 +146,7 @@ fn long_roundup(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let (name, length) = match message.kind {
         RpcMessageKind::Call => ("Position-Zero Read chunk", long_chunk(message)?.offered_bytes()),
-        RpcMessageKind::Reply => {
-            ("Reply chunk", message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum())
-        }
+        RpcMessageKind::Reply => ("Reply chunk", message.reply_chunk_bytes()?),
     };
     Some(Verdict::from_condition(length % 4 == 0, || {
         format!("{name} with {length} bytes, {} more than whole words", length % 4)
@@ -223,6 +222,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC 8166 \
             removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. Otherwise \
             the Requester ignores the list, or the connection ends.",
+        subjects: &[Subject::Reply],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -247,6 +247,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5",
         requirement: "The Position of a Read chunk is a multiple of four.",
         explanation: "XDR items begin at multiples of four bytes.",
+        subjects: &[Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(position_unaligned),
@@ -259,6 +260,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The chunk holds the payload itself. A Responder inserts a segment with another Position behind the \
             payload as a data item of its own, and the message ends too early. With RDMA_MSG, which has a payload in the \
             Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it.",
+        subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(position_zero),
@@ -270,6 +272,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced Call.",
         explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. Positions \
             count in the payload with all chunks inserted, roundup included, from the XID on.",
+        subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(position_without_item),
@@ -280,6 +283,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5",
         requirement: "Read chunks come in the order of their Positions, and the segments of each are consecutive.",
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions.",
+        subjects: &[Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -304,6 +308,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Read chunk is as long as its data item, with or without roundup.",
         explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. Compare \
             the length word of the item with the sum of the segments.",
+        subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(item_length),
@@ -314,6 +319,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5.2",
         requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
         explanation: "The roundup costs bytes on the wire, and often a segment of its own.",
+        subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -326,6 +332,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.4.4",
         requirement: "The roundup of a reduced data item is removed from the payload.",
         explanation: "All arguments or results after the item are misaligned for the receiver.",
+        subjects: &[Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(roundup_left),
@@ -337,6 +344,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Position-Zero Read chunk and a used Reply chunk hold whole XDR words, roundup included.",
         explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end of \
             the last item.",
+        subjects: &[Subject::LongMessage],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(long_roundup),
@@ -348,6 +356,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder that executes a Call has read its Read chunks.",
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. Look for \
             RDMA Reads that the capture lacks.",
+        subjects: &[Subject::ReadChunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
@@ -379,6 +388,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, or \
             misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
             callbacks is never eligible.",
+        subjects: &[Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(not_eligible),

@@ -3,6 +3,7 @@
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 
 use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -12,6 +13,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Requester does not send a Call again on a living connection.",
         explanation: "The connection delivers the first Call or ends. The copy uses another credit and receive buffer, and may \
         end the connection. For NFSv2 and NFSv3 this is a warning. Copies that the transport sends do not count.",
+        subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -37,6 +39,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Reply is sent on the connection of its Call.",
         explanation: "The other connection has no Call with this XID: the client drops the Reply, and waits for ever. After a \
         lost connection, the server waits until the client repeats the Call.",
+        subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {

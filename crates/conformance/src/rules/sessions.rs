@@ -9,12 +9,13 @@ use nfsrdma_dissectors::nfs::v4::{
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::session_table::{SlotHistory, SlotUse, sequence_arguments, sequence_result};
+use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// A Call with SEQUENCE on a session and slot with a history.
 struct SlotCall<'t> {
     sequence: &'t Sequence4Args,
-    history: SlotHistory,
+    history: &'t SlotHistory,
     time: Timestamp,
     frames: &'t [FrameNumber],
 }
@@ -23,7 +24,7 @@ impl<'t> SlotCall<'t> {
     fn of(transaction: &'t TransactionView<'_>) -> Option<Self> {
         let sequence = sequence_arguments(&transaction.operations)?;
         let call = transaction.call()?;
-        Some(Self { sequence, history: transaction.slot?, time: call.time, frames: &call.frames })
+        Some(Self { sequence, history: transaction.slot.as_ref()?, time: call.time, frames: &call.frames })
     }
 
     /// Returns the last use of the slot, if it was before this Call: Transactions come in the order in which they close.
@@ -257,6 +258,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without SEQUENCE there is no slot, and so no protection against a second execution. The server answers \
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
             COMPOUND instead.",
+        subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(check_sequence_position),
@@ -268,6 +270,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "SEQUENCE returns the session ID, slot and sequence ID of its arguments.",
         explanation: "A client that finds other values cannot be sure that the Reply belongs to its Call. Linux then \
             recovers the session.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -295,6 +298,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The first use of a slot has the sequence ID 1.",
         explanation: "The server answers NFS4ERR_SEQ_MISORDERED. The client may have kept the sequence IDs of an earlier \
             session.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -319,6 +323,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
         explanation: "The server answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After 0xffffffff \
             comes 0.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -345,6 +350,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A client repeats a request only after its connection was lost, on another connection.",
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
             while the server still executes the request.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -370,6 +376,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A client waits for the Reply before it uses the slot again.",
         explanation: "If the server has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, and \
             the client does not know which sequence ID is next. An interrupted Call is a frequent cause.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -409,6 +416,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted.",
         explanation: "The server answers NFS4ERR_BADSLOT. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE \
             raise the limit.",
+        subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -440,6 +448,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "sr_highest_slotid is not less than the sa_highest_slotid of the client.",
         explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so only \
             to a client that ignores sr_target_highest_slotid.",
+        subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -456,6 +465,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.7",
         requirement: "A session is used in the minor version in which it was created.",
         explanation: "The server may apply other rules to the same operations, or refuse them.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -472,6 +482,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
         explanation: "The server may take it for a retry, and answer with the results of the other Call. At best it returns \
             NFS4ERR_SEQ_FALSE_RETRY.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -497,6 +508,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A retry is answered with the results of the first Reply.",
         explanation: "Other results show that the server executed the request twice, or lost its reply cache. A request \
             without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages, Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(check_replay),
@@ -509,6 +521,7 @@ pub(crate) const RULES: &[Rule] = &[
             returns the error for them.",
         explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The errors \
             are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(check_sizes),
@@ -521,6 +534,7 @@ pub(crate) const RULES: &[Rule] = &[
             of slots and operations of the back channel unchanged.",
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence.",
+        subjects: &[Subject::Compound],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -542,6 +556,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A client stops using slots above sr_target_highest_slotid.",
         explanation: "The server wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
             were under way, and the next two, do not count.",
+        subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {

@@ -26,6 +26,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "NAK PSN Sequence Error: the receiver misses a packet and asks for all packets from there on. Each one \
             costs a round trip and repeated data. Look at drop and pause counters of switches and adapters. The side is the \
             receiver that misses packets.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -41,6 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "NAK Invalid Request ends the connection. A Send was longer than the receive buffer, an RDMA Write had \
             another length than its header announced, or too many RDMA Reads were in flight. Look at the request with the \
             same PSN.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -56,6 +58,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "NAK Remote Access Error ends the connection. The handle of an RDMA Read or Write is unknown or was \
             invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the Call that \
             offered the memory.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -70,6 +73,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A receiver completes each request that it accepts.",
         explanation: "NAK Remote Operational Error ends the connection. The receiver has a local problem: look at the log of \
             its kernel and at the state of its adapter.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -83,6 +87,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
         requirement: "A NAK of a reliable connection has code 0, 1, 2 or 3.",
         explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The text has the code.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -98,6 +103,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RNR NAK: the sender waits for the time in the text and repeats the Send; after the last retry the \
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
             receives. The side is the receiver.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -115,6 +121,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A packet or TCP segment is sent once.",
         explanation: "Packets are repeated after a loss, after RNR NAK, or because an acknowledgement is late. Each costs time \
             and bandwidth. A repeated packet that the receiver refuses again counts as a sequence gap. Compare with the NAKs of the other side: without them, the sender's timer expired.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -129,6 +136,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "An RDMA Read request is sent once.",
         explanation: "The request, or a response to it, was lost. The requester asks again for all of the data, or for the \
             rest of it. Loss in the direction of the responses shows only here: nobody sends a NAK for a response.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -145,6 +153,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The packets of a side have consecutive PSNs.",
         explanation: "Packets behind a gap: the receiver refuses them. Either the network lost a packet, and a NAK and \
             retransmissions follow, or the capture lacks it, and the connection goes on.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -160,6 +169,7 @@ pub(crate) const RULES: &[Rule] = &[
             up to the last.",
         explanation: "The receiver answers NAK Invalid Request, and the connection ends. Only packets with consecutive PSNs are \
             judged, so that loss and reordering do not count.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -182,6 +192,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A path is not congested.",
         explanation: "Congestion Notification Packet: the sender of this packet received packets that a switch marked, and the \
             receiver of it lowers its rate. Look at the load of the path towards this side.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -196,6 +207,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A path is not congested.",
         explanation: "A switch marked packets of this side because its queue was long. With RoCE, the receiver answers with \
             CNPs; with TCP, with the ECE flag.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -211,6 +223,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver drops the packet silently. A cable, a switch or an adapter damages packets, or a device \
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -225,6 +238,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A receiver takes bytes from TCP as fast as they arrive.",
         explanation: "The receive buffer is full: the sender waits until the window opens. The side is the slow receiver; look \
             at its load.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
@@ -239,6 +253,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A side closes the connection without an error.",
         explanation: "RDMAP Terminate: the sender detected an error in what the other side sent, and closes the connection. The \
             message has the layer, the type and the code of the error, and often the header at fault; -V shows them.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(

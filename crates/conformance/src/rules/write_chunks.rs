@@ -9,6 +9,7 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 const BOTH_LISTS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists];
@@ -226,7 +227,7 @@ fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
     if !message.is_proc(RdmaProc::RDMA_MSG) {
         return None;
     }
-    let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
+    let returned = message.reply_chunk_bytes()?;
     Some(Verdict::from_condition(returned == 0, || {
         format!("RDMA_MSG with {returned} bytes in the Reply chunk")
     }))
@@ -374,6 +375,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester finds its results by the segments in the Reply: it refuses the Reply, or reads other memory. \
             Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no data \
             (RFC 8267 section 6.4.1).",
+        subjects: &[Subject::Chunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(not_copied),
@@ -384,6 +386,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
         explanation: "The Requester reads beyond its buffer, or refuses the Reply.",
+        subjects: &[Subject::Chunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
@@ -407,6 +410,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder fills the segments of a chunk in their order, without gaps.",
         explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used one \
             is full.",
+        subjects: &[Subject::Chunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(returned_in_order),
@@ -418,6 +422,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The length of a returned segment is the number of bytes that RDMA Writes placed in it.",
         explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
             unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks.",
+        subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(returned_not_written),
@@ -429,6 +434,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A returned Write chunk is as long as its data item, without roundup.",
         explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester cannot \
             tell which of the two is right. A Responder often has written the roundup, too.",
+        subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
@@ -439,6 +445,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.3.2, RFC 8267 section 6.4.1",
         requirement: "A Responder returns a data item in the Write chunk that the Requester offered for it.",
         explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it.",
+        subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
@@ -450,6 +457,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The n-th READ or READLINK of a COMPOUND uses the n-th Write chunk, also if an earlier one returned no data.",
         explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
             results without data; RFC 8267 does not for NFSv4.",
+        subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
@@ -461,6 +469,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Write chunk without segments comes back without segments.",
         explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory of \
             another use.",
+        subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
@@ -485,6 +494,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "To have the only data item of a Reply inline, a Requester leaves the Write list empty.",
         explanation: "An empty Write chunk is for one of several items. It costs eight bytes in Call and Reply, and a Responder \
             may not expect it.",
+        subjects: &[Subject::Call, Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
@@ -504,6 +514,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.3.2",
         requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call.",
+        subjects: &[Subject::Call, Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(write_list_unneeded),
@@ -514,6 +525,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.6",
         requirement: "A Write chunk holds all the data that its READ requests.",
         explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection.",
+        subjects: &[Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
@@ -526,6 +538,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.6.2",
         requirement: "A Write chunk has no room for roundup (SHOULD NOT).",
         explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration.",
+        subjects: &[Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
@@ -541,6 +554,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.5.3",
         requirement: "A Reply that is longer than the inline threshold uses the Reply chunk of its Call.",
         explanation: "The Send does not fit into the receive buffer: the transport ends the connection.",
+        subjects: &[Subject::Reply],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -564,6 +578,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Reply with RDMA_MSG returns no bytes in the Reply chunk.",
         explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two payloads, and \
             takes one.",
+        subjects: &[Subject::Reply, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(reply_chunk_in_msg),
@@ -576,6 +591,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Judged where the Responder answered ERR_CHUNK, and the Call requests more data than the Reply chunk and the \
             inline threshold hold. The RPC fails, and with it the operation of the application, unless the client sends it again \
             with a larger chunk.",
+        subjects: &[Subject::RdmaError],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(reply_chunk_short),
@@ -587,6 +603,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Reply that fits into a Send needs no Reply chunk.",
         explanation: "A Long Reply costs an RDMA Write, a registration and an invalidation more than a Short one. The Responder \
             may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk.",
+        subjects: &[Subject::Reply, Subject::LongMessage],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
@@ -594,7 +611,7 @@ pub(crate) const RULES: &[Rule] = &[
             if !message.is_proc(RdmaProc::RDMA_NOMSG) {
                 return None;
             }
-            let returned: u64 = message.reply_chunk()?.iter().map(|segment| u64::from(segment.length)).sum();
+            let returned = message.reply_chunk_bytes()?;
             let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
                 return Some(Verdict::Unknown);
             };
@@ -610,6 +627,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.4.1",
         requirement: "Calls in flight at the same time do not offer overlapping memory that one of them has written to.",
         explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range is not.",
+        subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
@@ -635,6 +653,7 @@ pub(crate) const RULES: &[Rule] = &[
             segments in each chunk (SHOULD).",
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS, and the client should not repeat the \
             Call.",
+        subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Message(too_complex),
@@ -645,6 +664,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 3.1",
         requirement: "A Call that repeats one that was answered ERR_CHUNK has a new XID.",
         explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try.",
+        subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {

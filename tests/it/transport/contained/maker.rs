@@ -317,12 +317,12 @@ impl Maker<'_> {
                     cna_src_stateid: self.stateid(),
                     cna_destination_server: servers[0].clone(),
                 }),
-                34 => Args::EXCHANGE_ID(ExchangeId4Args {
+                34 => Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
                     eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(VICTIM) },
                     eia_flags: ExchangeIdFlags(0),
                     eia_state_protect: StateProtect4A::None,
                     eia_client_impl_id: List::default(),
-                }),
+                })),
                 _ => Args::SETCLIENTID(Setclientid4Args {
                     client: NfsClientId4 {
                         verifier: [9; 8],
