@@ -19,27 +19,46 @@ use crate::aggregation::ConnectionFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::{Finding, SeverityLevel};
 use crate::memory_table::MemoryTable;
+use crate::message_view::MessageView;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
 use crate::rules::RULES;
 use crate::session_table::SessionTable;
-use crate::subject::SubjectSet;
+use crate::subject::{Subject, SubjectSet};
 use crate::transaction_view::TransactionView;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
 
-/// A rule that judges Transactions, prepared for the many that it judges.
+/// A rule, prepared for the many messages or Transactions that `check` judges.
 #[derive(Clone, Copy, Debug)]
-struct PreparedRule {
+struct PreparedRule<F> {
     /// Index in [`RULES`].
     at: usize,
     rule: &'static Rule,
     subjects: SubjectSet,
     needs: EvidenceSet,
+    check: F,
 }
 
-impl PreparedRule {
+type MessageCheck = fn(&MessageView<'_>) -> Option<Verdict>;
+type TransactionCheck = fn(&TransactionView<'_>) -> Option<Verdict>;
+
+impl<F> PreparedRule<F> {
+    /// Returns the rules for which `check` returns a function.
+    fn select(check: impl Fn(&'static Rule) -> Option<F>) -> Vec<Self> {
+        let prepared = |(at, rule): (usize, &'static Rule)| {
+            Some(Self {
+                at,
+                rule,
+                subjects: SubjectSet::of(rule.subjects),
+                needs: EvidenceSet::of(rule.needs),
+                check: check(rule)?,
+            })
+        };
+        RULES.iter().copied().enumerate().filter_map(prepared).collect()
+    }
+
     /// Judges a message or Transaction with these subjects. A rule whose evidence is missing is not judged.
     #[inline]
     fn judge(
@@ -57,30 +76,46 @@ impl PreparedRule {
     }
 }
 
-/// Rules for Transactions over RDMA.
-static RDMA_RULES: LazyLock<Vec<PreparedRule>> = LazyLock::new(|| prepared_rules(true));
-/// Rules for Transactions over other transports.
-static OTHER_RULES: LazyLock<Vec<PreparedRule>> = LazyLock::new(|| prepared_rules(false));
+/// Returns the rules for messages of this kind.
+fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
+    let other = match kind {
+        RpcMessageKind::Call => Subject::Reply,
+        RpcMessageKind::Reply => Subject::Call,
+    };
+    PreparedRule::select(|rule| match rule.check {
+        RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
+            (!rule.subjects.contains(&other)).then_some(check)
+        }
+        _ => None,
+    })
+}
 
-/// Returns the rules that judge Transactions or their messages over RDMA, or over other transports.
-fn prepared_rules(is_rdma: bool) -> Vec<PreparedRule> {
-    let judges_transactions =
-        |rule: &Rule| !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Counted(..));
-    // Rules about the set-up or about chunks apply only to RDMA.
+/// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply only
+/// to RDMA.
+fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
     let is_rdma_rule = |rule: &Rule| {
         rule.needs.iter().any(|needed| matches!(needed, Evidence::SetUp | Evidence::ChunkLists))
-            || matches!(rule.check, RuleCheck::Message(_) | RuleCheck::MessageOrEvent(..))
     };
-    { RULES.iter().copied().enumerate() }
-        .filter(|(_, rule)| judges_transactions(rule) && (is_rdma || !is_rdma_rule(rule)))
-        .map(|(at, rule)| PreparedRule {
-            at,
-            rule,
-            subjects: SubjectSet::of(rule.subjects),
-            needs: EvidenceSet::of(rule.needs),
-        })
-        .collect()
+    PreparedRule::select(|rule| match rule.check {
+        RuleCheck::Transaction(check) if is_rdma || !is_rdma_rule(rule) => Some(check),
+        _ => None,
+    })
 }
+
+static CALL_RULES: LazyLock<Vec<PreparedRule<MessageCheck>>> =
+    LazyLock::new(|| message_rules(RpcMessageKind::Call));
+static REPLY_RULES: LazyLock<Vec<PreparedRule<MessageCheck>>> =
+    LazyLock::new(|| message_rules(RpcMessageKind::Reply));
+static RDMA_RULES: LazyLock<Vec<PreparedRule<TransactionCheck>>> = LazyLock::new(|| transaction_rules(true));
+static OTHER_RULES: LazyLock<Vec<PreparedRule<TransactionCheck>>> =
+    LazyLock::new(|| transaction_rules(false));
+/// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
+static ABSENCE_RULES: LazyLock<Vec<PreparedRule<fn(&TransactionView<'_>) -> bool>>> = LazyLock::new(|| {
+    PreparedRule::select(|rule| match rule.check {
+        RuleCheck::Absence(_, applies) => Some(applies),
+        _ => None,
+    })
+});
 
 /// Judgements of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -206,70 +241,89 @@ impl ConformanceChecker {
         messages: &TransactionMessages<'_>,
         summary: &RpcSummary,
     ) -> Vec<Finding> {
-        let mut findings = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
-        for finding in &mut findings {
-            (finding.transaction, finding.xid) = (Some(transaction.index), Some(transaction.xid));
-            finding.connection = transaction.connection;
-        }
+        let of_events = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        let of_transaction = |finding| Finding {
+            transaction: Some(transaction.index),
+            xid: Some(transaction.xid),
+            connection: transaction.connection,
+            ..finding
+        };
+        // Findings with the indices of their rules; those of events come first.
+        let mut findings: Vec<(usize, Finding)> =
+            of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
         let history = self.connections.before(transaction);
         let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
         let (subjects, evidence) = (view.subjects(), view.evidence());
-        let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|kind| {
-            let message = view.message(kind)?;
-            let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
-            Some((message, subjects, evidence))
-        });
-        let is_rdma = transaction.connection.transport.is_rdma();
-        let rules = if is_rdma { &RDMA_RULES } else { &OTHER_RULES };
-        for prepared in rules.iter() {
-            let PreparedRule { at, rule, needs, .. } = *prepared;
-            match rule.check {
-                RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
-                    for (message, subjects, evidence) in messages.iter().flatten() {
-                        if let Some(verdict) = prepared.judge(*subjects, *evidence, || check(message))
-                            && let Some(violation) = self.count(at, verdict)
-                        {
-                            let sender = message.sender();
-                            let context = FindingContext {
-                                transaction: Some(transaction),
-                                frames: &message.record.frames,
-                                time: message.record.time,
-                            };
-                            findings.extend(self.add(rule, violation, sender, &context));
-                        }
-                    }
-                }
-                RuleCheck::Transaction(check) => {
-                    if let Some(verdict) = prepared.judge(subjects, evidence, || check(&view))
-                        && let Some(violation) = self.count(at, verdict)
-                    {
-                        let responder = view.responder();
-                        let record = transaction.reply.as_ref().or(transaction.call.as_ref());
-                        let context = FindingContext {
-                            transaction: Some(transaction),
-                            frames: record.map_or(&[], |record| &record.frames),
-                            time: record.map(|record| record.time).unwrap_or_default(),
-                        };
-                        findings.extend(self.add(rule, violation, responder, &context));
-                    }
-                }
-                RuleCheck::Absence(..) if !subjects.contains(prepared.subjects) => {}
-                RuleCheck::Absence(_, applies) => {
-                    let is_broken = findings.iter().any(|finding| finding.rule.id == rule.id);
-                    if applies(&view) && !is_broken {
-                        let is_known = evidence.provides(needs);
-                        self.count(at, if is_known { Verdict::Kept } else { Verdict::Unknown });
-                    }
-                }
-                RuleCheck::Event(_) | RuleCheck::Counted(..) => {}
+        for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            if let Some(message) = view.message(kind) {
+                self.judge_message(&message, evidence, &mut findings);
             }
         }
+        let is_rdma = transaction.connection.transport.is_rdma();
+        for prepared in if is_rdma { &RDMA_RULES } else { &OTHER_RULES }.iter() {
+            if let Some(verdict) = prepared.judge(subjects, evidence, || (prepared.check)(&view))
+                && let Some(violation) = self.count(prepared.at, verdict)
+            {
+                let record = transaction.reply.as_ref().or(transaction.call.as_ref());
+                let context = FindingContext {
+                    transaction: Some(transaction),
+                    frames: record.map_or(&[], |record| &record.frames),
+                    time: record.map(|record| record.time).unwrap_or_default(),
+                };
+                let finding = self.add(prepared.rule, violation, view.responder(), &context);
+                findings.extend(finding.map(|finding| (prepared.at, finding)));
+            }
+        }
+        if is_rdma && subjects.contains(SubjectSet::of(&[Subject::Chunks])) {
+            self.judge_absences(&view, (subjects, evidence), &findings);
+        }
+        findings.sort_by_key(|(at, _)| *at);
         self.record_sessions(&view);
         *self.connections.of(transaction.connection.number) = updated_history(&view, &history);
-        findings
+        findings.into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// Judges a message of a Transaction that provides `evidence`. Adds findings with the indices of their rules.
+    fn judge_message(
+        &mut self,
+        message: &MessageView<'_>,
+        evidence: EvidenceSet,
+        findings: &mut Vec<(usize, Finding)>,
+    ) {
+        let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
+        let rules = if message.is_call() { &CALL_RULES } else { &REPLY_RULES };
+        for prepared in rules.iter() {
+            if let Some(verdict) = prepared.judge(subjects, evidence, || (prepared.check)(message))
+                && let Some(violation) = self.count(prepared.at, verdict)
+            {
+                let context = FindingContext {
+                    transaction: Some(message.transaction.transaction),
+                    frames: &message.record.frames,
+                    time: message.record.time,
+                };
+                let finding = self.add(prepared.rule, violation, message.sender(), &context);
+                findings.extend(finding.map(|finding| (prepared.at, finding)));
+            }
+        }
+    }
+
+    /// Counts the rules that no event of a Transaction has broken.
+    fn judge_absences(
+        &mut self,
+        view: &TransactionView<'_>,
+        (subjects, evidence): (SubjectSet, EvidenceSet),
+        findings: &[(usize, Finding)],
+    ) {
+        for prepared in ABSENCE_RULES.iter() {
+            let is_broken = || findings.iter().any(|(_, finding)| finding.rule.id == prepared.rule.id);
+            if subjects.contains(prepared.subjects) && (prepared.check)(view) && !is_broken() {
+                let is_known = evidence.provides(prepared.needs);
+                self.count(prepared.at, if is_known { Verdict::Kept } else { Verdict::Unknown });
+            }
+        }
     }
 
     /// Adds a violation. Returns the finding if it belongs to the Transaction.

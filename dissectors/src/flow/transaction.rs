@@ -297,8 +297,13 @@ impl MessageRecord {
     /// Returns the error of a header with an unknown version or procedure, which hides the RPC message
     /// (RFC 8166 sections 4.2.2 and 4.2.4). Its offset, 0, refers to the RPC message, of which nothing is
     /// decoded.
+    #[inline]
     pub fn unknown_header(&self) -> Option<XdrError> {
-        let words = self.rpcrdma.filter(|words| words.carriage == Carriage::Unknown)?;
+        self.rpcrdma.filter(|words| words.carriage == Carriage::Unknown).and_then(Self::unknown_words)
+    }
+
+    #[cold]
+    fn unknown_words(words: HeaderWords) -> Option<XdrError> {
         let unknown = |what, number| Some(XdrError::Unknown { at: 0, what, number });
         let known = match words.message_type {
             MessageType::Prototype(_) => words.version,
