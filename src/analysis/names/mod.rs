@@ -21,7 +21,8 @@ use std::ops::Range;
 use clap::ValueEnum;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey};
+use rustc_hash::FxHashSet;
 
 use crate::memory::Memory;
 
@@ -30,6 +31,8 @@ use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
+/// Maximum number of Transactions whose Replies may be completed by later copies.
+const MAX_PARTIAL_REPLIES: usize = 4_096;
 /// Prefix of a path whose beginning is unknown.
 pub const UNKNOWN_PREFIX: &str = "…";
 
@@ -96,6 +99,8 @@ pub struct FileNames {
     call: FilenameTokens,
     reply: FilenameTokens,
     resolved: ResolvedPaths,
+    /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
+    partial_replies: FxHashSet<TransactionKey>,
 }
 
 impl Default for FileNames {
@@ -113,6 +118,7 @@ impl FileNames {
             call: FilenameTokens::default(),
             reply: FilenameTokens::default(),
             resolved: ResolvedPaths::default(),
+            partial_replies: FxHashSet::default(),
         }
     }
 
@@ -138,17 +144,34 @@ impl FileNames {
         self.infer_paths(transaction, reading, facts, true);
     }
 
-    /// Adds the names of the Replies that the last frame completed.
+    /// Adds the names of the Replies that the last frame completed. The first copy of a Reply may come without the data of
+    /// its Reply chunk; then a later copy has the names.
     pub fn infer_from_frame(&mut self, flow: &Flow) {
         if !self.is_enabled() {
             return;
         }
         for meaning in flow.frame_kinds() {
-            if let FrameKind::Message { key, which: RpcMessageKind::Reply } = *meaning
-                && let Some(transaction) = flow.transaction(key)
-            {
-                transaction.with_messages(|reading| self.infer(transaction, reading, &reading.summary()));
-            }
+            let key = match *meaning {
+                FrameKind::Message { key, which: RpcMessageKind::Reply } => key,
+                FrameKind::Retransmission { key, which: RpcMessageKind::Reply }
+                    if self.partial_replies.remove(&key) =>
+                {
+                    key
+                }
+                _ => continue,
+            };
+            let Some(transaction) = flow.transaction(key) else { continue };
+            transaction.with_messages(|reading| {
+                let facts = reading.summary();
+                self.infer(transaction, reading, &facts);
+                if facts.reply_error.is_some() {
+                    // Most are of Transactions without later copies.
+                    if self.partial_replies.len() >= MAX_PARTIAL_REPLIES {
+                        self.partial_replies.clear();
+                    }
+                    self.partial_replies.insert(key);
+                }
+            });
         }
     }
 
@@ -183,7 +206,7 @@ impl FileNames {
         if is_new {
             let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
         }
-        let Self { display: how, store, call, reply, resolved: told } = self;
+        let Self { display: how, store, call, reply, resolved: told, .. } = self;
         let server = server(transaction, facts);
         path_inference::FilenameWalk {
             display: *how,
