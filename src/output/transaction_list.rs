@@ -344,7 +344,7 @@ impl TransactionList {
                     self.labels.shorten(width, &glyphs, cell);
                 }
                 let is_callback = transaction.direction == CallDirection::Reverse;
-                let name = match facts.operation {
+                let name = match facts.label_operation() {
                     Some(CallOperation::Named(name)) => name.len(),
                     _ => 0,
                 };

@@ -35,6 +35,9 @@ pub struct RpcSummary {
     pub procedure_name: Option<&'static str>,
     /// Procedure, or the main operation of a COMPOUND; `None` in a version that is not decoded.
     pub operation: Option<CallOperation>,
+    /// Main operation among those that were decoded, if the capture truncates a COMPOUND and `operation` is therefore the
+    /// procedure.
+    pub decoded_operation: Option<CallOperation>,
     /// Status of the procedure: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
     pub status: Option<ProcedureStatus>,
     /// Status of the RPC.
@@ -53,6 +56,11 @@ impl RpcSummary {
         let program = self.program?;
         let is_callback = program.is_transient() && self.procedure_name.is_some();
         program.name().or(if is_callback { Program::NFS_CB.name() } else { None })
+    }
+
+    /// Returns the operation for labels: the main operation, as far as it is known.
+    pub fn label_operation(&self) -> Option<CallOperation> {
+        self.decoded_operation.or(self.operation)
     }
 
     /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
@@ -364,6 +372,9 @@ impl<'a> TransactionMessages<'a> {
         {
             facts.operation = self.operation_of_reply().or(facts.operation);
         }
+        if facts.operation != facts.procedure_name.map(CallOperation::Named) {
+            facts.decoded_operation = None;
+        }
         facts
     }
 
@@ -406,17 +417,22 @@ impl<'a> TransactionMessages<'a> {
                 &mut NullObserver,
             );
         };
-        let (minor_version, operation, stop) = if procedure == Some(Procedure::Compound) {
+        let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
             let call = v4::CompoundCall::decode(&mut body, &mut NullObserver)?;
             let named = call.main_operation();
-            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+            let [operation, decoded] =
+                [named.operation, named.decoded].map(|number| number.map(|number| (number.name(), number.0)));
+            (call.head.minorversion, operation, decoded, named.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullObserver)?;
             let named = call.main_operation();
-            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+            let [operation, decoded] =
+                [named.operation, named.decoded].map(|number| number.map(|number| (number.name(), number.0)));
+            (call.head.minorversion, operation, decoded, named.stop)
         };
         facts.minor_version = Some(minor_version);
         facts.operation = operation.map(CallOperation::new).or(facts.operation);
+        facts.decoded_operation = decoded.map(CallOperation::new);
         match stop {
             Some(error) => Err(error),
             None => message_end::read_protection(payload, &mut cursor, &mut NullObserver),

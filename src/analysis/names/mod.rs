@@ -59,6 +59,9 @@ pub struct OperationPaths<'n> {
     pub path: Option<&'n [u8]>,
     /// The new path of RENAME and LINK; the destination of COPY and CLONE.
     pub new_path: Option<&'n [u8]>,
+    /// The path of the file that the operation starts from, a directory if it names a file, if the capture truncates the Call
+    /// and `path` is therefore unknown.
+    pub start: Option<&'n [u8]>,
 }
 
 /// The same as ranges of [`ResolvedPaths::text`].
@@ -66,6 +69,7 @@ pub struct OperationPaths<'n> {
 struct PathRanges {
     path: Option<Range<usize>>,
     new_path: Option<Range<usize>>,
+    start: Option<Range<usize>>,
 }
 
 /// The paths of one Transaction.
@@ -87,7 +91,11 @@ impl ResolvedPaths {
 
     fn paths(&self, ranges: &PathRanges) -> OperationPaths<'_> {
         let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
-        OperationPaths { path: bytes(&ranges.path), new_path: bytes(&ranges.new_path) }
+        OperationPaths {
+            path: bytes(&ranges.path),
+            new_path: bytes(&ranges.new_path),
+            start: bytes(&ranges.start),
+        }
     }
 }
 
