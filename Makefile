@@ -84,6 +84,11 @@ bench: ## Measure
 	@.ci/setup build
 	$(CARGO) bench --locked
 
+.PHONY: adversarial
+adversarial: build ## Feed the release build adversarial input in full size, at x1, x2, x4 and x8: time and peak memory
+	ADVERSARIAL=full PROGRAM=$(abspath $(PROGRAM)) $(CARGO) test --release --locked --test it adversarial:: -- \
+	    --test-threads=1 --nocapture
+
 .PHONY: fmt
 fmt: ## Format the code
 	@.ci/setup lint
