@@ -1,5 +1,6 @@
 //! Decoding of a Transaction's RPC messages, inline or in chunks, as far as they were captured.
 
+mod call_operation;
 mod message_end;
 mod round_trip;
 
@@ -18,6 +19,7 @@ use crate::xdr::{ChunkItem, Cursor, Padding, XdrError, roundup};
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{MessageRecord, MissingPart, RpcMessageKind, Transaction};
 
+pub use call_operation::CallOperation;
 pub use round_trip::{MessageRoundTrip, RoundTripBytes};
 
 /// Program, procedure and result of a Transaction.
@@ -91,21 +93,6 @@ impl RpcSummary {
             }
         }
         missing
-    }
-}
-
-/// Procedure or main operation of a Call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallOperation {
-    /// A procedure or an operation with a known name.
-    Named(&'static str),
-    /// A number without a known name.
-    Number(u32),
-}
-
-impl CallOperation {
-    fn new((name, number): (Option<&'static str>, u32)) -> Self {
-        name.map_or(Self::Number(number), Self::Named)
     }
 }
 
@@ -369,11 +356,9 @@ impl<'a> TransactionMessages<'a> {
         }
         if facts.call_error.is_some_and(|error| error.is_cut())
             && facts.operation == Some(CallOperation::Named("COMPOUND"))
+            && let Some(operation) = self.operation_of_reply()
         {
-            facts.operation = self.operation_of_reply().or(facts.operation);
-        }
-        if facts.operation != facts.procedure_name.map(CallOperation::Named) {
-            facts.decoded_operation = None;
+            (facts.operation, facts.decoded_operation) = (Some(operation), None);
         }
         facts
     }

@@ -276,8 +276,8 @@ pub struct CompoundMainOperation<N> {
     /// First operation of the lowest class among the decoded numbers. If the capture truncates the rest, only an
     /// operation of `LOWEST_CLASS` counts: Linux sends a SETATTR before DELEGRETURN.
     pub operation: Option<N>,
-    /// First operation of the lowest class among the decoded numbers, also if operations that were not captured may have
-    /// a lower class; `None` if it only selects or describes a file, as in nearly every COMPOUND.
+    /// If `operation` is unknown because the capture truncates the rest: the first operation of the lowest class among
+    /// the decoded numbers, unless it only selects or describes a file, as in nearly every COMPOUND.
     pub decoded: Option<N>,
     /// Cause of an early end of the iteration, or trailing bytes: an operation of a lower class may have followed.
     pub stop: Option<XdrError>,
@@ -306,9 +306,8 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
                 named.operation = Some(number);
             }
         }
-        named.decoded = named.operation.filter(|_| lowest <= HIGHEST_NAMING_CLASS);
         if unknown > 0 && lowest > LOWEST_CLASS {
-            named.operation = None;
+            named.decoded = named.operation.take().filter(|_| lowest <= HIGHEST_NAMING_CLASS);
         }
         named.stop = named.stop.or_else(|| operations.cursor()?.expect_end().err());
         named
@@ -424,11 +423,7 @@ mod tests {
         assert_eq!(write.data, Ddp::Chunk { length: 65536, bytes: None });
         assert_eq!(
             call.main_operation(),
-            CompoundMainOperation {
-                operation: Some(Operation::WRITE),
-                decoded: Some(Operation::WRITE),
-                stop: None
-            }
+            CompoundMainOperation { operation: Some(Operation::WRITE), decoded: None, stop: None }
         );
 
         let mut encoder = Encoder::new();
