@@ -28,6 +28,8 @@ pub struct ConnectionTally {
     pub incomplete: u64,
     /// Bytes of RPC messages, including chunks.
     pub bytes: u64,
+    /// Part of the latencies that was spent in loss recovery, in nanoseconds.
+    pub recovery_ns: u64,
     /// Start of the first and end of the last message.
     pub times: Option<(Timestamp, Timestamp)>,
     /// Largest credit grant of a Reply, forward direction (RFC 8166 section 3.3.1); 0 if none.
@@ -49,6 +51,7 @@ impl ConnectionTally {
             transactions: 0,
             incomplete: 0,
             bytes: 0,
+            recovery_ns: 0,
             times: None,
             granted_credits: 0,
             requested_credits: 0,
@@ -70,6 +73,7 @@ impl ConnectionTally {
         self.transactions += 1;
         self.incomplete += u64::from(!is_complete);
         self.bytes += bytes;
+        self.recovery_ns += transaction.recovery_ns();
         for message in transaction.call.iter().chain(&transaction.reply) {
             let (start, end) = (message.time, message.end_time.max(message.time));
             self.times =

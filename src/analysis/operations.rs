@@ -37,6 +37,8 @@ pub struct OperationStats {
     pub bytes_out: u64,
     /// Latencies; `None` without any.
     pub latency: Option<LatencySpread>,
+    /// Part of the latencies that was spent in loss recovery, in nanoseconds.
+    pub recovery_ns: u64,
 }
 
 impl OperationStats {
@@ -55,6 +57,7 @@ impl OperationStats {
             bytes_in: tally.call_bytes,
             bytes_out: tally.reply_bytes,
             latency: (latencies.count() > 0).then(spread),
+            recovery_ns: tally.recovery_ns,
         }
     }
 
@@ -139,6 +142,7 @@ mod tests {
             bytes_in: 0,
             bytes_out: 0,
             latency: latency.map(spread),
+            recovery_ns: 0,
         }
     }
 

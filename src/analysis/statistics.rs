@@ -131,6 +131,8 @@ pub struct OperationTally {
     pub errors: u64,
     /// Latencies.
     pub latencies: Latencies,
+    /// Sum of the phases `recovery`, in nanoseconds.
+    pub recovery_ns: u64,
     /// Bytes of the Calls, including chunks.
     pub call_bytes: u64,
     /// Bytes of the Replies, including chunks.
@@ -152,6 +154,7 @@ impl OperationTally {
             replies,
             errors,
             latencies,
+            recovery_ns,
             call_bytes,
             reply_bytes,
             read_chunk_bytes,
@@ -163,6 +166,7 @@ impl OperationTally {
         self.replies += replies;
         self.errors += errors;
         self.latencies.join(latencies);
+        self.recovery_ns += recovery_ns;
         self.call_bytes += call_bytes;
         self.reply_bytes += reply_bytes;
         self.read_chunk_bytes += read_chunk_bytes;
@@ -389,6 +393,7 @@ impl Statistics {
         tally.truncated_calls += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
         tally.errors += u64::from(has_failed(facts));
+        tally.recovery_ns += transaction.recovery_ns();
         tally.call_bytes += call_bytes;
         tally.reply_bytes += reply_bytes;
         let before = tally.latencies.memory_bytes();

@@ -13,7 +13,7 @@ use crate::analysis::names::OperationPaths;
 use crate::interrupt;
 use crate::output::LineView;
 use crate::output::pcapng_export::{FrameFile, FrameTotals};
-use crate::output::units::PluralCount;
+use crate::output::units::{HumanCount, PluralCount};
 use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
 
 /// Capture file being written.
@@ -86,7 +86,8 @@ impl FrameFileOutput {
         });
     }
 
-    /// Writes the queued frames. Reports missing frames and, unless `is_quiet`, the number of frames written.
+    /// Writes the queued frames. Reports missing frames and, unless `is_quiet`, the numbers of frames written and
+    /// read.
     pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
         // The last shown frames belong to Transactions that are still pending.
         if self.view == LineView::Frames {
@@ -96,12 +97,13 @@ impl FrameFileOutput {
             }
         }
         let Self { path, view, file } = self;
-        let (file, FrameTotals { written, too_late }) =
+        let (file, FrameTotals { written, read, too_late }) =
             file.finish().map_err(|error| OutputError::write_error(&path, error))?;
         file.commit()?;
         let name = if is_standard_output(&path) { "standard output".into() } else { path.to_string_lossy() };
         if !is_quiet {
-            report_error(format_args!("wrote {} to {name}", PluralCount(written, "frame")));
+            let (written, read) = (HumanCount(written), PluralCount(read, "frame"));
+            report_error(format_args!("wrote {written} of {read} to {name}"));
         }
         if too_late > 0 {
             let what = if view == LineView::Frames { "have no comment" } else { "were not written" };

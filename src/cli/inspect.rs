@@ -129,7 +129,8 @@ pub(super) struct InspectArgs {
     /// '-' is standard output. The frames of a transaction are those with bytes of its call, reply and chunks, including
     /// retransmissions and RDMA Read requests; --control-frames adds acknowledgements. Connection setup is included, so that
     /// Wireshark recognizes the protocols. With --view frames, exactly the selected frames are written. As in tshark, lines
-    /// are printed only with -P. Unless -q is given, the number of frames is reported on standard error.
+    /// are printed only with -P. Unless -q is given, the numbers of frames written and read are reported on
+    /// standard error.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     write: Option<PathBuf>,
 

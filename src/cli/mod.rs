@@ -113,7 +113,8 @@ pub const COLUMNS: &str = "  TIME       time of the call, in the format of -t
   OPERATION  the operation and its arguments:
              READ /data/log 0+4096 reads 4,096 bytes from offset 0; \u{2026}/log is a file in a directory
              whose path is unknown, 0x62d40c52 is the hash of a filehandle without a known name;
-             RENAME /data/a \u{2192} b renames within a directory
+             RENAME /data/a \u{2192} b renames within a directory;
+             OPEN /data/w ? opens /data/w or a file in it: the snap length cut the rest of the call
              RD LU MD XT DL XE XA are the bits of ACCESS: read, lookup, modify, extend, delete,
              execute, extended attributes
   CHUNKS     R: Read, W: Write, r: Reply chunks; W 2000/4096: 2,000 of 4,096 bytes transferred

@@ -47,7 +47,7 @@ impl OperationLabels {
         text: &mut String,
     ) {
         self.path = 0..0;
-        let name = match (facts.operation, facts.procedure_name, facts.procedure) {
+        let name = match (facts.label_operation(), facts.procedure_name, facts.procedure) {
             (Some(CallOperation::Named(name)), ..) | (None, Some(name), _) => name,
             (Some(CallOperation::Number(number)), ..) => {
                 let _ = write!(text, "operation {number}");
@@ -64,27 +64,35 @@ impl OperationLabels {
             }
         };
         text.push_str(name);
+        let is_cut = facts.decoded_operation.is_some() || about.path.is_none() && about.start.is_some();
+        let mut is_marked = false;
         match facts.payload {
             Some(GssPayload::Privacy) => text.push_str(" (encrypted)"),
             Some(GssPayload::Control(Control::Init)) => text.push_str(" RPCSEC_GSS context"),
             Some(GssPayload::Control(_)) => text.push_str(" RPCSEC_GSS control"),
             _ => {
-                if let Some(file) = about.path {
+                if let Some(file) = about.path.or(about.start) {
                     text.push(' ');
                     let start = text.len();
                     path(file, glyphs, text);
                     self.path = start..text.len();
                 }
-                if !has_details(facts, name) {
-                    return;
+                if has_details(facts, name) {
+                    self.call.begin(name);
+                    self.reply.begin(name);
+                    // Fields decoded before an error are shown.
+                    let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
+                    let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
+                    let (call, reply) = (&self.call, &self.reply);
+                    let mut writer = LabelWriter { call, reply, about, glyphs, text, is_marked: false };
+                    writer.about(facts, name);
+                    is_marked = writer.is_marked;
                 }
-                self.call.begin(name);
-                self.reply.begin(name);
-                // Fields decoded before an error are shown.
-                let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
-                let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
-                LabelWriter { call: &self.call, reply: &self.reply, about, glyphs, text }.about(facts, name);
             }
+        }
+        // The snap length cut arguments, and maybe another operation.
+        if is_cut && !is_marked {
+            text.push_str(" ?");
         }
     }
 
@@ -154,6 +162,8 @@ struct LabelWriter<'a> {
     about: OperationPaths<'a>,
     glyphs: &'a Glyphs,
     text: &'a mut String,
+    /// `true` if a sign says that the name of the file was not captured.
+    is_marked: bool,
 }
 
 /// Abbreviations of the rights of `ACCESS`, as in tshark.
@@ -404,6 +414,7 @@ impl LabelWriter<'_> {
         } else if self.about.path.is_none() {
             // A snap length cut the name.
             self.text.push_str(" ?");
+            self.is_marked = true;
         }
         if call.number("opentype") == Some(1) {
             self.text.push_str(" CREATE");

@@ -141,6 +141,7 @@ pub struct FrameFile<W> {
     used_bytes: usize,
     limit_bytes: usize,
     written: u64,
+    read: u64,
     too_late: u64,
 }
 
@@ -149,6 +150,8 @@ pub struct FrameFile<W> {
 pub struct FrameTotals {
     /// Frames written to the file.
     pub written: u64,
+    /// Frames read, written or not.
+    pub read: u64,
     /// Frames of selected Transactions that had been dropped before their Transaction was known.
     pub too_late: u64,
 }
@@ -186,6 +189,7 @@ impl<W: Write> FrameFile<W> {
             used_bytes: 0,
             limit_bytes: room,
             written: 0,
+            read: 0,
             too_late: 0,
         })
     }
@@ -229,6 +233,7 @@ impl<W: Write> FrameFile<W> {
         let known = is_known
             .then(|| Box::new(WaitingFrame { is_chosen, is_set_up, control_of, memberships: Vec::new() }));
         self.used_bytes += membership_bytes(known.as_deref());
+        self.read += 1;
         self.queue.push_back(known);
         if let FrameByteSource::Buffered(kept) = &mut self.bytes {
             let on = self.to.interface(file, interface)?;
@@ -416,8 +421,8 @@ impl<W: Write> FrameFile<W> {
     /// Returns an error if writing fails.
     pub fn finish(mut self) -> io::Result<(W, FrameTotals)> {
         while self.pop_front()? {}
-        let Self { to, written, too_late, .. } = self;
-        Ok((to.into_output(), FrameTotals { written, too_late }))
+        let Self { to, written, read, too_late, .. } = self;
+        Ok((to.into_output(), FrameTotals { written, read, too_late }))
     }
 }
 

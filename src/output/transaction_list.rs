@@ -66,6 +66,8 @@ impl TransactionListColumn {
     }
 }
 
+/// Width of the longest text of an IPv6 address (RFC 5952): eight groups of four digits.
+const IPV6_CLIENT_WIDTH: usize = 39;
 /// Width of the chunk column on a narrow screen: one kind of chunk, in rounded numbers.
 const NARROW_CHUNKS_WIDTH: usize = 13;
 
@@ -220,15 +222,14 @@ impl TransactionList {
         written
     }
 
-    /// Widens the client column of a pipe for a longer address, so that this line and the following ones are aligned.
+    /// Widens the client column of a pipe for any IPv6 address when the first one comes, so that this line and the
+    /// following ones are aligned.
     fn widen_client_column(&mut self, client: Address) {
         let layout = &mut self.layout.columns;
         let column = layout.iter_mut().find(|(column, _)| *column == TransactionListColumn::Client);
         // Every IPv4 address fits.
-        if let (None, Address::Ip(IpAddr::V6(address)), Some((_, width))) =
-            (self.screen.width, client, column)
-        {
-            *width = (*width).max(address.to_string().len());
+        if let (None, Address::Ip(IpAddr::V6(_)), Some((_, width))) = (self.screen.width, client, column) {
+            *width = IPV6_CLIENT_WIDTH;
         }
     }
 
@@ -343,7 +344,7 @@ impl TransactionList {
                     self.labels.shorten(width, &glyphs, cell);
                 }
                 let is_callback = transaction.direction == CallDirection::Reverse;
-                let name = match facts.operation {
+                let name = match facts.label_operation() {
                     Some(CallOperation::Named(name)) => name.len(),
                     _ => 0,
                 };

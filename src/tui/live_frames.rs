@@ -52,17 +52,22 @@ pub(super) struct FirstPassTransaction {
     pub(super) connection: u64,
     path: Option<Box<[u8]>>,
     new_path: Option<Box<[u8]>>,
+    start: Option<Box<[u8]>>,
 }
 
 impl FirstPassTransaction {
     /// Returns the paths of the operation, as they were at that time.
     pub(super) fn paths(&self) -> OperationPaths<'_> {
-        OperationPaths { path: self.path.as_deref(), new_path: self.new_path.as_deref() }
+        OperationPaths {
+            path: self.path.as_deref(),
+            new_path: self.new_path.as_deref(),
+            start: self.start.as_deref(),
+        }
     }
 
     fn size_bytes(&self) -> usize {
         let path = |path: &Option<Box<[u8]>>| path.as_ref().map_or(0, |path| path.len());
-        RESULT_BYTES + path(&self.path) + path(&self.new_path)
+        RESULT_BYTES + path(&self.path) + path(&self.new_path) + path(&self.start)
     }
 }
 
@@ -148,6 +153,7 @@ impl LiveFrames {
             connection: transaction.connection.number,
             path: about.path.map(Box::from),
             new_path: about.new_path.map(Box::from),
+            start: about.start.map(Box::from),
         };
         self.size_bytes += recorded.size_bytes();
         match self.results.insert(name, recorded) {
@@ -189,7 +195,7 @@ mod tests {
         let first = once.frames.first_number().unwrap();
         assert!(first.0 > 1_000);
         for transaction in &transactions {
-            once.record(transaction, OperationPaths { path: Some(b"/file"), new_path: None });
+            once.record(transaction, OperationPaths { path: Some(b"/file"), ..OperationPaths::default() });
         }
         assert!(once.order.len() == once.results.len() && once.results.len() < transactions.len());
         assert_eq!(

@@ -151,3 +151,24 @@ fn lengths_of_time_that_are_none_are_refused() {
         assert!(error.contains("give a number of seconds"), "{error}");
     }
 }
+
+/// The first Reply of an OPEN, frame 2212 of `rxe-v42-loss`, came before the data of its Reply chunk, which was lost. Its
+/// filehandle came with the second one, frame 2215, before the COPY and the CLOSE of the file.
+#[test]
+fn a_pending_call_has_the_path_that_a_delivered_copy_of_a_reply_gave() {
+    let capture = captures::path("rxe-v42-loss");
+    let lines = crate::program::output(&capture, &["-T", "json", "--pending", "0.0005"]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (xid, operation) in [("0xbfc00cfc", "COPY"), ("0xc1c00cfc", "CLOSE")] {
+        let path = |kind: &str| {
+            let line = lines.iter().find(|line| line["kind"] == kind && line["xid"] == xid);
+            let operations = line.unwrap_or_else(|| panic!("{kind} {xid}"))["operations"].as_array().unwrap();
+            operations.iter().find(|entry| entry["op"] == operation).unwrap()["path"].clone()
+        };
+        assert!(path("transaction").as_str().is_some_and(|path| path.starts_with("/data/w/")), "{xid}");
+        assert_eq!(path("pending"), path("transaction"), "{xid}");
+    }
+    let text = crate::program::output(&capture, &["--pending", "0.0005"]);
+    let copy = text.lines().find(|line| line.contains(" COPY ") && line.contains(" pending: ")).unwrap();
+    assert!(copy.contains("/data/w/s8k 0+8192 → copy8k 0"), "{copy}");
+}

@@ -279,14 +279,15 @@ fn the_number_of_written_frames_is_said_on_standard_error() {
             1_000.. => format!("{},{:03}", count / 1_000, count % 1_000),
             _ => count.to_string(),
         };
-        let expected = format!("nfsrdma-inspect: wrote {digits} frames to {to}\n");
+        // capinfos counts 1,978 frames in the capture.
+        let expected = format!("nfsrdma-inspect: wrote {digits} of 1,978 frames to {to}\n");
         assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
         let quiet = run(&[&["-q", "-w", &to], more].concat(), &capture, Stdio::null());
         assert_eq!(String::from_utf8(quiet.stderr).unwrap(), "");
     }
     let piped = run(&["-w", "-", "--view", "frames"], &capture, Stdio::null());
     let said = String::from_utf8(piped.stderr).unwrap();
-    assert_eq!(said, "nfsrdma-inspect: wrote 1,978 frames to standard output\n");
+    assert_eq!(said, "nfsrdma-inspect: wrote 1,978 of 1,978 frames to standard output\n");
     assert_eq!(frames(Temporary::new("count-piped.pcapng", &piped.stdout).path()).len(), 1_978);
 }
 

@@ -1,5 +1,6 @@
 //! Decoding of a Transaction's RPC messages, inline or in chunks, as far as they were captured.
 
+mod call_operation;
 mod message_end;
 mod round_trip;
 
@@ -18,6 +19,7 @@ use crate::xdr::{ChunkItem, Cursor, Padding, XdrError, roundup};
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{MessageRecord, MissingPart, RpcMessageKind, Transaction};
 
+pub use call_operation::CallOperation;
 pub use round_trip::{MessageRoundTrip, RoundTripBytes};
 
 /// Program, procedure and result of a Transaction.
@@ -35,6 +37,9 @@ pub struct RpcSummary {
     pub procedure_name: Option<&'static str>,
     /// Procedure, or the main operation of a COMPOUND; `None` in a version that is not decoded.
     pub operation: Option<CallOperation>,
+    /// Main operation among those that were decoded, if the capture truncates a COMPOUND and `operation` is therefore the
+    /// procedure.
+    pub decoded_operation: Option<CallOperation>,
     /// Status of the procedure: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
     pub status: Option<ProcedureStatus>,
     /// Status of the RPC.
@@ -53,6 +58,11 @@ impl RpcSummary {
         let program = self.program?;
         let is_callback = program.is_transient() && self.procedure_name.is_some();
         program.name().or(if is_callback { Program::NFS_CB.name() } else { None })
+    }
+
+    /// Returns the operation for labels: the main operation, as far as it is known.
+    pub fn label_operation(&self) -> Option<CallOperation> {
+        self.decoded_operation.or(self.operation)
     }
 
     /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
@@ -83,21 +93,6 @@ impl RpcSummary {
             }
         }
         missing
-    }
-}
-
-/// Procedure or main operation of a Call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallOperation {
-    /// A procedure or an operation with a known name.
-    Named(&'static str),
-    /// A number without a known name.
-    Number(u32),
-}
-
-impl CallOperation {
-    fn new((name, number): (Option<&'static str>, u32)) -> Self {
-        name.map_or(Self::Number(number), Self::Named)
     }
 }
 
@@ -361,8 +356,9 @@ impl<'a> TransactionMessages<'a> {
         }
         if facts.call_error.is_some_and(|error| error.is_cut())
             && facts.operation == Some(CallOperation::Named("COMPOUND"))
+            && let Some(operation) = self.operation_of_reply()
         {
-            facts.operation = self.operation_of_reply().or(facts.operation);
+            (facts.operation, facts.decoded_operation) = (Some(operation), None);
         }
         facts
     }
@@ -406,17 +402,22 @@ impl<'a> TransactionMessages<'a> {
                 &mut NullObserver,
             );
         };
-        let (minor_version, operation, stop) = if procedure == Some(Procedure::Compound) {
+        let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
             let call = v4::CompoundCall::decode(&mut body, &mut NullObserver)?;
             let named = call.main_operation();
-            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+            let [operation, decoded] =
+                [named.operation, named.decoded].map(|number| number.map(|number| (number.name(), number.0)));
+            (call.head.minorversion, operation, decoded, named.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullObserver)?;
             let named = call.main_operation();
-            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+            let [operation, decoded] =
+                [named.operation, named.decoded].map(|number| number.map(|number| (number.name(), number.0)));
+            (call.head.minorversion, operation, decoded, named.stop)
         };
         facts.minor_version = Some(minor_version);
         facts.operation = operation.map(CallOperation::new).or(facts.operation);
+        facts.decoded_operation = decoded.map(CallOperation::new);
         match stop {
             Some(error) => Err(error),
             None => message_end::read_protection(payload, &mut cursor, &mut NullObserver),

@@ -702,6 +702,11 @@ impl Transaction {
         Some(phases)
     }
 
+    /// Returns the phase `recovery`, in nanoseconds; 0 if no latency is known.
+    pub fn recovery_ns(&self) -> u64 {
+        if self.stalls.is_empty() { 0 } else { self.phases().map_or(0, |phases| phases.recovery_ns) }
+    }
+
     /// Returns the parts that are not in the capture, in protocol order.
     pub fn missing_parts(&self) -> Vec<MissingPart> {
         let mut missing = Vec::new();

@@ -21,7 +21,8 @@ use std::ops::Range;
 use clap::ValueEnum;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey};
+use rustc_hash::FxHashSet;
 
 use crate::memory::Memory;
 
@@ -30,6 +31,8 @@ use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
+/// Maximum number of Transactions whose Replies may be completed by later copies.
+const MAX_PARTIAL_REPLIES: usize = 4_096;
 /// Prefix of a path whose beginning is unknown.
 pub const UNKNOWN_PREFIX: &str = "…";
 
@@ -56,6 +59,9 @@ pub struct OperationPaths<'n> {
     pub path: Option<&'n [u8]>,
     /// The new path of RENAME and LINK; the destination of COPY and CLONE.
     pub new_path: Option<&'n [u8]>,
+    /// The path of the file that the operation starts from, a directory if it names a file, if the capture truncates the Call
+    /// and `path` is therefore unknown.
+    pub start: Option<&'n [u8]>,
 }
 
 /// The same as ranges of [`ResolvedPaths::text`].
@@ -63,6 +69,7 @@ pub struct OperationPaths<'n> {
 struct PathRanges {
     path: Option<Range<usize>>,
     new_path: Option<Range<usize>>,
+    start: Option<Range<usize>>,
 }
 
 /// The paths of one Transaction.
@@ -84,7 +91,11 @@ impl ResolvedPaths {
 
     fn paths(&self, ranges: &PathRanges) -> OperationPaths<'_> {
         let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
-        OperationPaths { path: bytes(&ranges.path), new_path: bytes(&ranges.new_path) }
+        OperationPaths {
+            path: bytes(&ranges.path),
+            new_path: bytes(&ranges.new_path),
+            start: bytes(&ranges.start),
+        }
     }
 }
 
@@ -96,6 +107,8 @@ pub struct FileNames {
     call: FilenameTokens,
     reply: FilenameTokens,
     resolved: ResolvedPaths,
+    /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
+    partial_replies: FxHashSet<TransactionKey>,
 }
 
 impl Default for FileNames {
@@ -113,6 +126,7 @@ impl FileNames {
             call: FilenameTokens::default(),
             reply: FilenameTokens::default(),
             resolved: ResolvedPaths::default(),
+            partial_replies: FxHashSet::default(),
         }
     }
 
@@ -138,17 +152,34 @@ impl FileNames {
         self.infer_paths(transaction, reading, facts, true);
     }
 
-    /// Adds the names of the Replies that the last frame completed.
+    /// Adds the names of the Replies that the last frame completed. The first copy of a Reply may come without the data of
+    /// its Reply chunk; then a later copy has the names.
     pub fn infer_from_frame(&mut self, flow: &Flow) {
         if !self.is_enabled() {
             return;
         }
         for meaning in flow.frame_kinds() {
-            if let FrameKind::Message { key, which: RpcMessageKind::Reply } = *meaning
-                && let Some(transaction) = flow.transaction(key)
-            {
-                transaction.with_messages(|reading| self.infer(transaction, reading, &reading.summary()));
-            }
+            let key = match *meaning {
+                FrameKind::Message { key, which: RpcMessageKind::Reply } => key,
+                FrameKind::Retransmission { key, which: RpcMessageKind::Reply }
+                    if self.partial_replies.remove(&key) =>
+                {
+                    key
+                }
+                _ => continue,
+            };
+            let Some(transaction) = flow.transaction(key) else { continue };
+            transaction.with_messages(|reading| {
+                let facts = reading.summary();
+                self.infer(transaction, reading, &facts);
+                if facts.reply_error.is_some() {
+                    // Most are of Transactions without later copies.
+                    if self.partial_replies.len() >= MAX_PARTIAL_REPLIES {
+                        self.partial_replies.clear();
+                    }
+                    self.partial_replies.insert(key);
+                }
+            });
         }
     }
 
@@ -183,7 +214,7 @@ impl FileNames {
         if is_new {
             let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
         }
-        let Self { display: how, store, call, reply, resolved: told } = self;
+        let Self { display: how, store, call, reply, resolved: told, .. } = self;
         let server = server(transaction, facts);
         path_inference::FilenameWalk {
             display: *how,

@@ -92,14 +92,14 @@ impl FilenameWalk<'_> {
                     }
                     None => {}
                 }
-                PathRanges { path, new_path: None }
+                PathRanges { path, ..PathRanges::default() }
             }
             ("REMOVE" | "RMDIR", Some(name)) => {
                 let path = self.write_child_path(place, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
-                PathRanges { path, new_path: None }
+                PathRanges { path, ..PathRanges::default() }
             }
             ("RENAME", Some(old)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
@@ -110,7 +110,7 @@ impl FilenameWalk<'_> {
                 if let (true, Some(to), Some(new)) = (is_done, to, new) {
                     self.store.rename(first, call.bytes(old), to, call.bytes(new));
                 }
-                PathRanges { path, new_path }
+                PathRanges { path, new_path, start: None }
             }
             ("LINK", Some(name)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
@@ -119,13 +119,13 @@ impl FilenameWalk<'_> {
                 if let (true, Some(to)) = (is_done, to) {
                     self.store.link(first, to, call.bytes(name));
                 }
-                PathRanges { path, new_path }
+                PathRanges { path, new_path, start: None }
             }
             ("READDIRPLUS", _) if is_done => {
                 self.entries(first, got);
-                PathRanges { path: self.write(place), new_path: None }
+                PathRanges { path: self.write(place), ..PathRanges::default() }
             }
-            _ => PathRanges { path: self.write(place), new_path: None },
+            _ => PathRanges { path: self.write(place), ..PathRanges::default() },
         };
         self.resolved.transaction = about;
     }
@@ -149,7 +149,7 @@ impl FilenameWalk<'_> {
             let place = handle.map(|handle| WalkedFile::File(self.store.find_or_insert(self.server, handle)));
             let path = place.and_then(|place| self.write(place));
             let is_meant = is_named(v4::CbOperation(operation.number).name(), facts);
-            self.add_operation(PathRanges { path, new_path: None }, is_meant);
+            self.add_operation(PathRanges { path, ..PathRanges::default() }, is_meant);
         }
     }
 
@@ -163,17 +163,22 @@ impl FilenameWalk<'_> {
 
     fn compound(&mut self, facts: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
-        let is_path = facts.operation == Some(CallOperation::Named("LOOKUP"));
+        let is_path = facts.label_operation() == Some(CallOperation::Named("LOOKUP"));
         let mut results = reply.operations();
         let (mut current, mut saved) = (WalkedFile::Unknown, WalkedFile::Unknown);
         let heard = call.operations().count();
         let is_cut = facts.call_error.is_some_and(|error| error.is_cut());
+        // File that a truncated main operation starts from.
+        let mut start = WalkedFile::Unknown;
         for (at, operation) in (1..).zip(call.operations()) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
             let is_meant = is_named(number.name(), facts);
             let wants = is_meant || self.resolved.wants_all;
             let step = FilenameWalkStep { number, operation, result, needs_paths: wants };
+            if is_meant {
+                start = current;
+            }
             // The arguments of the last operation before a cut may be missing.
             let about = match is_cut && at == heard && step.operation.names().next().is_none() {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
@@ -199,6 +204,9 @@ impl FilenameWalk<'_> {
             // The main operation lost its arguments, but a later result has its filehandle.
             let path = self.write(current);
             self.resolved.transaction.path = path;
+        }
+        if is_cut && self.resolved.transaction.path.is_none() {
+            self.resolved.transaction.start = self.write(start);
         }
     }
 
@@ -342,7 +350,7 @@ impl FilenameWalk<'_> {
                 self.write_if_needed(step, *current)
             }
         };
-        PathRanges { path, new_path }
+        PathRanges { path, new_path, start: None }
     }
 
     /// Binds the current filehandle that the server returned.
@@ -443,5 +451,5 @@ fn words(heard: &FilenameTokens) -> OperationTokens<'_> {
 
 /// Returns `true` if this is the main operation of a Transaction.
 fn is_named(name: Option<&'static str>, facts: &RpcSummary) -> bool {
-    name.is_some() && facts.operation == name.map(CallOperation::Named)
+    name.is_some() && facts.label_operation() == name.map(CallOperation::Named)
 }

@@ -257,7 +257,7 @@ fn about(capture: &str) -> Vec<(String, String, String)> {
         transaction.with_messages(|reading| {
             let facts = reading.summary();
             names.infer(&transaction, reading, &facts);
-            let OperationPaths { path, new_path } = names.paths();
+            let OperationPaths { path, new_path, .. } = names.paths();
             all.push((facts.procedure_name.unwrap_or_default().to_owned(), words(path), words(new_path)));
         });
     }

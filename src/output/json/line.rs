@@ -207,7 +207,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
         (results, call_parts): (usize, usize),
         has_iso: bool,
     ) -> Self {
-        let OperationPaths { path, new_path } = names.paths();
+        let OperationPaths { path, new_path, .. } = names.paths();
         let connection = &transaction.connection;
         let missing = facts.missing(transaction);
         let message = |which| MessageObject::from_record(transaction, facts, which, has_iso);

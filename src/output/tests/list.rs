@@ -124,21 +124,25 @@ fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
 
 #[test]
 fn an_ipv6_client_leaves_the_columns_of_a_pipe_in_line() {
-    let long = Address::Ip("2001:db8:1234:5678:9abc:def0:1234:5678".parse().unwrap());
-    let short = Address::Ip("fe80::1".parse().unwrap());
+    let clients: [Address; 4] = [
+        "fe80::1",
+        "2001:db8::17",
+        "2001:db8:1234:5678:9abc:def0:1234:5678",
+        "2001:0db8:1234:5678:9abc:def0:1234:5678",
+    ]
+    .map(|text| Address::Ip(text.parse().unwrap()));
     let xid_at = |line: &str| line.find(" 0x").or(line.find(" XID")).unwrap();
-    let list = piped_list(|at| Some(if at % 2 == 0 { long } else { short }));
+    // The shortest address comes first.
+    let list = piped_list(|at| Some(clients[at % clients.len()]));
     let at: Vec<usize> = list.lines().map(xid_at).collect();
     assert!(at.len() > 20 && at.iter().all(|place| *place == at[0]), "{list}");
-    // Only the first long address moves the columns.
-    let list = piped_list(|at| (at >= 5).then_some(if at % 2 == 0 { long } else { short }));
+    // Only the first IPv6 address moves the columns of a list that begins with IPv4.
+    let list = piped_list(|at| (at >= 5).then_some(clients[at % clients.len()]));
     let at: Vec<usize> = list.lines().map(xid_at).collect();
     let (before, after) = at.split_at(at.iter().position(|place| *place > at[0]).unwrap());
-    assert!(before.iter().all(|place| *place == before[0]), "{list}");
-    assert!(
-        after.len() > 15 && after.iter().all(|place| *place == before[0] + long.to_string().len() - 15),
-        "{list}"
-    );
+    assert!(before.len() == 6 && before.iter().all(|place| *place == before[0]), "{list}");
+    // RFC 5952: the longest text of an address has eight groups of four digits.
+    assert!(after.len() > 15 && after.iter().all(|place| *place == before[0] + 39 - 15), "{list}");
 }
 
 #[test]

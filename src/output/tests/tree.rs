@@ -160,7 +160,7 @@ fn frames_with_the_messages_that_they_complete() {
 /// 1496' -T fields -e frame.time_utc).
 #[test]
 fn a_message_ends_with_the_copy_that_was_delivered() {
-    let sent = "Reply: 5 frames from 1213 to 1496, 2026-11-21 03:13:39.580948620 UTC";
+    let sent = "Reply: 5 frames from 1213 to 1496, first copy 2026-11-21 03:13:39.580948620 UTC";
     let text = transactions("rxe-v42-loss.pcap");
     let one = text.iter().find(|transaction| transaction.xid.0 == 0x53c0_0cfc).unwrap();
     let text = tree_of(one, TerminalStyle::pipe(), &EmptyFrameStore);

@@ -359,8 +359,10 @@ impl TreeView {
                 )
             }
         };
+        // The time of delivery is that of a later copy.
+        let first = if message.copies > 1 && !end.is_empty() { "first copy " } else { "" };
         let (numbers, length) = (FrameNumberList(&message.frames), message.length);
-        let text = format_args!("{name}: {numbers}, {time}{end}, {length} bytes{copies}");
+        let text = format_args!("{name}: {numbers}, {first}{time}{end}, {length} bytes{copies}");
         self.lines.push(heading(1, self.screen.styles.layer, text));
         for number in message.frames.iter().take(MAX_FRAMES_WITH_HEADERS) {
             if let Some(frame) = frames.frame(*number) {

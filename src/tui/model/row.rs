@@ -279,7 +279,7 @@ impl RowWriter {
             _ => (0, 0),
         };
         lengths.label = self.take_cell(page);
-        lengths.name = match facts.operation {
+        lengths.name = match facts.label_operation() {
             Some(CallOperation::Named(name)) => u8::try_from(name.len()).unwrap_or(0),
             _ => 0,
         };
@@ -337,7 +337,7 @@ impl RowWriter {
     ) -> (String, std::ops::Range<usize>, usize) {
         let mut text = String::new();
         self.labels.write(reading, facts, about, &self.glyphs, &mut text);
-        let name_length = match facts.operation {
+        let name_length = match facts.label_operation() {
             Some(CallOperation::Named(name)) => name.len(),
             _ => 0,
         };

@@ -91,6 +91,11 @@ impl ViewTables {
         operations::seconds(self.times)
     }
 
+    /// Returns the time that all Transactions spent in loss recovery, in nanoseconds.
+    pub fn recovery_ns(&self) -> u64 {
+        self.operations.iter().map(|row| row.recovery_ns).sum()
+    }
+
     /// Returns the totals to which the operations are compared.
     pub fn totals(&self) -> CaptureTotals {
         CaptureTotals::new(&self.operations, self.times)

@@ -36,6 +36,8 @@ pub enum WaterfallBarKind {
     Done,
     /// A NAK for packets of the Transaction.
     Nak(Syndrome),
+    /// Time lost to recovery: waiting for an ACK timeout, for a receiver that was not ready, or for go-back-N.
+    Recovery,
 }
 
 /// A bar of the waterfall.
@@ -106,6 +108,7 @@ impl Waterfall {
             frames.extend(transaction.message(which).iter().flat_map(|message| &message.frames));
         }
         acknowledgements::add_acknowledgements(&mut bars, &transaction.connection, &frames, packets);
+        bars.extend(recovery_bars(transaction, packets));
         bars.sort_by_key(|bar| (bar.from, bar.frames.0));
         Self { bars }
     }
@@ -127,7 +130,10 @@ fn fill_chunk_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
         WaterfallBarKind::Read(chunk) => transaction.read_chunks.get(chunk),
         WaterfallBarKind::Write(chunk) => transaction.write_chunks.get(chunk),
         WaterfallBarKind::ReplyWrite => transaction.reply_chunk.as_ref(),
-        WaterfallBarKind::Message(_) | WaterfallBarKind::Done | WaterfallBarKind::Nak(_) => None,
+        WaterfallBarKind::Message(_)
+        | WaterfallBarKind::Done
+        | WaterfallBarKind::Nak(_)
+        | WaterfallBarKind::Recovery => None,
     };
     let kinds: Vec<WaterfallBarKind> = bars.iter().map(|bar| bar.kind).collect();
     for bar in bars.iter_mut().filter(|bar| bar.bytes == 0 && !bar.is_open) {
@@ -135,6 +141,29 @@ fn fill_chunk_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
             bar.bytes = moved(bar.kind).map_or(0, Chunk::moved_bytes);
         }
     }
+}
+
+/// Returns a bar for each time of the phase `recovery`, with the frame that ended it.
+fn recovery_bars(
+    transaction: &Transaction,
+    packets: &FxHashMap<FrameNumber, WaterfallPacket>,
+) -> impl Iterator<Item = WaterfallBar> {
+    let times = transaction.call.as_ref().zip(transaction.reply.as_ref());
+    let times = times.map(|(call, reply)| (call.time, reply.end_time));
+    transaction.stalls.iter().filter_map(move |stall| {
+        let (start, end) = times?;
+        let (from, to) = (stall.since.max(start), stall.until.min(end));
+        let ended = packets.iter().filter(|(_, packet)| packet.time >= to).map(|(frame, _)| *frame).min()?;
+        (from < to).then_some(WaterfallBar {
+            kind: WaterfallBarKind::Recovery,
+            from,
+            to,
+            frames: (ended, ended),
+            bytes: 0,
+            is_open: false,
+            ack: None,
+        })
+    })
 }
 
 fn message_bar(which: RpcMessageKind, message: &MessageRecord) -> Option<WaterfallBar> {

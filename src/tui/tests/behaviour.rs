@@ -535,9 +535,9 @@ fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
                     assert!(!text.contains(['▲', '▼']), "{key} at {width}: {name}\n{text}");
                     continue;
                 };
-                let bare = word.strip_prefix(['▲', '▼']).or(word.strip_suffix(['▲', '▼'])).unwrap_or(word);
-                let is_name = bare == name.split(' ').next().unwrap_or_default()
-                    || name == "DEST" && bare == "DESTINATION";
+                let is_behind =
+                    |name: &str| ['▲', '▼'].iter().any(|sign| text.contains(&format!(" {name}{sign}")));
+                let is_name = is_behind(name) || name == "DEST" && is_behind("DESTINATION");
                 assert!(is_name && !name.is_empty(), "{key} at {width}: {word} for {name}\n{text}");
                 seen.insert((key, name));
             }

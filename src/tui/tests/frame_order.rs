@@ -40,7 +40,7 @@ fn frames_are_sorted_by_length_and_the_other_way_round() {
     assert_eq!(shown(&screen), expected);
     let text = screen.text();
     assert!(text.contains("sorted by BYTES") && text.contains("1,978 of 1,978 frames"), "{text}");
-    assert!(text.lines().nth(1).unwrap().contains(" ▼BYTES "), "{text}");
+    assert!(text.lines().nth(1).unwrap().contains(" BYTES▼ "), "{text}");
     screen.press(KeyCode::Home);
     assert_eq!(screen.app.frame_list.at, expected[0]);
     screen.keys("j");

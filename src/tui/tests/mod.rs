@@ -7,6 +7,7 @@ mod documented;
 mod findings;
 mod frame_order;
 mod narrow;
+mod recovery;
 mod reload;
 mod screens;
 

@@ -235,15 +235,18 @@ impl LimitSeries {
 fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
     let tables = &app.displayed_pass().tables;
     let chosen = app.table().at.checked_sub(1).and_then(|at| tables.operations.get(at));
-    let (name, histogram) = match chosen {
-        Some(row) => (row.name(), tables.histograms.get(&row.key)),
-        None => ("all operations".to_owned(), Some(&tables.histogram)),
+    let (name, histogram, recovery_ns) = match chosen {
+        Some(row) => (row.name(), tables.histograms.get(&row.key), row.recovery_ns),
+        None => ("all operations".to_owned(), Some(&tables.histogram), tables.recovery_ns()),
     };
     let none = Histogram::default();
     let histogram = histogram.unwrap_or(&none);
     let (head, area) = cut_top(area, 1);
     let count = format!("{} latencies", grouped(histogram.count()));
     rule(app, buffer, head, &format!("Latency of {name}"), &count, true);
+    let (line, area) = cut_top(area, u16::from(recovery_ns > 0));
+    let recovery = format!("{} in recovery", HumanDuration(recovery_ns, app.tui_glyphs.glyphs));
+    draw_text(buffer, line, 0, &Line::styled(recovery, app.theme.error));
     bars(app, buffer, area, histogram);
 }
 

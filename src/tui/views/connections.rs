@@ -13,7 +13,7 @@ use crate::output::units::{EventRate, HumanDuration};
 use crate::tui::app::{App, MarkedRow};
 
 use super::line_wrap::wrapped;
-use super::operations::rate_key;
+use super::operations::{rate_key, recovery_text};
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 
@@ -35,6 +35,7 @@ pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     number("GRANTED", 7, 2),
     number("IN USE", 6, 2),
     number("AT LIMIT", 8, 4),
+    number("RECOVERY", 8, 5),
     text("DIALECT", 9, 10),
 ];
 
@@ -83,7 +84,8 @@ impl TableView for ConnectionsView {
             10 => of(|row| u64::from(row.tally.granted_credits)),
             11 => order(rows.len(), table, |at| rows.get(at).map(|row| u64::from(row.in_use().unwrap_or(0)))),
             12 => of(|row| row.at_limit_ns().unwrap_or(0)),
-            13 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.tally.dialect))),
+            13 => of(|row| row.tally.recovery_ns),
+            14 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.tally.dialect))),
             _ => of(|row| row.tally.bytes),
         }
     }
@@ -112,6 +114,7 @@ impl TableView for ConnectionsView {
             (granted, plain),
             (used, plain),
             (at_limit, theme.error),
+            (recovery_text(row.tally.recovery_ns, app.tui_glyphs.glyphs), theme.error),
             (dialect, theme.dim),
         ]
     }

@@ -120,12 +120,13 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
         }
         app.areas.headings.push((Rect { x, width: to - x + 1, height: 1, ..head }, number));
         if is_shown && column == by {
-            let name =
-                Rect { x: head.x + columns(start), width: columns(end) - columns(start), height: 1, ..head };
-            buffer.set_style(name, app.theme.key);
-            // The sign is next to the name, on the side of the blank. The mark column provides the first one's.
-            let x = if column.is_at_right() { name.x.saturating_sub(1) } else { to };
-            draw_text(buffer, Rect { x, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
+            // The sign follows the name. A name at the right end of its column moves to the left for it; the mark column
+            // provides the first one's place.
+            let moved = u16::from(column.is_at_right());
+            let x = (head.x + columns(start)).saturating_sub(moved);
+            let name = text.get(start..end).unwrap_or_default();
+            let place = Rect { x, width: columns(end) - columns(start) + 1, height: 1, ..head };
+            draw_text(buffer, place, 0, &Line::styled(format!("{name}{sign}"), app.theme.key));
         }
         from = end;
     }

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 
 use crate::analysis::operations::{LatencySpread, OperationStats};
 use crate::analysis::rates::Rates;
-use crate::output::style::columns as width_of;
+use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use crate::tui::model::tables::ViewTables;
@@ -31,6 +31,7 @@ pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     number("P99", 7, 3),
     number("MAX", 7, 5),
     number("TIME%", 5, 7),
+    number("RECOVERY", 8, 8),
     number("IN", 8, 6),
     number("OUT", 8, 6),
     number("B/S 10S", 8, 5),
@@ -73,9 +74,10 @@ impl TableView for OperationsView {
                     9 => latency(row, |all| all.p99),
                     10 => latency(row, |all| all.max),
                     11 => latency(row, |all| all.sum),
-                    12 => row.bytes_in,
-                    13 => row.bytes_out,
-                    14 => rate_key(rates(app, row)[1].bytes),
+                    12 => row.recovery_ns,
+                    13 => row.bytes_in,
+                    14 => row.bytes_out,
+                    15 => rate_key(rates(app, row)[1].bytes),
                     _ => row.calls,
                 })
             }),
@@ -107,6 +109,7 @@ impl TableView for OperationsView {
             (time(|latency| latency.p99), plain),
             (time(|latency| latency.max), plain),
             (format!("{:.1}", tables.totals().share(row)), plain),
+            (recovery_text(row.recovery_ns, glyphs), theme.error),
             (HumanSize(row.bytes_in).to_string(), plain),
             (HumanSize(row.bytes_out).to_string(), plain),
             (HumanSize(rates[1].bytes as u64).to_string(), plain),
@@ -142,6 +145,11 @@ pub(super) fn filter_for(row: &OperationStats) -> String {
     filter
 }
 
+/// Returns the text of a time in loss recovery: none if nothing was lost.
+pub(super) fn recovery_text(recovery_ns: u64, glyphs: Glyphs) -> String {
+    if recovery_ns > 0 { HumanDuration(recovery_ns, glyphs).to_string() } else { String::new() }
+}
+
 /// Converts a rate to a sort key.
 pub(super) fn rate_key(rate: f64) -> u64 {
     (rate * 1e6) as u64
@@ -169,12 +177,16 @@ pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
         }
         false => String::new(),
     };
+    let recovery = match tables.recovery_ns() {
+        0 => String::new(),
+        ns => format!(", {} in recovery", HumanDuration(ns, app.tui_glyphs.glyphs)),
+    };
     let given_up = match tables.evicted_count {
         0 => String::new(),
         count => format!(" {} {} dropped", app.tui_glyphs.separator, grouped(count)),
     };
     format!(
-        "{} {} ({complete}), {} {}, {} in {}{rate}{given_up}",
+        "{} {} ({complete}), {} {}, {} in {}{rate}{recovery}{given_up}",
         grouped(transactions),
         if transactions == 1 { "Transaction" } else { "Transactions" },
         grouped(frames),

@@ -103,13 +103,12 @@ fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: u
     shown.into_iter().map(place).collect()
 }
 
-/// Returns a heading of the given width. The sign of the sort order precedes the name of a right-aligned number column,
-/// and follows the name of a text column.
+/// Returns a heading of the given width. The sign of the sort order follows the name.
 pub(super) fn heading(name: &str, is_number: bool, sign: Option<&str>, width: usize, app: &App) -> String {
     let sign = sign.unwrap_or_default();
     let name = fit(name, width.saturating_sub(width_of(sign)), &app.tui_glyphs.glyphs);
     match is_number {
-        true => format!("{:>width$}", format!("{sign}{name}")),
+        true => format!("{:>width$}", format!("{name}{sign}")),
         false => format!("{name}{sign}"),
     }
 }

@@ -40,7 +40,9 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let axis = shown.axis;
     let (scale, lines) = cut_top(lines, 1);
     let (lines, below) = cut_bottom(lines, u16::from(lines.height >= MIN_LEGEND_LINES));
-    draw_text(buffer, below, 0, &legend(app, width));
+    let recovered = waterfall.bars.iter().filter(|bar| bar.kind == WaterfallBarKind::Recovery);
+    let recovery_ns = recovered.map(|bar| bar.to.nanoseconds_since(bar.from).unwrap_or(0)).sum();
+    draw_text(buffer, below, 0, &legend(app, width, recovery_ns));
     let total = end.nanoseconds_since(start).unwrap_or(0);
     let glyphs = app.tui_glyphs.glyphs;
     let mut legend = format!("{:<18} {:>8} ", "", "BYTES");
@@ -86,6 +88,7 @@ fn bar_line(
         WaterfallBarKind::Done => ("RDMA_DONE".to_owned(), app.theme.call),
         WaterfallBarKind::Nak(Syndrome::RnrNak { .. }) => ("RNR NAK".to_owned(), app.theme.error),
         WaterfallBarKind::Nak(_) => ("NAK".to_owned(), app.theme.error),
+        WaterfallBarKind::Recovery => ("Recovery".to_owned(), app.theme.error),
     };
     let bytes = if bar.bytes > 0 { HumanSize(bar.bytes).to_string() } else { String::new() };
     let mut line = vec![Span::styled(format!("{name:<18}"), style), Span::raw(format!(" {bytes:>8} "))];
@@ -102,6 +105,7 @@ fn bar_line(
     let (first, last) = (column(at.min(total)), column((at + took).min(total)));
     let sign = match (bar.kind, is_late, took) {
         (WaterfallBarKind::Nak(_), ..) => app.tui_glyphs.nak,
+        (WaterfallBarKind::Recovery, ..) => app.tui_glyphs.rule,
         (_, true, _) => app.tui_glyphs.hatched,
         (_, false, 0) => app.tui_glyphs.moment,
         (_, false, _) => app.tui_glyphs.full,
@@ -176,10 +180,12 @@ fn nak_reason(kind: WaterfallBarKind, glyphs: Glyphs) -> Option<String> {
     }
 }
 
-/// Returns the legend of the signs, as far as it fits.
-fn legend(app: &App, mut room: usize) -> Line<'static> {
+/// Returns the legend of the signs with the time in recovery, as far as it fits.
+fn legend(app: &App, mut room: usize, recovery_ns: u64) -> Line<'static> {
     let (signs, theme) = (&app.tui_glyphs, &app.theme);
+    let recovery = format!("recovery {}", HumanDuration(recovery_ns, signs.glyphs));
     let entries = [
+        (signs.rule, theme.error, if recovery_ns > 0 { recovery.as_str() } else { "" }),
         (signs.moment, theme.call, "Call, Reply"),
         (signs.full, theme.data_in, "RDMA Read"),
         (signs.full, theme.data_out, "RDMA Write"),
@@ -188,7 +194,7 @@ fn legend(app: &App, mut room: usize) -> Line<'static> {
         (signs.nak, theme.error, "NAK"),
     ];
     let mut spans = Vec::new();
-    for (sign, style, what) in entries {
+    for (sign, style, what) in entries.into_iter().filter(|(_, _, what)| !what.is_empty()) {
         let width = width_of(sign) + width_of(what) + 3;
         if width <= room {
             room -= width;

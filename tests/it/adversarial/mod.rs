@@ -9,7 +9,7 @@
 //! run. Memory is the program's peak RSS, as counted by the kernel. Both are of the whole program: input, decoders,
 //! names, tables and output.
 //!
-//! `ADVERSARIAL=full` takes a million Calls, connections and queue pairs, a chain of 200,000 directories, 400,000
+//! `make adversarial` runs all in full size against a release build: `ADVERSARIAL=full` takes a million Calls, connections and queue pairs, a chain of 200,000 directories, 400,000
 //! clients and windows of 128 MiB at ×8, with the default limits; otherwise everything is a 32nd of that, including the
 //! limits. `PROGRAM` names another build of the program than the test's.
 

@@ -267,12 +267,18 @@ impl<'a, B: OperationBody<'a>> Iterator for CompoundOperations<'a, B> {
 /// Lowest class: an operation of this class names the COMPOUND regardless of later operations.
 const LOWEST_CLASS: u8 = 1;
 
+/// Highest class of operations that describe a truncated COMPOUND: those of higher classes precede or follow most others.
+const HIGHEST_NAMING_CLASS: u8 = 5;
+
 /// The operation that names a COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompoundMainOperation<N> {
     /// First operation of the lowest class among the decoded numbers. If the capture truncates the rest, only an
     /// operation of `LOWEST_CLASS` counts: Linux sends a SETATTR before DELEGRETURN.
     pub operation: Option<N>,
+    /// If `operation` is unknown because the capture truncates the rest: the first operation of the lowest class among
+    /// the decoded numbers, unless it only selects or describes a file, as in nearly every COMPOUND.
+    pub decoded: Option<N>,
     /// Cause of an early end of the iteration, or trailing bytes: an operation of a lower class may have followed.
     pub stop: Option<XdrError>,
 }
@@ -280,7 +286,7 @@ pub struct CompoundMainOperation<N> {
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the operation that names the COMPOUND.
     pub fn main_operation(&self) -> CompoundMainOperation<B::Number> {
-        let mut named = CompoundMainOperation { operation: None, stop: None };
+        let mut named = CompoundMainOperation { operation: None, decoded: None, stop: None };
         let mut lowest = u8::MAX;
         let mut unknown = 0;
         let mut operations = self.operations();
@@ -301,7 +307,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
             }
         }
         if unknown > 0 && lowest > LOWEST_CLASS {
-            named.operation = None;
+            named.decoded = named.operation.take().filter(|_| lowest <= HIGHEST_NAMING_CLASS);
         }
         named.stop = named.stop.or_else(|| operations.cursor()?.expect_end().err());
         named
@@ -417,7 +423,7 @@ mod tests {
         assert_eq!(write.data, Ddp::Chunk { length: 65536, bytes: None });
         assert_eq!(
             call.main_operation(),
-            CompoundMainOperation { operation: Some(Operation::WRITE), stop: None }
+            CompoundMainOperation { operation: Some(Operation::WRITE), decoded: None, stop: None }
         );
 
         let mut encoder = Encoder::new();
