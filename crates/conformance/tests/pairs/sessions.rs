@@ -8,12 +8,12 @@ use crate::{BOTH, Pair};
 const MISORDERED: u32 = 10063;
 
 /// Sends a SEQUENCE alone.
-fn sequence(scene: &mut Scene, slot: u32, sequence_id: u32) {
+pub(crate) fn sequence(scene: &mut Scene, slot: u32, sequence_id: u32) {
     scene.compound(&Compound::new(2, &[Operation::sequence(slot, sequence_id)]));
 }
 
 /// Returns a COMPOUND that asks for access to the root.
-fn access(sequence: Operation, granted: u32) -> Compound {
+pub(crate) fn access(sequence: Operation, granted: u32) -> Compound {
     Compound::new(2, &[sequence, Operation::putrootfh(), Operation::access(granted)])
 }
 
@@ -36,7 +36,7 @@ fn session_with(scene: &mut Scene, at: usize, word: u32) {
 }
 
 /// Sends a COMPOUND on another connection.
-fn retry(scene: &mut Scene, compound: &Compound) {
+pub(crate) fn retry(scene: &mut Scene, compound: &Compound) {
     let mut other = scene.second_connection();
     scene.on(&mut other, |other| other.compound(compound));
 }
