@@ -13,7 +13,7 @@ use crate::fabric::{Kind, Side};
 use crate::gss::{private_write, with_read_chunk};
 use crate::private_data::{connect, connect_to_port, invalidating_read};
 use crate::scene::{Private, Scene};
-use crate::sessions::{access, retry, sequence};
+use crate::sessions::{access, retry, sequence, set_result};
 use crate::transport::{RNR_NAK, answered};
 use crate::writer::Memory;
 use crate::{BOTH, findings};
@@ -206,6 +206,9 @@ fn seed_002_4_1_the_data_of_read_plus_is_no_longer_eligible() {
     }
 }
 
+/// Rule that names a Call with too little memory, and its exchange with this XID.
+type TooLittle = (&'static str, fn(u32) -> Exchange);
+
 /// 002 sections 3 and 4.1: a client that provides too little, and the two answers that a server may give.
 #[test]
 fn seed_002_3_too_little_memory_is_named_with_either_answer() {
@@ -222,7 +225,7 @@ fn seed_002_3_too_little_memory_is_named_with_either_answer() {
         exchange
     };
     let reply_chunk = |xid| Exchange::read3_inline(xid, 8192).with_reply_chunk(8000);
-    let cases: [(&str, fn(u32) -> Exchange); 3] = [
+    let cases: [TooLittle; 3] = [
         ("rpcrdma/item-length", read_list),
         ("rpcrdma/chunk-too-small", write_list),
         ("rpcrdma/reply-chunk-short", reply_chunk),
@@ -438,6 +441,22 @@ fn seed_004_2_5_requests_are_repeated_on_another_connection_with_new_handles() {
             scene.on(&mut other, |other| {
                 [&second, &last].iter().for_each(|exchange| other.exchange(exchange))
             });
+        });
+    }
+}
+
+/// 004 section 2.6: a client is subject to revocation of its delegations "if the back channel is lost". RFC 8881 section 18.46.3:
+/// CB_PATH_DOWN, CB_PATH_DOWN_SESSION and BACKCHANNEL_FAULT; the others are not about it.
+#[test]
+fn seed_004_2_6_a_server_that_has_lost_the_back_channel_says_so() {
+    for flags in (0..13).map(|bit| 1 << bit) {
+        let is_lost = [0x1, 0x200, 0x400].contains(&flags);
+        let rules: &[_] = if is_lost { &[("nfs/backchannel-down", CLIENT)] } else { &[] };
+        expect(rules, |scene| {
+            scene.session();
+            let mut sequence = Operation::sequence(0, 2);
+            set_result(&mut sequence, 8, flags);
+            scene.compound(&Compound::new(2, &[sequence]));
         });
     }
 }

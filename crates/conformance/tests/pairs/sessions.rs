@@ -18,7 +18,7 @@ pub(crate) fn access(sequence: Operation, granted: u32) -> Compound {
 }
 
 /// Changes a word of a result.
-fn set_result(operation: &mut Operation, at: usize, word: u32) {
+pub(crate) fn set_result(operation: &mut Operation, at: usize, word: u32) {
     if let Some((_, result)) = &mut operation.result {
         result[at] = word;
     }
@@ -288,6 +288,17 @@ pub(crate) const PAIRS: &[Pair] = &[
             }
             let slot = u32::from(broken);
             sequence(scene, slot, if broken { 1 } else { 6 });
+        },
+    },
+    Pair {
+        rule: "nfs/backchannel-down",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let mut sequence = Operation::sequence(0, 2);
+            // sr_status_flags: CB_PATH_DOWN; LEASE_MOVED.
+            set_result(&mut sequence, 8, if broken { 0x1 } else { 0x80 });
+            scene.compound(&Compound::new(2, &[sequence]));
         },
     },
 ];
