@@ -111,6 +111,35 @@ fn seed_003_9_4_a_send_without_a_buffer_that_holds_it_is_named() {
     }
 }
 
+/// 003 section 9.4: the finding about the Send says that the connection ended with it, and no other does.
+#[test]
+fn seed_003_9_4_the_end_of_a_connection_is_tied_to_its_cause() {
+    const END: &str = "; the connection ended without a reply";
+    let buffers = Private { send: 4096, receive: 1024, ..Private::USUAL };
+    for kind in BOTH {
+        for (length, is_answered) in [(1000, false), (1000, true), (900, false)] {
+            let mut scene = Scene::with_private_data(*kind, [Some(Private::USUAL), Some(buffers)]);
+            let before = Exchange::getattr3(scene.xid());
+            scene.exchange(&before);
+            let exchange = inline_write(scene.xid(), length);
+            scene.call(&exchange);
+            if is_answered {
+                scene.reply(&exchange);
+            }
+            scene.disconnect();
+            let found = findings(&scene.fabric.frames);
+            let tied: Vec<_> = found.iter().filter(|finding| finding.text.ends_with(END)).collect();
+            let rules: Vec<_> = tied.iter().map(|finding| finding.rule.id).collect();
+            let expected: &[&str] =
+                if length == 1000 && !is_answered { &["rpcrdma/send-too-long"] } else { &[] };
+            assert_eq!(rules, expected, "{kind:?}: {length} bytes: {found:?}");
+            // 28 bytes of RPC-over-RDMA, 40 of RPC, 20 of the file handle, 16 of arguments, and the length.
+            let text = format!("{} bytes sent, inline threshold 1024{END}", 28 + 40 + 20 + 16 + 4 + length);
+            assert!(tied.iter().all(|finding| finding.text == text), "{tied:?}");
+        }
+    }
+}
+
 /// 000 section 3: "Results returned by direct placement MUST NOT be returned by other methods, e.g., by Read chunk list or
 /// inline", and the sum of the segments "MUST be large enough to accept the result".
 #[test]
