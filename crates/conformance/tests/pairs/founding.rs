@@ -429,6 +429,32 @@ fn seed_004_2_2_4_a_reply_comes_on_the_connection_of_its_call() {
     expect(&[("rpc/reply-elsewhere", SERVER)], |scene| conversation(scene, true));
 }
 
+/// 004 section 2.4: "The client must not send more requests than the number which the server has previously advertised, or in
+/// the case of the first request, only one", and "a server may wish to reduce the number of credits".
+#[test]
+fn seed_004_2_4_requests_stay_within_the_credits_and_their_reduction_is_told() {
+    for (credits, rules) in [(2, &[][..]), (1, &[("rpcrdma/credit-exceeded", CLIENT)])] {
+        expect(rules, |scene| {
+            grant(scene, credits);
+            let reads = two_reads(scene, credits);
+            overlap(scene, &reads);
+        });
+    }
+    expect(&[("rpcrdma/first-call", CLIENT)], |scene| {
+        *scene = Scene::with_private_data(scene.fabric.kind, [Some(Private::USUAL); 2]);
+        let reads = two_reads(scene, 32);
+        overlap(scene, &reads);
+    });
+    // Each Reply before has granted 32.
+    for (credits, is_reduced) in [(31, true), (32, false)] {
+        expect_information("rpcrdma/grant-shrunk", is_reduced, |scene| {
+            let mut exchange = Exchange::getattr3(scene.xid());
+            exchange.reply.credits = credits;
+            scene.exchange(&exchange);
+        });
+    }
+}
+
 /// 004 section 2.5: no retransmission on a living connection; after its loss, operations that are replayed use the handles of
 /// the most recent request.
 #[test]
