@@ -140,6 +140,45 @@ fn seed_003_9_4_the_end_of_a_connection_is_tied_to_its_cause() {
     }
 }
 
+/// 003 section 9.4, as the transports report it: RNR NAK and NAK Invalid Request of RoCE, and Terminate of iWARP with "no
+/// buffer available" and "DDP message too long for available buffer" (RFC 5041 section 7.2).
+#[test]
+fn seed_003_9_4_what_the_transport_reports_is_tied_to_the_end_of_the_connection() {
+    const NAK_INVALID_REQUEST: u8 = 0x61;
+    const END: &str = "; the connection ended with 2 calls without a reply";
+    type Refusal = fn(&mut Scene, psn: u32);
+    let refusals: [(&str, Kind, Refusal); 4] = [
+        ("transport/receiver-not-ready", Kind::Roce, |scene, psn| {
+            scene.fabric.acknowledge(Side::Server, psn, RNR_NAK);
+        }),
+        ("transport/nak-invalid-request", Kind::Roce, |scene, psn| {
+            scene.fabric.acknowledge(Side::Server, psn, NAK_INVALID_REQUEST);
+        }),
+        ("transport/terminate", Kind::Iwarp, |scene, _| {
+            scene.fabric.untagged(Side::Server, 7, 2, (0, &[0x12, 0x02, 0, 0]));
+        }),
+        ("transport/terminate", Kind::Iwarp, |scene, _| {
+            scene.fabric.untagged(Side::Server, 7, 2, (0, &[0x12, 0x05, 0, 0]));
+        }),
+    ];
+    for (rule, kind, refuse) in refusals {
+        for has_ended in [true, false] {
+            let mut scene = Scene::new(kind);
+            let exchanges = [(); 2].map(|()| Exchange::getattr3(scene.xid()));
+            let psn = scene.fabric.next[Side::Client as usize];
+            exchanges.iter().for_each(|exchange| scene.call(exchange));
+            refuse(&mut scene, psn);
+            if has_ended {
+                scene.disconnect();
+            }
+            let found = findings(&scene.fabric.frames);
+            let of_rule: Vec<_> = found.iter().filter(|finding| finding.rule.id == rule).collect();
+            assert!(!of_rule.is_empty(), "{rule}: {found:?}");
+            assert!(of_rule.iter().all(|finding| finding.text.ends_with(END) == has_ended), "{of_rule:?}");
+        }
+    }
+}
+
 /// 000 section 3: "Results returned by direct placement MUST NOT be returned by other methods, e.g., by Read chunk list or
 /// inline", and the sum of the segments "MUST be large enough to accept the result".
 #[test]
