@@ -1,13 +1,13 @@
 //! Lifetimes of connections: parameters of their setup, use of credits, and their end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
 
 use super::connections::ConnectionTally;
 use super::load::{CREDIT_STEPS, CreditSample, CreditSeries};
-use super::sequence::{self, SessionId};
+use super::sessions::{BoundSession, Sessions};
 
 /// Maximum number of connections with credits over time and states that outlive those of the flow.
 const MAX_CONNECTIONS: usize = 1_000;
@@ -48,45 +48,6 @@ impl ConnectionStats {
     }
 }
 
-/// Maximum number of pairs of a session and a connection.
-const MAX_SESSIONS: usize = 4_096;
-
-/// A session with the connections bound to it (RFC 8881 section 2.10.3.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BoundSession {
-    /// The session ID.
-    pub id: SessionId,
-    /// Numbers of the connections on which it was seen so far, in order.
-    pub connections: Vec<u64>,
-}
-
-/// Sessions by connection, and connections by session.
-#[derive(Debug, Default)]
-struct Sessions {
-    connections: BTreeMap<SessionId, BTreeSet<u64>>,
-    by_connection: BTreeMap<u64, BTreeSet<SessionId>>,
-    count: usize,
-}
-
-impl Sessions {
-    /// Records a session on a connection.
-    fn record(&mut self, id: SessionId, connection: u64) {
-        let is_known = self.by_connection.get(&connection).is_some_and(|sessions| sessions.contains(&id));
-        if !is_known && self.count < MAX_SESSIONS {
-            self.count += 1;
-            self.by_connection.entry(connection).or_default().insert(id);
-            self.connections.entry(id).or_default().insert(connection);
-        }
-    }
-
-    /// Returns the sessions of a connection.
-    fn sessions_of(&self, connection: u64) -> Vec<BoundSession> {
-        let ids = self.by_connection.get(&connection).into_iter().flatten();
-        let of = |id| self.connections.get(id).into_iter().flatten().copied().collect();
-        ids.map(|id| BoundSession { id: *id, connections: of(id) }).collect()
-    }
-}
-
 /// Credits, states and sessions of connections.
 #[derive(Debug)]
 pub struct ConnectionLifetimes {
@@ -112,9 +73,7 @@ impl ConnectionLifetimes {
         facts: &RpcSummary,
     ) {
         let number = transaction.connection.number;
-        if let Some(session) = sequence::session(reading, facts) {
-            self.sessions.record(session, number);
-        }
+        self.sessions.record(transaction, reading, facts);
         let has_room = self.credits.len() < self.most || self.credits.contains_key(&number);
         if transaction.connection.transport.is_rdma() && has_room {
             self.credits.entry(number).or_default().transaction(transaction);
@@ -132,6 +91,9 @@ impl ConnectionLifetimes {
     /// Updates the states of the connections in the flow. States that the flow has evicted remain.
     pub fn update_states(&mut self, flow: &Flow) {
         for state in flow.connections() {
+            if state.is_ending {
+                self.sessions.end_connection(state.number);
+            }
             if self.states.len() < self.most || self.states.contains_key(&state.number) {
                 self.states.insert(state.number, state);
             }
@@ -180,6 +142,7 @@ impl OpenConnections {
     pub fn close(&mut self, state: ConnectionState) -> Option<ConnectionStats> {
         let tally = self.tallies.remove(&state.number)?;
         let credits = self.lifetimes.credits.remove(&state.number);
+        self.lifetimes.sessions.end_connection(state.number);
         let sessions = self.lifetimes.sessions.sessions_of(state.number);
         Some(ConnectionStats { tally, state: Some(state), credits, sessions })
     }
@@ -188,6 +151,8 @@ impl OpenConnections {
     pub fn take_remaining(&mut self, flow: &Flow) -> Vec<ConnectionStats> {
         let states: BTreeMap<u64, ConnectionState> =
             flow.connections().map(|state| (state.number, state)).collect();
+        let ended = states.values().filter(|state| state.is_ending);
+        ended.for_each(|state| self.lifetimes.sessions.end_connection(state.number));
         let rest = std::mem::take(&mut self.tallies);
         rest.into_iter()
             .map(|(number, tally)| ConnectionStats {

@@ -14,4 +14,5 @@ pub mod pending;
 pub mod rates;
 pub mod sequence;
 pub mod series;
+pub mod sessions;
 pub mod statistics;

@@ -17,9 +17,10 @@ use super::settings::{LineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
-use crate::analysis::connection_lifetimes::{BoundSession, ConnectionStats};
+use crate::analysis::connection_lifetimes::ConnectionStats;
 use crate::analysis::connections::ConnectionTally;
 use crate::analysis::load::CreditSeries;
+use crate::analysis::sessions::{BoundSession, ChannelBinding, ChannelLimits};
 use crate::escape;
 
 /// Columns, here and in the terminal interface.
@@ -75,11 +76,9 @@ pub fn format_endpoints(name: &ConnectionName, glyphs: Glyphs) -> String {
 /// Describes the setup parameters of a connection, its sessions, and the RPC-over-RDMA version 2 properties of its
 /// peers.
 pub fn describe_parameters(row: &ConnectionStats) -> String {
-    let mut said = set_up(row);
-    for BoundSession { id, connections } in &row.sessions {
-        let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
-        let plural = if connections.len() == 1 { "" } else { "s" };
-        let _ = write!(said, "; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
+    let mut said = if row.tally.name.transport.is_rdma() { set_up(row) } else { String::new() };
+    for session in &row.sessions {
+        said.push_str(&describe_session(session));
     }
     if let Some(sides) = message_credits(row) {
         for (name, MessageCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left }) in
@@ -106,7 +105,42 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
             }
         }
     }
+    said.strip_prefix("; ").map(str::to_owned).unwrap_or(said)
+}
+
+/// Describes a session: its connections, the channels that this connection is bound to, and the limits of the channels.
+fn describe_session(session: &BoundSession) -> String {
+    let BoundSession { id, connections, binding, channels, backchannel } = session;
+    let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
+    let plural = if connections.len() == 1 { "" } else { "s" };
+    let mut said = format!("; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
+    let bound = binding_names(*binding, ["fore channel", "backchannel"]);
+    if !bound.is_empty() {
+        let _ = write!(said, ", this one for its {}", bound.join(" and its "));
+    }
+    for (name, limits) in ["fore channel", "backchannel"].into_iter().zip(channels.iter().flatten()) {
+        let _ = write!(
+            said,
+            "; {name}: up to {} of {} bytes, replies of {} bytes, {} bytes of padding",
+            PluralCount(limits.max_requests.into(), "call"),
+            limits.max_request_bytes,
+            limits.max_response_bytes,
+            limits.header_padding_bytes
+        );
+        if let Some(reads) = limits.rdma_reads {
+            let _ = write!(said, ", {}", PluralCount(reads.into(), "RDMA Read"));
+        }
+    }
+    if let Some(state) = backchannel {
+        let _ = write!(said, "; backchannel {}", state.name());
+    }
     said
+}
+
+/// Returns those of the names of the fore channel and of the backchannel that a connection is bound to.
+fn binding_names(binding: ChannelBinding, names: [&'static str; 2]) -> Vec<&'static str> {
+    let is_bound = [binding.is_fore, binding.is_back];
+    is_bound.into_iter().zip(names).filter(|(is_bound, _)| *is_bound).map(|(_, name)| name).collect()
 }
 
 /// Returns the message credits of RPC-over-RDMA version 2, client and server, if any message was sent.
@@ -230,9 +264,9 @@ impl ConnectionLines {
                     cells[at].1 = style;
                 }
                 self.table.line(to, &cells)?;
-                // Only RDMA connections have setup parameters.
-                if is_full && row.tally.name.transport.is_rdma() {
-                    writeln!(to, "    {}", describe_parameters(row))?;
+                let parameters = if is_full { describe_parameters(row) } else { String::new() };
+                if !parameters.is_empty() {
+                    writeln!(to, "    {parameters}")?;
                 }
                 Ok(())
             }
@@ -315,6 +349,53 @@ struct ConnectionJsonLine {
 struct SessionObject {
     session: String,
     connections: Vec<u64>,
+    bound_to: Vec<&'static str>,
+    fore_channel: Option<ChannelObject>,
+    backchannel: Option<ChannelObject>,
+    backchannel_state: Option<&'static str>,
+}
+
+/// Limits of a channel of a session.
+#[derive(Serialize)]
+struct ChannelObject {
+    header_padding: u32,
+    max_request_size: u32,
+    max_response_size: u32,
+    max_cached_response_size: u32,
+    max_operations: u32,
+    max_requests: u32,
+    rdma_reads: Option<u32>,
+}
+
+impl From<ChannelLimits> for ChannelObject {
+    fn from(limits: ChannelLimits) -> Self {
+        Self {
+            header_padding: limits.header_padding_bytes,
+            max_request_size: limits.max_request_bytes,
+            max_response_size: limits.max_response_bytes,
+            max_cached_response_size: limits.max_cached_response_bytes,
+            max_operations: limits.max_operations,
+            max_requests: limits.max_requests,
+            rdma_reads: limits.rdma_reads,
+        }
+    }
+}
+
+impl From<&BoundSession> for SessionObject {
+    fn from(session: &BoundSession) -> Self {
+        let [fore_channel, backchannel] = match session.channels {
+            Some(channels) => channels.map(|limits| Some(limits.into())),
+            None => [None, None],
+        };
+        Self {
+            session: HexBytes(&session.id).to_string(),
+            connections: session.connections.clone(),
+            bound_to: binding_names(session.binding, ["fore_channel", "backchannel"]),
+            fore_channel,
+            backchannel,
+            backchannel_state: session.backchannel.map(|state| state.name()),
+        }
+    }
 }
 
 /// Transport properties of version 2 sent by each peer.
@@ -497,12 +578,7 @@ impl ConnectionJsonLine {
                     server: server.into(),
                 }),
             }),
-            sessions: { row.sessions.iter() }
-                .map(|bound| SessionObject {
-                    session: HexBytes(&bound.id).to_string(),
-                    connections: bound.connections.clone(),
-                })
-                .collect(),
+            sessions: row.sessions.iter().map(SessionObject::from).collect(),
             set_up: row.state.and_then(|state| state.parameters).map(SetUpObject::from),
             properties: row
                 .state

@@ -12,7 +12,7 @@ pub(crate) mod headers;
 #[path = "../../dissectors/tests/conversations/speech.rs"]
 mod speech;
 #[path = "../../dissectors/tests/conversations/writer.rs"]
-mod writer;
+pub(crate) mod writer;
 
 use std::io::Write;
 use std::path::Path;

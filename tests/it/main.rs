@@ -31,6 +31,7 @@ mod field_lines;
 mod field_names;
 mod fields_like_tshark;
 mod filters_like_tshark;
+mod founding_documents;
 mod generated;
 mod golden;
 mod iwarp_loss;

@@ -22,7 +22,7 @@ use crate::memory_table::MemoryTable;
 use crate::message_view::MessageView;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
-use crate::rules::RULES;
+use crate::rules::{ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::subject::{Subject, SubjectSet};
 use crate::transaction_view::TransactionView;
@@ -378,8 +378,20 @@ impl ConformanceChecker {
         let mut pending: Vec<Finding> = std::mem::take(&mut self.pending).into_values().flatten().collect();
         pending.sort_by_key(|finding| finding.frames.first().copied());
         findings.extend(pending);
-        findings.extend(self.per_connection.take_all());
+        let mut of_connections = self.per_connection.take_all();
+        of_connections.iter_mut().for_each(|finding| self.add_connection_end(finding));
+        findings.extend(of_connections);
         findings
+    }
+
+    /// Adds the end of the connection to a finding that explains it: "NFS over RDMA" (SIGCOMM 2003), section 9.4, has the end
+    /// as the likely result of too few or too small buffers.
+    fn add_connection_end(&self, finding: &mut Finding) {
+        let unanswered = self.connections.get(finding.connection.number).map_or(0, |of| of.unanswered_calls);
+        if unanswered > 0 && ENDS_CONNECTION.contains(&finding.rule.id) {
+            let calls = if unanswered == 1 { "call" } else { "calls" };
+            finding.text += &format!("; the connection ended with {unanswered} {calls} without a reply");
+        }
     }
 
     /// Iterates over the rules with their tallies. `transport` are the numbers of packets that the flow examined.
@@ -453,5 +465,7 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     let first = record.and_then(|record| record.frames.first().copied());
     history.first_frame = history.first_frame.or(first);
     history.first_time = history.first_time.or(record.map(|record| record.time));
+    let is_unanswered = transaction.call.is_some() && transaction.reply.is_none();
+    history.unanswered_calls += u64::from(is_unanswered && transaction.has_connection_ended);
     history
 }

@@ -45,6 +45,8 @@ pub struct ConnectionHistory {
     pub refused_xids: Vec<(CallDirection, Xid)>,
     /// Time of the first Transaction.
     pub first_time: Option<Timestamp>,
+    /// Number of Calls without a Reply when the connection ended.
+    pub unanswered_calls: u64,
 }
 
 /// Use of a connection for callbacks by sessions. RFC 8881 section 2.10.3.1.

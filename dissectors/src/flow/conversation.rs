@@ -705,6 +705,7 @@ fn empty_transaction(xid: Xid) -> Transaction {
         reply_chunk: None,
         reply_read_chunks: Vec::new(),
         is_done: false,
+        has_connection_ended: false,
         retry_of: None,
         stalls: Vec::new(),
         set_up: None,

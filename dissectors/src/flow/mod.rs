@@ -770,6 +770,7 @@ impl Flow {
             );
             let place = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = place;
+            entry.transaction.has_connection_ended = connection.is_ending;
             entry.transaction.set_up.clone_from(&connection.parameters);
         }
         self.stats.chunk_content_bytes =

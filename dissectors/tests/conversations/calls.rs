@@ -89,7 +89,7 @@ pub(crate) struct Conversation {
 }
 
 /// Data transfer of one operation.
-enum Deed {
+pub(crate) enum Deed {
     Read { data: Option<Vec<u8>> },
     Readlink { text: Option<Vec<u8>> },
     Write { data: Vec<u8> },
@@ -153,7 +153,13 @@ const FATTR2: [u32; 17] = [1, 0o644, 1, 0, 0, 9, 512, 0, 1, 7, 8, 1, 2, 3, 4, 5,
 
 /// Writes the arguments of a procedure or of the operations of a COMPOUND; `ways` chooses the transfer mode of each
 /// item.
-fn arguments(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways: impl FnMut() -> Way) {
+pub(crate) fn arguments(
+    to: &mut Writer,
+    version: u32,
+    deeds: &[Deed],
+    noise: usize,
+    mut ways: impl FnMut() -> Way,
+) {
     const HANDLE: &[u8] = b"filehandle";
     match version {
         2 => {
@@ -199,7 +205,13 @@ fn arguments(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut wa
     }
 }
 
-fn results(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways: impl FnMut() -> Way) {
+pub(crate) fn results(
+    to: &mut Writer,
+    version: u32,
+    deeds: &[Deed],
+    noise: usize,
+    mut ways: impl FnMut() -> Way,
+) {
     match version {
         2 => {
             match &deeds[0] {
@@ -244,7 +256,7 @@ fn results(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways
     }
 }
 
-fn procedure(version: u32, deed: &Deed) -> u32 {
+pub(crate) fn procedure(version: u32, deed: &Deed) -> u32 {
     match (version, deed) {
         (2 | 3, Deed::Readlink { .. }) => 5,
         (2 | 3, Deed::Read { .. }) => 6,

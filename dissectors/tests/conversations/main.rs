@@ -18,6 +18,7 @@
 mod calls;
 #[allow(dead_code, reason = "shared with the pairs of the conformance rules")]
 mod fabric;
+mod founding;
 mod headers;
 mod speech;
 mod writer;

@@ -147,6 +147,7 @@ impl WireTransaction {
             reply_chunk,
             reply_read_chunks: Vec::new(),
             is_done: false,
+            has_connection_ended: false,
             stalls: Vec::new(),
             set_up: None,
             quiet_ns: None,

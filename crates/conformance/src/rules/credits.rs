@@ -3,11 +3,21 @@
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
 
 use super::write_chunks;
+use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;
+
+/// Returns the consequence of a Call that its receiver had no buffer for, as far as it was captured.
+fn end_of_connection(message: &MessageView<'_>) -> &'static str {
+    let transaction = message.transaction.transaction;
+    match message.is_call() && transaction.reply.is_none() && transaction.has_connection_ended {
+        true => "; the connection ended without a reply",
+        false => "",
+    }
+}
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -136,7 +146,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Send is no longer than the inline threshold of its direction.",
         explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
-            transport ends the connection. Longer messages must use chunks.",
+            transport ends the connection; the text says if it did. Longer messages must use chunks.",
         subjects: &[Subject::Version1],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -155,7 +165,7 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let length = message.record.length;
             Some(Verdict::from_condition(length <= threshold as usize, || {
-                format!("{length} bytes sent, inline threshold {threshold}")
+                format!("{length} bytes sent, inline threshold {threshold}{}", end_of_connection(message))
             }))
         }),
     },

@@ -16,6 +16,7 @@ mod transport;
 mod write_chunks;
 
 use crate::rule::Rule;
+pub(crate) use transport::ENDS_CONNECTION;
 pub(crate) use write_chunks::REFUSED;
 
 const GROUPS: [&[Rule]; 14] = [

@@ -4,13 +4,20 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{
     Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4, Results,
-    Sequence4Args,
+    Sequence4Args, SequenceStatusFlags,
 };
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::session_table::{SlotHistory, SlotUse, sequence_arguments, sequence_result};
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
+
+/// Flags of sr_status_flags that report a loss of the backchannel.
+const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [
+    (SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN, "SEQ4_STATUS_CB_PATH_DOWN"),
+    (SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN_SESSION, "SEQ4_STATUS_CB_PATH_DOWN_SESSION"),
+    (SequenceStatusFlags::SEQ4_STATUS_BACKCHANNEL_FAULT, "SEQ4_STATUS_BACKCHANNEL_FAULT"),
+];
 
 /// A Call with SEQUENCE on a session and slot with a history.
 struct SlotCall<'t> {
@@ -574,6 +581,29 @@ pub(crate) const RULES: &[Rule] = &[
                     format!("slot {slot}, sr_target_highest_slotid {highest}")
                 }),
             })
+        }),
+    },
+    Rule {
+        id: "nfs/backchannel-down",
+        severity: Severity::Warning,
+        section: "RFC 8881 section 18.46.3",
+        requirement: "A client has a backchannel that works, and restores it when the server reports its loss in SEQUENCE.",
+        explanation: "The server cannot recall delegations and layouts, and may revoke them. Look for the end of the connection \
+            that was bound to the backchannel (-V --view connections), for BIND_CONN_TO_SESSION, and for callbacks that the \
+            client did not answer. The side is the client, which must act. A client that never asks for a backchannel may \
+            ignore it.",
+        subjects: &[Subject::Compound],
+        needs: &[Evidence::BothMessages],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Transaction(|transaction| {
+            let result = sequence_result(&transaction.operations)?;
+            let reported: Vec<_> = LOST_BACKCHANNEL
+                .iter()
+                .filter(|(flag, _)| result.sr_status_flags.contains(*flag))
+                .map(|(_, name)| *name)
+                .collect();
+            let verdict = Verdict::from_condition(reported.is_empty(), || reported.join(", "));
+            Some(verdict.by(transaction.requester()))
         }),
     },
 ];

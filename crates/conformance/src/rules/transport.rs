@@ -17,6 +17,15 @@ fn event_verdict(event: &TransportEvent, wanted: TransportEventKind, text: &str)
     (event.kind == wanted).then(|| Verdict::from_condition(false, || text.to_owned()))
 }
 
+/// Rules about events that end a connection, or may end it.
+pub(crate) const ENDS_CONNECTION: [&str; 5] = [
+    "transport/nak-invalid-request",
+    "transport/nak-access",
+    "transport/nak-operational",
+    "transport/receiver-not-ready",
+    "transport/terminate",
+];
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-sequence",

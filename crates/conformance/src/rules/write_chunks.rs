@@ -2,8 +2,10 @@
 
 use nfsrdma_dissectors::field::{EligibleItem, ItemPlacement};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
+use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, RdmaProc, WriteChunk};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
@@ -327,9 +329,16 @@ fn min_full_reply_bytes(view: &TransactionView<'_>) -> Option<u64> {
 fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
     call(view)?;
     let reply = view.message(RpcMessageKind::Reply)?;
-    if reply.header()?.error() != Some(ErrorCode::Version1(ErrCode::ERR_CHUNK)) {
-        return None;
-    }
+    // draft-ietf-nfsv4-rfc5667bis-02 section 3 permits either answer.
+    let answer = match reply.header()?.error() {
+        Some(ErrorCode::Version1(ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
+        _ if view.summary.rpc_status
+            == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS))) =>
+        {
+            "GARBAGE_ARGS"
+        }
+        _ => return None,
+    };
     let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
     let threshold = threshold_bytes(view, view.responder());
     let (Some(needed), Some(threshold)) = (min_full_reply_bytes(view), threshold) else {
@@ -339,7 +348,7 @@ fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
     Some(
         Verdict::from_condition(needed <= room, || {
             format!(
-                "Reply chunk of {offered} bytes for a reply with {needed} bytes of data, answered ERR_CHUNK"
+                "Reply chunk of {offered} bytes for a reply with {needed} bytes of data, answered {answer}"
             )
         })
         .by(view.requester()),
@@ -588,10 +597,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.3.3, RFC 8267 section 3.1",
         requirement: "A Reply chunk holds the longest possible Reply.",
-        explanation: "Judged where the Responder answered ERR_CHUNK, and the Call requests more data than the Reply chunk and the \
+        explanation: "Judged where the Responder answered ERR_CHUNK or GARBAGE_ARGS, and the Call requests more data than the Reply chunk and the \
             inline threshold hold. The RPC fails, and with it the operation of the application, unless the client sends it again \
             with a larger chunk.",
-        subjects: &[Subject::RdmaError],
+        subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(reply_chunk_short),

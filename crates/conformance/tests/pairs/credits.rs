@@ -7,7 +7,7 @@ use crate::scene::{Private, Scene};
 use crate::{BOTH, Pair};
 
 /// Sends two exchanges that grant this many credits: the larger of the last two grants counts.
-fn grant(scene: &mut Scene, credits: u32) {
+pub(crate) fn grant(scene: &mut Scene, credits: u32) {
     for _ in 0..2 {
         let mut exchange = Exchange::getattr3(scene.xid());
         exchange.reply.credits = credits;
@@ -16,7 +16,7 @@ fn grant(scene: &mut Scene, credits: u32) {
 }
 
 /// Returns two READs whose Replies grant this many credits.
-fn two_reads(scene: &mut Scene, credits: u32) -> [Exchange; 2] {
+pub(crate) fn two_reads(scene: &mut Scene, credits: u32) -> [Exchange; 2] {
     [(); 2].map(|()| {
         let mut exchange = Exchange::read3(scene.xid(), 1024, 1024);
         exchange.reply.credits = credits;
@@ -25,7 +25,7 @@ fn two_reads(scene: &mut Scene, credits: u32) -> [Exchange; 2] {
 }
 
 /// Sends two Calls, and then the rest of their exchanges.
-fn overlap(scene: &mut Scene, exchanges: &[Exchange; 2]) {
+pub(crate) fn overlap(scene: &mut Scene, exchanges: &[Exchange; 2]) {
     exchanges.iter().for_each(|exchange| scene.call(exchange));
     for exchange in exchanges {
         scene.place(exchange);
@@ -34,7 +34,7 @@ fn overlap(scene: &mut Scene, exchanges: &[Exchange; 2]) {
 }
 
 /// NFSPROC3_WRITE of `length` bytes inline, answered with NFS3ERR_IO. RFC 1813 section 3.3.7.
-fn inline_write(xid: u32, length: u32) -> Exchange {
+pub(crate) fn inline_write(xid: u32, length: u32) -> Exchange {
     let mut call = rpc_call(xid, 100_003, 3, 7);
     call.opaque(b"file handle 1234").hyper(0).words(&[length, 2]).opaque(&data(length as usize));
     let mut reply = rpc_reply(xid);

@@ -6,7 +6,7 @@ use crate::writer::{Memory, Writer};
 use crate::{BOTH, Pair};
 
 /// A Call of NFSPROC3_WRITE with RPCSEC_GSS privacy, and its Reply. RFC 2203 section 5.
-fn private_write(xid: u32) -> Exchange {
+pub(crate) fn private_write(xid: u32) -> Exchange {
     let mut call = Writer::default();
     call.words(&[xid, 0, 2, 100_003, 3, 7]);
     // A credential of version 1: RPCSEC_GSS_DATA, sequence number 5, privacy, and a handle of 4 bytes.
@@ -33,7 +33,7 @@ fn context_creation(xid: u32) -> Exchange {
 }
 
 /// Sends an exchange whose Call is in a Position Zero Read chunk, or has its last bytes in a Read chunk.
-fn with_read_chunk(scene: &mut Scene, mut exchange: Exchange, is_part: bool) {
+pub(crate) fn with_read_chunk(scene: &mut Scene, mut exchange: Exchange, is_part: bool) {
     let message = exchange.call.rpc.clone();
     let position = if is_part { message.len() - 32 } else { 0 };
     let offered = memory(exchange.call.xid, 0, (message.len() - position) as u32);

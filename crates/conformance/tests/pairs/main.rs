@@ -10,6 +10,7 @@ mod exchange;
 #[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
 #[path = "../../../../dissectors/tests/conversations/fabric.rs"]
 mod fabric;
+mod founding;
 mod gss;
 mod header;
 mod nfs;

@@ -8,12 +8,21 @@ use crate::writer::Writer;
 use crate::{BOTH, Pair};
 
 /// Replaces the connection by one whose client has this private data.
-fn connect(scene: &mut Scene, client: Option<Private>) {
+pub(crate) fn connect(scene: &mut Scene, client: Option<Private>) {
     *scene = Scene::with_private_data(scene.fabric.kind, [client, Some(Private::USUAL)]);
 }
 
+/// Replaces the connection by one over RoCE to this port of the server.
+pub(crate) fn connect_to_port(scene: &mut Scene, port: u16) {
+    connect(scene, Some(Private::USUAL));
+    // The service ID of the REQ: a port in the port space of TCP. Annex A11.
+    let request = &mut scene.fabric.frames[0];
+    let at = request.windows(8).position(|window| window == 0x1234_u64.to_be_bytes()).unwrap_or_default();
+    request[at..at + 8].copy_from_slice(&(0x0106_0000 + u64::from(port)).to_be_bytes());
+}
+
 /// A READ whose Reply invalidates the memory of its Write chunk.
-fn invalidating_read(xid: u32) -> Exchange {
+pub(crate) fn invalidating_read(xid: u32) -> Exchange {
     let mut exchange = Exchange::read3(xid, 1024, 1024);
     exchange.invalidate = Some(memory(xid, 0, 0).handle);
     exchange
@@ -102,13 +111,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         rule: "rpcrdma/port",
         kinds: &[Kind::Roce],
         conversation: |scene, broken| {
-            connect(scene, Some(Private::USUAL));
-            // The service ID of the REQ: a port in the port space of TCP. Annex A11.
-            let port: u64 = if broken { 2049 } else { 20049 };
-            let request = &mut scene.fabric.frames[0];
-            let at = request.windows(8).position(|window| window == 0x1234_u64.to_be_bytes());
-            let at = at.unwrap_or_default();
-            request[at..at + 8].copy_from_slice(&(0x0106_0000 + port).to_be_bytes());
+            connect_to_port(scene, if broken { 2049 } else { 20049 });
             let exchange = create_session(scene.xid(), 0, 4096);
             scene.exchange(&exchange);
         },

@@ -145,6 +145,22 @@ impl Scene {
         self.fabric.frames
     }
 
+    /// Ends the connection: DREQ of the client (InfiniBand Architecture Specification volume 1, section 12.6.10), or FINs.
+    pub(crate) fn disconnect(&mut self) {
+        match self.fabric.kind {
+            Kind::Roce => {
+                let id = 7 + self.fabric.connection as u8;
+                let [_, high, middle, low] = SERVER_QPN.to_be_bytes();
+                let request = [0, 0, 0, id, 0, 0, 0, id, high, middle, low, 0];
+                management(&mut self.fabric, Side::Client, 0x15, &request);
+            }
+            Kind::Iwarp => {
+                self.fabric.tcp(Side::Client, 0x11, &[]);
+                self.fabric.tcp(Side::Server, 0x11, &[]);
+            }
+        }
+    }
+
     /// Sends a COMPOUND and its Reply.
     pub(crate) fn compound(&mut self, compound: &Compound) {
         let exchange = compound.exchange(self.xid());

@@ -8,17 +8,17 @@ use crate::{BOTH, Pair};
 const MISORDERED: u32 = 10063;
 
 /// Sends a SEQUENCE alone.
-fn sequence(scene: &mut Scene, slot: u32, sequence_id: u32) {
+pub(crate) fn sequence(scene: &mut Scene, slot: u32, sequence_id: u32) {
     scene.compound(&Compound::new(2, &[Operation::sequence(slot, sequence_id)]));
 }
 
 /// Returns a COMPOUND that asks for access to the root.
-fn access(sequence: Operation, granted: u32) -> Compound {
+pub(crate) fn access(sequence: Operation, granted: u32) -> Compound {
     Compound::new(2, &[sequence, Operation::putrootfh(), Operation::access(granted)])
 }
 
 /// Changes a word of a result.
-fn set_result(operation: &mut Operation, at: usize, word: u32) {
+pub(crate) fn set_result(operation: &mut Operation, at: usize, word: u32) {
     if let Some((_, result)) = &mut operation.result {
         result[at] = word;
     }
@@ -36,7 +36,7 @@ fn session_with(scene: &mut Scene, at: usize, word: u32) {
 }
 
 /// Sends a COMPOUND on another connection.
-fn retry(scene: &mut Scene, compound: &Compound) {
+pub(crate) fn retry(scene: &mut Scene, compound: &Compound) {
     let mut other = scene.second_connection();
     scene.on(&mut other, |other| other.compound(compound));
 }
@@ -288,6 +288,17 @@ pub(crate) const PAIRS: &[Pair] = &[
             }
             let slot = u32::from(broken);
             sequence(scene, slot, if broken { 1 } else { 6 });
+        },
+    },
+    Pair {
+        rule: "nfs/backchannel-down",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let mut sequence = Operation::sequence(0, 2);
+            // sr_status_flags: CB_PATH_DOWN; LEASE_MOVED.
+            set_result(&mut sequence, 8, if broken { 0x1 } else { 0x80 });
+            scene.compound(&Compound::new(2, &[sequence]));
         },
     },
 ];

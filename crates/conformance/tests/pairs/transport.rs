@@ -10,11 +10,11 @@ const IWARP: &[Kind] = &[Kind::Iwarp];
 
 /// Syndromes of the AETH. InfiniBand Architecture Specification volume 1, section 9.7.5.1.2.
 const ACK: u8 = 0x1f;
-const RNR_NAK: u8 = 0x20 | 14;
+pub(crate) const RNR_NAK: u8 = 0x20 | 14;
 const NAK: u8 = 0x60;
 
 /// A Reply that the client answers with this syndrome.
-fn answered(scene: &mut Scene, is_refused: bool, refusal: u8) {
+pub(crate) fn answered(scene: &mut Scene, is_refused: bool, refusal: u8) {
     let exchange = Exchange::getattr3(scene.xid());
     scene.exchange(&exchange);
     let next = scene.fabric.next[Side::Server as usize];
