@@ -116,6 +116,7 @@ lab: build ## Run NFS over RoCE and iWARP between two virtual machines, with the
 .PHONY: captures
 captures: build ## Make the captures of captures/ again, into target/lab/captures, and compare them
 	@.ci/setup lab
+	$(CARGO) build --release --locked -p nfsrdma-rpc --features verbs --example transport_exercise
 	tests/lab/captures $(PROGRAM)
 
 .PHONY: transports

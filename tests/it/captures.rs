@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 
 /// Every capture that the tests read. `captures/README.md` describes them.
-pub(crate) const ALL: [&str; 22] = [
+pub(crate) const ALL: [&str; 25] = [
     "rxe-v3",
     "rxe-v40",
     "rxe-v40-deleg",
+    "rxe-v40-errors",
     "rxe-v41",
     "rxe-v42",
     "rxe-v42-bulk-loss1",
@@ -24,12 +25,14 @@ pub(crate) const ALL: [&str; 22] = [
     "rxe-v42-mid",
     "rxe-v42-snap128",
     "siw-v3",
+    "siw-v40-errors",
     "siw-v41",
     "siw-v42",
     "siw-v42-crc",
     "siw-v42-mid",
     "tcp-v3",
     "tcp-v42",
+    "tcp-v42-ganesha",
 ];
 
 /// Returns the folder of the captures.

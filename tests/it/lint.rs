@@ -256,3 +256,15 @@ fn a_capture_with_all_credits_in_use_exceeds_none() {
     assert!(exceeded["judged"].as_u64() > Some(700), "{exceeded}");
     assert!(rule("rpcrdma/credits-all-used")["findings"].as_u64() > Some(0));
 }
+
+#[test]
+fn calls_answered_with_err_chunk_break_no_rule() {
+    for name in ["rxe-v40-errors", "siw-v40-errors"] {
+        let said = text(&lint(&["-T", "json", "--deny", "warning"], Some(&captures::path(name))), 0);
+        let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let rules = lines.last().unwrap()["rules"].as_array().unwrap();
+        let judged = |id: &str| rules.iter().find(|rule| rule["rule"] == id).unwrap()["judged"].as_u64();
+        assert!(judged("rpcrdma/error-no-call") > Some(0), "{name}");
+        assert!(judged("rpcrdma/error-range") > Some(0), "{name}");
+    }
+}

@@ -54,3 +54,8 @@ fn tcp_v3_equals_the_kernels_counters() {
 fn tcp_v42_equals_the_kernels_counters() {
     equals_the_kernels_counters("tcp-v42");
 }
+
+#[test]
+fn calls_to_nfs_ganesha_equal_the_kernels_counters() {
+    equals_the_kernels_counters("tcp-v42-ganesha");
+}

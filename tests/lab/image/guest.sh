@@ -4,6 +4,7 @@ set -euo pipefail
 lab=$1 scripts=$2 guest=$1/guest
 packages=(
     nfs-kernel-server nfs-common rpcbind                             # both sides of NFS
+    nfs-ganesha nfs-ganesha-vfs                                      # another server
     libibverbs1 librdmacm1t64 ibverbs-providers                      # what a user-space program of RDMA loads
     ibverbs-utils rdmacm-utils perftest                              # and tools to look at it
     iproute2 ethtool iputils-ping tcpdump                            # network
