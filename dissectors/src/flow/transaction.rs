@@ -536,6 +536,8 @@ pub struct CreditUse {
     /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were lost
     /// or are missing from the capture, and packets that were sent again.
     pub losses: u64,
+    /// Number of losses on the connection until the Call; those until the Reply if the Call is missing.
+    pub losses_before: u64,
     /// `true` if a Reply was captured so soon after the Call that it may have been received before the Call was sent: a
     /// capture of several queues reorders packets.
     pub may_follow_reply: bool,
