@@ -21,7 +21,7 @@ use crate::finding::{Finding, SeverityLevel};
 use crate::memory_table::MemoryTable;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
-use crate::rules::RULES;
+use crate::rules::{ACCESS_RULES, RULES};
 use crate::session_table::SessionTable;
 use crate::subject::SubjectSet;
 use crate::transaction_view::TransactionView;
@@ -61,6 +61,21 @@ impl PreparedRule {
 static RDMA_RULES: LazyLock<Vec<PreparedRule>> = LazyLock::new(|| prepared_rules(true));
 /// Rules for Transactions over other transports.
 static OTHER_RULES: LazyLock<Vec<PreparedRule>> = LazyLock::new(|| prepared_rules(false));
+
+/// Rules that judge transport events, with their indices in [`RULES`].
+static EVENT_RULES: LazyLock<Vec<(usize, &'static Rule, EventCheck)>> = LazyLock::new(|| {
+    let check = |rule: &Rule| match rule.check {
+        RuleCheck::Event(check)
+        | RuleCheck::Absence(check, _)
+        | RuleCheck::Counted(check, _)
+        | RuleCheck::MessageOrEvent(_, check) => Some(check),
+        RuleCheck::Message(_) | RuleCheck::Transaction(_) => None,
+    };
+    { RULES.iter().copied().enumerate() }.filter_map(|(at, rule)| Some((at, rule, check(rule)?))).collect()
+});
+
+/// Check of a transport event.
+type EventCheck = fn(&TransportEvent) -> Option<Verdict>;
 
 /// Returns the rules that judge Transactions or their messages over RDMA, or over other transports.
 fn prepared_rules(is_rdma: bool) -> Vec<PreparedRule> {
@@ -147,14 +162,7 @@ impl ConformanceChecker {
 
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
-        for (at, rule) in RULES.iter().enumerate() {
-            let (RuleCheck::Event(check)
-            | RuleCheck::Absence(check, _)
-            | RuleCheck::Counted(check, _)
-            | RuleCheck::MessageOrEvent(_, check)) = rule.check
-            else {
-                continue;
-            };
+        for (at, rule, check) in EVENT_RULES.iter().copied() {
             let Some(verdict) = check(event) else { continue };
             let lacks_set_up = rule.needs.contains(&Evidence::SetUp) && !event.has_set_up;
             let verdict = if lacks_set_up { Verdict::Unknown } else { verdict };
@@ -216,6 +224,7 @@ impl ConformanceChecker {
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
+        view.has_invalid_access = findings.iter().any(|finding| ACCESS_RULES.contains(&finding.rule.id));
         let (subjects, evidence) = (view.subjects(), view.evidence());
         let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|kind| {
             let message = view.message(kind)?;
@@ -382,6 +391,8 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     if let Some(words) = call.filter(|words| is_agreed && !is_refused && matches!(words.version, 1 | 2)) {
         history.version.get_or_insert(words.version);
     }
+    let has_credits = transaction.credit_use.is_direction_known;
+    let (call, reply) = (call.filter(|_| has_credits), reply.filter(|_| has_credits));
     if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
         history.last_grants[usize::from(transaction.direction == CallDirection::Reverse)] = Some(granted);
     }

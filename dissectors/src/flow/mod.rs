@@ -777,6 +777,7 @@ impl Flow {
             );
             let place = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = place;
+            entry.transaction.credit_use.is_direction_known = connection.client().is_some();
             entry.transaction.set_up.clone_from(&connection.parameters);
         }
         self.stats.chunk_content_bytes =

@@ -186,9 +186,9 @@ pub enum RdmapFault {
         /// Number of earlier requests without a complete response.
         unanswered: u32,
     },
-    /// A Read Response that is shorter than requested. RFC 5040 section 4.5.
+    /// A Read Response of another length than requested. RFC 5040 section 4.5.
     ResponseLength {
-        /// Length of the response in bytes.
+        /// Length of the response in bytes, as far as it was captured.
         length: u64,
         /// Requested number of bytes.
         requested: u32,
@@ -271,6 +271,8 @@ pub enum AccessFault {
 pub enum HeaderFault {
     /// The message is shorter than the smallest header. Section 4.5.
     Short,
+    /// The chunk lists of RDMA_MSGP cannot be decoded. RDMA_MSGP itself is a fault: section 4.6.1.
+    Padded,
     /// The chunk lists cannot be decoded. Section 4.3.
     ChunkLists(XdrError),
     /// RDMA_ERROR has an unknown error code. Section 4.5.

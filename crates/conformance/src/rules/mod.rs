@@ -16,6 +16,7 @@ mod transport;
 mod write_chunks;
 
 use crate::rule::Rule;
+pub(crate) use access::ACCESS_RULES;
 pub(crate) use write_chunks::REFUSED;
 
 const GROUPS: [&[Rule]; 14] = [
