@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nfsrdma_capture_file::CaptureSource;
@@ -438,8 +438,8 @@ impl Variants<'_> {
                         &["rpcrdma/returned-not-written", "rpcrdma/write-bounds", "rdmap/tagged-offset"],
                     );
                 }
-                // Untagged and last; RDMA Read Request: sink STag, sink offset, size.
-                [0x41, 0x41] => {
+                // Untagged and last; RDMA Read Request: sink STag, sink offset, size. Its ULPDU has 46 bytes.
+                [0x41, 0x41] if bytes[DDP - 2..DDP] == [0, 46] => {
                     let at = DDP + 18 + 12;
                     let size = word(bytes, at);
                     if size > 8 {
@@ -506,6 +506,13 @@ fn a_changed_field_is_named_by_the_right_rule() {
             changed[variant.frame].bytes[place].copy_from_slice(&variant.bytes);
             let (_, findings) = read(&changed);
             total += 1;
+            // An RDMA Read of the wrong place is one violation.
+            let of_call = |rules: &[&str]| -> BTreeSet<u32> {
+                let such = findings.iter().filter(|finding| rules.contains(&finding.rule.id));
+                such.filter_map(|finding| Some(finding.xid?.0)).collect()
+            };
+            let misread = of_call(&["rpcrdma/read-bounds", "rpcrdma/handle-unknown"]);
+            assert!(misread.is_disjoint(&of_call(&["rpcrdma/read-missing"])), "{name} {}", variant.what);
             if findings.iter().any(|finding| variant.rules.contains(&finding.rule.id)) {
                 named += 1;
             } else {
