@@ -23,8 +23,12 @@ impl ConnectionFindings {
         let key = (finding.rule.id, finding.connection.number, finding.side);
         if let Some(known) = self.findings.get_mut(&key) {
             known.count += finding.count;
-            let room = Finding::MAX_FRAMES.saturating_sub(known.frames.len());
-            known.frames.extend(finding.frames.into_iter().take(room));
+            for frame in finding.frames {
+                // A frame may have several violations.
+                if known.frames.len() < Finding::MAX_FRAMES && known.frames.last() != Some(&frame) {
+                    known.frames.push(frame);
+                }
+            }
             return false;
         }
         let has_room = self.findings.len() < MAX_FINDINGS;

@@ -22,7 +22,7 @@ use crate::memory_table::MemoryTable;
 use crate::message_view::MessageView;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
-use crate::rules::{ENDS_CONNECTION, RULES};
+use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::subject::{Subject, SubjectSet};
 use crate::transaction_view::TransactionView;
@@ -43,6 +43,7 @@ struct PreparedRule<F> {
 
 type MessageCheck = fn(&MessageView<'_>) -> Option<Verdict>;
 type TransactionCheck = fn(&TransactionView<'_>) -> Option<Verdict>;
+type EventCheck = fn(&TransportEvent) -> Option<Verdict>;
 
 impl<F> PreparedRule<F> {
     /// Returns the rules for which `check` returns a function.
@@ -109,6 +110,16 @@ static REPLY_RULES: LazyLock<Vec<PreparedRule<MessageCheck>>> =
 static RDMA_RULES: LazyLock<Vec<PreparedRule<TransactionCheck>>> = LazyLock::new(|| transaction_rules(true));
 static OTHER_RULES: LazyLock<Vec<PreparedRule<TransactionCheck>>> =
     LazyLock::new(|| transaction_rules(false));
+/// Rules for transport events.
+static EVENT_RULES: LazyLock<Vec<PreparedRule<EventCheck>>> = LazyLock::new(|| {
+    PreparedRule::select(|rule| match rule.check {
+        RuleCheck::Event(check)
+        | RuleCheck::Absence(check, _)
+        | RuleCheck::Counted(check, _)
+        | RuleCheck::MessageOrEvent(_, check) => Some(check),
+        RuleCheck::Message(_) | RuleCheck::Transaction(_) => None,
+    })
+});
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
 static ABSENCE_RULES: LazyLock<Vec<PreparedRule<fn(&TransactionView<'_>) -> bool>>> = LazyLock::new(|| {
     PreparedRule::select(|rule| match rule.check {
@@ -182,14 +193,7 @@ impl ConformanceChecker {
 
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
-        for (at, rule) in RULES.iter().enumerate() {
-            let (RuleCheck::Event(check)
-            | RuleCheck::Absence(check, _)
-            | RuleCheck::Counted(check, _)
-            | RuleCheck::MessageOrEvent(_, check)) = rule.check
-            else {
-                continue;
-            };
+        for &PreparedRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
             let lacks_set_up = rule.needs.contains(&Evidence::SetUp) && !event.has_set_up;
             let verdict = if lacks_set_up { Verdict::Unknown } else { verdict };
@@ -256,6 +260,7 @@ impl ConformanceChecker {
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
+        view.has_invalid_access = findings.iter().any(|(_, finding)| ACCESS_RULES.contains(&finding.rule.id));
         let (subjects, evidence) = (view.subjects(), view.evidence());
         for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             if let Some(message) = view.message(kind) {
@@ -448,6 +453,8 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     if let Some(words) = call.filter(|words| is_agreed && !is_refused && matches!(words.version, 1 | 2)) {
         history.version.get_or_insert(words.version);
     }
+    let has_credits = transaction.credit_use.is_direction_known;
+    let (call, reply) = (call.filter(|_| has_credits), reply.filter(|_| has_credits));
     if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
         history.last_grants[usize::from(transaction.direction == CallDirection::Reverse)] = Some(granted);
     }

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, CompoundCall, CompoundReply, Nfsstat4, OperationBody, Results,
+    self, Args, CompoundCall, CompoundReply, CompoundStop, Nfsstat4, Operation, OperationBody, Results,
 };
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 use rustc_hash::FxHasher;
@@ -35,6 +35,8 @@ pub struct CompoundOperations<'t> {
     pub result_count: u32,
     /// Results, as far as they can be decoded: the k-th belongs to the k-th operation.
     pub results: Vec<Results<'t>>,
+    /// Operation of the result that cannot be decoded.
+    pub undecoded_result: Option<Operation>,
     /// `true` if all results of the Reply were decoded.
     pub has_all_results: bool,
     /// Digest of the results after the first, if the Reply was captured to its end.
@@ -62,24 +64,36 @@ impl OperationsDigest {
 /// Maximum number of operations for which room is reserved: a message can announce more than it has.
 const MAX_RESERVED: usize = 16;
 
+/// Operations of a message, as far as they can be decoded.
+struct DecodedOperations<B, N> {
+    decoded: Vec<B>,
+    /// The operation that cannot be decoded.
+    undecoded: Option<N>,
+    digest: Option<OperationsDigest>,
+}
+
 /// Decodes operations as far as possible. Returns them with the digest of those after the first, if all of them were
 /// captured.
 fn decode_operations<'a, B: OperationBody<'a>>(
     mut operations: v4::CompoundOperations<'a, B>,
     is_reduced: bool,
-) -> (Vec<B>, Option<OperationsDigest>) {
+) -> DecodedOperations<B, B::Number> {
     let mut decoded = Vec::with_capacity(MAX_RESERVED.min(operations.remaining() as usize));
-    decoded.extend(operations.next().and_then(Result::ok));
+    let mut undecoded = None;
+    let mut known = |operation: Result<B, CompoundStop<B::Number>>| {
+        operation.map_err(|stop| undecoded = stop.operation.filter(|_| !stop.error.is_cut())).ok()
+    };
+    decoded.extend(operations.next().and_then(&mut known));
     let rest = operations.rest();
     let is_whole =
         !decoded.is_empty() && operations.cursor().is_some_and(|cursor| cursor.remaining() == rest.len());
-    decoded.extend(operations.map_while(Result::ok));
+    decoded.extend(operations.map_while(known));
     let digest = is_whole.then(|| {
         let mut hasher = FxHasher::default();
         hasher.write(rest);
         OperationsDigest { hash: hasher.finish(), is_reduced }
     });
-    (decoded, digest)
+    DecodedOperations { decoded, undecoded, digest }
 }
 
 impl<'t> CompoundOperations<'t> {
@@ -97,7 +111,8 @@ impl<'t> CompoundOperations<'t> {
             all.tag = Some(call.head.tag);
             all.operation_count = call.count();
             let is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
-            let (arguments, digest) = decode_operations(call.operations(), is_reduced);
+            let DecodedOperations { decoded: arguments, digest, .. } =
+                decode_operations(call.operations(), is_reduced);
             all.has_all_arguments = arguments.len() == call.count() as usize;
             all.arguments_digest = digest.filter(|_| matches!(arguments.first(), Some(Args::SEQUENCE(_))));
             all.arguments = arguments;
@@ -110,7 +125,9 @@ impl<'t> CompoundOperations<'t> {
             all.result_count = reply.count();
             let mut writes = transaction.write_chunks.iter();
             let is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
-            let (results, digest) = decode_operations(reply.operations(), is_reduced);
+            let DecodedOperations { decoded: results, undecoded, digest } =
+                decode_operations(reply.operations(), is_reduced);
+            all.undecoded_result = undecoded;
             all.has_all_results = results.len() == reply.count() as usize;
             all.results_digest = digest.filter(|_| matches!(results.first(), Some(Results::SEQUENCE(_))));
             all.results = results;

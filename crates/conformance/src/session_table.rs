@@ -347,7 +347,8 @@ impl SessionTable {
             is_executed: result.is_some(),
             arguments: operations.arguments_digest,
             results: operations.results_digest,
-            certain,
+            // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
+            certain: CertainPoint { losses: transaction.credit_use.losses_before, ..certain },
         };
         session.slots.insert(sequence.sa_slotid, used);
     }

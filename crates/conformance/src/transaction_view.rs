@@ -52,6 +52,8 @@ pub struct TransactionView<'t> {
     file_accesses: OnceCell<Vec<FileAccess>>,
     /// Memory that another Call in flight offered, too.
     pub overlap: Option<MemoryOverlap>,
+    /// `true` if an RDMA Read or Write that was not permitted is attributed to the Transaction.
+    pub has_invalid_access: bool,
     /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
     eligible_items: [OnceCell<Option<EligibleItems>>; 2],
 }
@@ -91,6 +93,7 @@ impl<'t> TransactionView<'t> {
             headers: records.map(|record| record.filter(|_| has_chunks)?.header()),
             file_accesses: OnceCell::new(),
             overlap: None,
+            has_invalid_access: false,
             eligible_items: Default::default(),
         }
     }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nfsrdma_capture_file::CaptureSource;
@@ -173,6 +173,8 @@ impl Variants<'_> {
         self.add(credits, place(8), 0, &["rpcrdma/credit-zero"]);
         let procs = if is_call { "procedure of a call" } else { "procedure of a reply" };
         self.add(procs, place(12), 9, &["rpcrdma/proc-unknown"]);
+        let padded = if is_call { "call as RDMA_MSGP" } else { "reply as RDMA_MSGP" };
+        self.add(padded, place(12), 2, &["rpcrdma/msgp"]);
         if record.is_nomsg() {
             let kind = if is_call { "RDMA_NOMSG call as RDMA_MSG" } else { "RDMA_NOMSG reply as RDMA_MSG" };
             self.add(
@@ -340,6 +342,7 @@ impl Variants<'_> {
                 return;
             }
             let place = |offset: usize| (frame, at + cursor + 8 + offset);
+            self.add("operation of a result", (frame, at + cursor), 54, &["nfs/result-operation"]);
             for (kind, offset) in
                 [("session of a reply", 4), ("sequence id of a reply", 16), ("slot of a reply", 20)]
             {
@@ -372,6 +375,13 @@ impl Variants<'_> {
                         handle ^ 0x5500,
                         &["rpcrdma/handle-unknown"],
                     );
+                    // The frames of a Write that is returned to its end; the rest of the segment has room.
+                    self.add(
+                        "RDMA Write offset + 4",
+                        (frame, reth + 4),
+                        offset + 4,
+                        &["rpcrdma/returned-not-written", "rpcrdma/write-bounds"],
+                    );
                     self.add(
                         "RDMA Write offset",
                         (frame, reth + 4),
@@ -401,6 +411,40 @@ impl Variants<'_> {
                         handle ^ 0x5500,
                         &["rpcrdma/inval-foreign"],
                     );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds the variants of the headers of FPDUs that begin with a segment of TCP. RFC 5040 section 4, RFC 5041 section 4.
+    fn iwarp(&mut self) {
+        /// Offset of the headers of DDP in a frame with TCP options for timestamps.
+        const DDP: usize = 68;
+        for frame in 0..self.frames.len() {
+            let bytes = &self.frames[frame].bytes;
+            if bytes.len() < DDP + 46 || bytes[23] != 6 || bytes[46] != 0x80 {
+                continue;
+            }
+            match bytes[DDP..DDP + 2] {
+                // Tagged and last, version 1; RDMA Write.
+                [0xc1, 0x40] => {
+                    let at = DDP + 10;
+                    let offset = word(bytes, at);
+                    self.add(
+                        "tagged offset + 4",
+                        (frame, at),
+                        offset + 4,
+                        &["rpcrdma/returned-not-written", "rpcrdma/write-bounds", "rdmap/tagged-offset"],
+                    );
+                }
+                // Untagged and last; RDMA Read Request: sink STag, sink offset, size. Its ULPDU has 46 bytes.
+                [0x41, 0x41] if bytes[DDP - 2..DDP] == [0, 46] => {
+                    let at = DDP + 18 + 12;
+                    let size = word(bytes, at);
+                    if size > 8 {
+                        self.add("size of a request - 8", (frame, at), size - 8, &["rdmap/response-length"]);
+                    }
                 }
                 _ => {}
             }
@@ -454,6 +498,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
             }
         }
         variants.roce();
+        variants.iwarp();
         variants.private_data();
         for variant in variants.all {
             let mut changed = frames.clone();
@@ -461,6 +506,13 @@ fn a_changed_field_is_named_by_the_right_rule() {
             changed[variant.frame].bytes[place].copy_from_slice(&variant.bytes);
             let (_, findings) = read(&changed);
             total += 1;
+            // An RDMA Read of the wrong place is one violation.
+            let of_call = |rules: &[&str]| -> BTreeSet<u32> {
+                let such = findings.iter().filter(|finding| rules.contains(&finding.rule.id));
+                such.filter_map(|finding| Some(finding.xid?.0)).collect()
+            };
+            let misread = of_call(&["rpcrdma/read-bounds", "rpcrdma/handle-unknown"]);
+            assert!(misread.is_disjoint(&of_call(&["rpcrdma/read-missing"])), "{name} {}", variant.what);
             if findings.iter().any(|finding| variant.rules.contains(&finding.rule.id)) {
                 named += 1;
             } else {

@@ -28,6 +28,7 @@ use super::reorder_buffer::ReorderBuffer;
 use super::setup::{ConnectionSetUp, NegotiatedParameters, Peer};
 use super::slab_limit;
 use super::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
+use super::transport_event::TransportChecks;
 
 /// One direction of a connection: from an address to a queue pair at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -171,6 +172,12 @@ impl FlowConnection {
     /// Calls.
     pub(super) fn client(&self) -> Option<ConnectionSide> {
         self.opened_by.or(self.conversation.nfs_client_side)
+    }
+
+    /// Returns `true` if the set-up shows that the connection carries RPC-over-RDMA, and who opened it.
+    pub(super) fn is_identified(&self) -> bool {
+        self.opened_by.is_some()
+            && self.parameters.as_deref().is_some_and(NegotiatedParameters::shows_rpc_over_rdma)
     }
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
@@ -326,6 +333,13 @@ impl ConnectionTable {
     /// Returns the states of the connections that have a number.
     pub(super) fn states(&self) -> impl Iterator<Item = ConnectionState> + '_ {
         self.slots.iter().filter_map(|(_, connection)| connection.state())
+    }
+
+    /// Returns the numbers of packets examined on the connections that have a number.
+    pub(super) fn checks(&self) -> impl Iterator<Item = &TransportChecks> {
+        { self.slots.iter() }
+            .filter(|(_, connection)| connection.number.is_some())
+            .map(|(_, connection)| connection.conversation.checks())
     }
 
     /// Returns the slots of all connections.

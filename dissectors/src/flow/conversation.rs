@@ -40,7 +40,7 @@ use super::transaction::{
 use super::transaction_table::{
     SegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
 };
-use super::transport_event::{MemoryAccess, MessageFault};
+use super::transport_event::{MemoryAccess, MessageFault, TransportChecks};
 use super::transport_header::RpcRdmaTransportHeader;
 use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use credits::Credits;
@@ -56,6 +56,9 @@ pub(super) struct RpcContext<'a> {
     pub(super) stats: &'a mut FlowStats,
     pub(super) limits: &'a FlowLimits,
     pub(super) packet_meta: &'a PacketMeta<'a>,
+    /// `true` if messages come in an order that acknowledgements prove: a message comes after those that its sender had
+    /// received.
+    pub(super) is_in_causal_order: bool,
 }
 
 /// State of the XID of a new Call.
@@ -77,6 +80,17 @@ struct CapturedCall {
     frame: FrameNumber,
     time: Timestamp,
 }
+
+/// The first frame of a captured Reply, to detect a Call that was captured in the wrong order.
+#[derive(Clone, Copy, Debug)]
+struct CapturedReply {
+    requester: ConnectionSide,
+    frame: FrameNumber,
+    time: Timestamp,
+}
+
+/// Number of Calls before which a Reply may have been received that was captured after them.
+const MAX_CALLS_BEFORE_REPLY: usize = 4;
 
 /// Nanoseconds by which a Reply may be captured after a Call that followed it.
 const MAX_REPLY_SKEW_NS: u64 = 20_000;
@@ -117,8 +131,14 @@ pub(super) struct RpcConversation {
     read_depths: ReadDepths,
     /// Messages that look invalid, if transport events are recorded.
     suspected_messages: SuspectedMessages,
-    /// The Call captured last.
-    last_call: Option<CapturedCall>,
+    /// Numbers of packets examined, if transport events are recorded.
+    checks: Option<Box<TransportChecks>>,
+    /// The Calls captured last, in a ring.
+    last_calls: [Option<CapturedCall>; MAX_CALLS_BEFORE_REPLY],
+    /// Index of the oldest of them.
+    oldest_call: usize,
+    /// The Reply captured last.
+    last_reply: Option<CapturedReply>,
     /// End time of the last captured message.
     last_message_time: Option<Timestamp>,
 }
@@ -132,6 +152,9 @@ impl RpcConversation {
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
         self.suspected_messages.merge(&other.suspected_messages);
+        if let Some(checks) = other.checks {
+            self.checks_mut().add(&checks);
+        }
         self.continuations.adopt(other.continuations, side);
         let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
         self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
@@ -147,6 +170,17 @@ impl RpcConversation {
             }
         }
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
+    }
+
+    /// Returns the numbers of packets examined.
+    pub(super) fn checks(&self) -> &TransportChecks {
+        const NONE: &TransportChecks = &TransportChecks::NONE;
+        self.checks.as_deref().unwrap_or(NONE)
+    }
+
+    /// Returns the numbers of packets examined, to count another one. Called only if transport events are recorded.
+    pub(super) fn checks_mut(&mut self) -> &mut TransportChecks {
+        self.checks.get_or_insert_default()
     }
 
     /// Sets the maximum numbers of RDMA Reads in flight from the set-up of a connection that `client` opened.
@@ -425,12 +459,23 @@ impl RpcConversation {
                 credits.losses_when_idle = losses;
             }
             credits.set_in_flight(in_flight, time);
+            let (losses_when_idle, granted) = (credits.losses_when_idle, credits.limit());
             if let Some(entry) = context.transaction_table.get_mut(key) {
-                entry.losses_when_idle = credits.losses_when_idle;
-                entry.transaction.credit_use =
-                    CreditUse { in_flight, granted: credits.limit(), losses, ..CreditUse::default() };
+                entry.losses_when_idle = losses_when_idle;
+                let may_follow_reply = self.is_after_reply_of_same_time(context.is_in_causal_order, entry);
+                entry.transaction.credit_use = CreditUse {
+                    in_flight,
+                    granted,
+                    losses,
+                    losses_before: losses,
+                    may_follow_reply,
+                    ..CreditUse::default()
+                };
             }
-            self.last_call = Some(CapturedCall { key, frame: context.packet_meta.last_frame(), time });
+            if let Some(place) = self.last_calls.get_mut(self.oldest_call) {
+                *place = Some(CapturedCall { key, frame: context.packet_meta.last_frame(), time });
+                self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY;
+            }
         }
         key
     }
@@ -499,7 +544,12 @@ impl RpcConversation {
         self.update_last_message_time(&reply);
         let stall = reply.stall;
         let known = self.transactions.get(&(requester, xid)).copied();
-        self.mark_call_before_reply(context, known);
+        self.mark_calls_before_reply(context, known);
+        self.last_reply = { reply.frames.first() }.map(|frame| CapturedReply {
+            requester,
+            frame: *frame,
+            time: reply.time,
+        });
         let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             // The Call was lost, or precedes the capture.
@@ -507,7 +557,8 @@ impl RpcConversation {
             self.record_loss(context.packet_meta.time);
             self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
-            transaction.credit_use.losses = self.losses;
+            (transaction.credit_use.losses, transaction.credit_use.losses_before) =
+                (self.losses, self.losses);
             if let Some(stall) = stall {
                 transaction.record_stall(stall);
             }
@@ -580,17 +631,36 @@ impl RpcConversation {
         key
     }
 
-    /// Marks a Call that was captured just before a Reply, which may have been received before the Call was sent.
-    fn mark_call_before_reply(&mut self, context: &mut RpcContext<'_>, answered: Option<TransactionKey>) {
-        let Some(CapturedCall { key, frame, time }) = self.last_call.take() else { return };
+    /// Returns `true` if the first frame of a Call was captured just before a Reply, which may have been received before the
+    /// Call was sent.
+    fn is_after_reply_of_same_time(&self, is_in_causal_order: bool, entry: &TransactionEntry) -> bool {
+        let (Some(reply), Some(call)) = (self.last_reply, &entry.transaction.call) else { return false };
+        if reply.requester != entry.requester || reply.time < call.time {
+            return false;
+        }
+        is_in_causal_order
+            || call.frames.first().is_some_and(|frame| reply.frame.0 <= frame.0 + 1)
+            || reply.time.abs_diff_ns(call.time) <= MAX_REPLY_SKEW_NS
+    }
+
+    /// Marks Calls that were captured just before a Reply, which may have been received before they were sent.
+    fn mark_calls_before_reply(&mut self, context: &mut RpcContext<'_>, answered: Option<TransactionKey>) {
         let packet_meta = context.packet_meta;
-        let is_near = packet_meta.last_frame().0 <= frame.0 + 1
-            || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
-        if answered.is_some_and(|answered| answered != key)
-            && is_near
-            && let Some(entry) = context.transaction_table.get_mut(key)
-        {
-            entry.transaction.credit_use.may_follow_reply = true;
+        if context.is_in_causal_order {
+            // The senders of these Calls had not received the Reply.
+            return;
+        }
+        for place in &mut self.last_calls {
+            let Some(CapturedCall { key, frame, time }) = *place else { continue };
+            let is_near = packet_meta.last_frame().0 <= frame.0 + 1
+                || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
+            if !is_near {
+                *place = None;
+            } else if answered.is_some_and(|answered| answered != key)
+                && let Some(entry) = context.transaction_table.get_mut(key)
+            {
+                entry.transaction.credit_use.may_follow_reply = true;
+            }
         }
     }
 

@@ -56,6 +56,7 @@ impl Flow {
             stats: &mut self.stats,
             limits: &self.limits,
             packet_meta: &packet_meta,
+            is_in_causal_order: false,
         };
         let message = MessageRecord {
             frames: packet_meta.frames.to_vec(),

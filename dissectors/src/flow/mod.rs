@@ -506,6 +506,7 @@ impl Flow {
         while let Some(key) = self.transaction_table.first_closed() {
             self.emit_transaction(key);
         }
+        self.release_early_events();
     }
 
     /// Returns the header-only messages of RPC-over-RDMA in the last frame, whose number is `frame`: RDMA_DONE,
@@ -586,10 +587,14 @@ impl Flow {
 
     fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
         match datagram.icrc(frame) {
-            Some(Icrc::Good) => self.icrc_counts.good += 1,
+            Some(Icrc::Good) => {
+                self.icrc_counts.good += 1;
+                self.transaction_table.transport_events.has_checked_icrc = true;
+            }
             Some(Icrc::Bad { .. }) => {
                 self.icrc_counts.bad += 1;
-                self.transaction_table.transport_events.has_bad_icrc = true;
+                let events = &mut self.transaction_table.transport_events;
+                (events.has_checked_icrc, events.has_bad_icrc) = (true, true);
             }
             Some(Icrc::Unknown) | None => self.icrc_counts.unknown += 1,
         }
@@ -616,6 +621,7 @@ impl Flow {
             stats: &mut self.stats,
             limits: &self.limits,
             packet_meta: &packet_meta,
+            is_in_causal_order: false,
         };
         let mut meanings = Vec::new();
         for (side, requests) in [(ConnectionSide::A, &mut a.requests), (ConnectionSide::B, &mut b.requests)] {
@@ -742,6 +748,7 @@ impl Flow {
             let Some(key) = self.transaction_table.first_closed() else { break };
             self.emit_transaction(key);
         }
+        self.record_transport_end(at);
         self.record_closed_connection(at);
         self.connections.remove(at);
     }
@@ -771,6 +778,7 @@ impl Flow {
             let place = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = place;
             entry.transaction.has_connection_ended = connection.is_ending;
+            entry.transaction.credit_use.is_direction_known = connection.client().is_some();
             entry.transaction.set_up.clone_from(&connection.parameters);
         }
         self.stats.chunk_content_bytes =

@@ -133,6 +133,12 @@ impl Flow {
             Some(found) => found,
             None => self.find_connection(packet_meta, datagram, packet),
         };
+        if self.transaction_table.transport_events.has_bad_icrc
+            && let Some(connection) = self.connections.get_mut(at)
+        {
+            // Its receiver drops it.
+            connection.conversation.record_loss(packet_meta.time);
+        }
         let remark = self.detect_anomaly(at, sender, packet_meta, packet);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let meaning = self.apply_packet(at, sender, packet_meta, packet);
@@ -262,6 +268,7 @@ impl Flow {
             stats: &mut self.stats,
             limits: &self.limits,
             packet_meta: &packet_meta,
+            is_in_causal_order: false,
         };
         let mut early = Vec::new();
         // Most connections never have a message of several packets.
@@ -364,18 +371,19 @@ impl Flow {
         if packet_meta.is_captured_twice() {
             return;
         }
-        let order = self.connections.get_mut(at).and_then(|connection| {
-            let end = match sender {
-                ConnectionSide::A => &mut connection.a,
-                ConnectionSide::B => &mut connection.b,
-            };
-            end.packet_order.get_or_insert_default().check(packet)
-        });
+        let events = &self.transaction_table.transport_events;
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let end = match sender {
+            ConnectionSide::A => &mut connection.a,
+            ConnectionSide::B => &mut connection.b,
+        };
+        let order = end.packet_order.get_or_insert_default().check(packet);
         let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
-        let events = &mut self.transaction_table.transport_events;
-        events.checks.packets += 1;
-        events.checks.read_requests += u64::from(is_read);
-        events.checks.acknowledgments += u64::from(packet.aeth.is_some());
+        let checks = connection.conversation.checks_mut();
+        checks.packets += 1;
+        checks.read_requests += u64::from(is_read);
+        checks.acknowledgments += u64::from(packet.aeth.is_some());
+        checks.icrcs += u64::from(events.has_checked_icrc);
         let is_usual = packet_meta.anomaly.is_none()
             && order.is_none()
             && packet.aeth.is_none_or(|aeth| matches!(aeth.syndrome, Syndrome::Ack { .. }))
@@ -414,6 +422,7 @@ impl Flow {
                 stats: &mut self.stats,
                 limits: &self.limits,
                 packet_meta: &packet_meta,
+                is_in_causal_order: false,
             };
             connection.conversation.confirm_accesses(&mut context, sender, true);
         }

@@ -33,13 +33,11 @@ impl Flow {
         is_retransmission: bool,
     ) {
         let Some(key) = self.streams.get_mut(at).and_then(|stream| stream.connection) else { return };
-        if !self.connections.contains_key(key) {
-            return;
-        }
+        let Some(connection) = self.connections.get_mut_by_key(key) else { return };
+        connection.conversation.checks_mut().segments += 1;
         let TcpSegment { flags, window, .. } = *segment;
         let has_closed_window = window == 0 && !flags.syn() && !flags.fin() && !flags.rst();
         let events = &mut self.transaction_table.transport_events;
-        events.checks.segments += 1;
         let kinds = [
             (is_retransmission, TransportEventKind::Retransmission),
             (has_closed_window, TransportEventKind::ZeroWindow),

@@ -124,7 +124,11 @@ impl StreamDispatcher<'_> {
         let started = self.with_context(|protocol, stream_context| {
             let Protocol::Mpa(iwarp) = protocol else { return false };
             read(iwarp, stream_context);
-            stream_context.stats.mpa_counts.add(iwarp.take_counts());
+            let counts = iwarp.take_counts();
+            if stream_context.transaction_table.transport_events.is_enabled() {
+                stream_context.conversation.checks_mut().fpdu_crcs += counts.good + counts.bad;
+            }
+            stream_context.stats.mpa_counts.add(counts);
             iwarp.take_started()
         });
         if started == Some(true) {

@@ -541,9 +541,14 @@ pub struct CreditUse {
     /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were lost
     /// or are missing from the capture, and packets that were sent again.
     pub losses: u64,
+    /// Number of losses on the connection until the Call; those until the Reply if the Call is missing.
+    pub losses_before: u64,
     /// `true` if a Reply was captured so soon after the Call that it may have been received before the Call was sent: a
     /// capture of several queues reorders packets.
     pub may_follow_reply: bool,
+    /// `true` if the direction of the Call is known: the side that opened the connection or sends Calls of NFS. Otherwise, a
+    /// receiver ignores credits (RFC 8167 section 4.1).
+    pub is_direction_known: bool,
     /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0
     /// if there were fewer, and for Replies after the first.
     pub at_limit_ns: u64,

@@ -11,7 +11,7 @@ use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
 use crate::xdr::XdrError;
 
-use super::connection::ConnectionKey;
+use super::connection::{ConnectionKey, FlowConnection};
 use super::statistics::UndecodedReason;
 use super::transaction::{ConnectionName, ConnectionRole};
 use super::transaction_table::TransactionKey;
@@ -186,9 +186,9 @@ pub enum RdmapFault {
         /// Number of earlier requests without a complete response.
         unanswered: u32,
     },
-    /// A Read Response that is shorter than requested. RFC 5040 section 4.5.
+    /// A Read Response of another length than requested. RFC 5040 section 4.5.
     ResponseLength {
-        /// Length of the response in bytes.
+        /// Length of the response in bytes, as far as it was captured.
         length: u64,
         /// Requested number of bytes.
         requested: u32,
@@ -271,6 +271,8 @@ pub enum AccessFault {
 pub enum HeaderFault {
     /// The message is shorter than the smallest header. Section 4.5.
     Short,
+    /// The chunk lists of RDMA_MSGP cannot be decoded. RDMA_MSGP itself is a fault: section 4.6.1.
+    Padded,
     /// The chunk lists cannot be decoded. Section 4.3.
     ChunkLists(XdrError),
     /// RDMA_ERROR has an unknown error code. Section 4.5.
@@ -303,7 +305,25 @@ struct RecordedEvent {
     kind: TransportEventKind,
 }
 
+impl RecordedEvent {
+    /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.
+    fn named(&self, connection: &FlowConnection) -> Option<TransportEvent> {
+        connection.number?;
+        let client = connection.client()?;
+        Some(TransportEvent {
+            frame: self.frame,
+            time: self.time,
+            connection: connection.name(client),
+            sender: ConnectionRole::from_sides(self.sender, client),
+            has_set_up: connection.parameters.is_some(),
+            transaction: self.transaction,
+            kind: self.kind,
+        })
+    }
+}
+
 /// Numbers of packets and segments that were examined for events: without events, they show that nothing happened.
+/// Connections whose events are not reported do not count: they have not carried RPC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportChecks {
     /// Packets of reliable connections, without duplicates made by the capture.
@@ -330,8 +350,65 @@ pub struct TransportChecks {
     pub segments: u64,
 }
 
+impl TransportChecks {
+    /// No packets.
+    pub(super) const NONE: Self = Self {
+        packets: 0,
+        read_requests: 0,
+        acknowledgments: 0,
+        icrcs: 0,
+        startups: 0,
+        fpdus: 0,
+        ordered_fpdus: 0,
+        untagged_fpdus: 0,
+        responses: 0,
+        fpdu_crcs: 0,
+        segments: 0,
+    };
+
+    /// Adds other numbers.
+    pub(super) fn add(&mut self, other: &Self) {
+        let Self {
+            packets,
+            read_requests,
+            acknowledgments,
+            icrcs,
+            startups,
+            fpdus,
+            ordered_fpdus,
+            untagged_fpdus,
+            responses,
+            fpdu_crcs,
+            segments,
+        } = *other;
+        self.packets += packets;
+        self.read_requests += read_requests;
+        self.acknowledgments += acknowledgments;
+        self.icrcs += icrcs;
+        self.startups += startups;
+        self.fpdus += fpdus;
+        self.ordered_fpdus += ordered_fpdus;
+        self.untagged_fpdus += untagged_fpdus;
+        self.responses += responses;
+        self.fpdu_crcs += fpdu_crcs;
+        self.segments += segments;
+    }
+
+    /// Counts an FPDU with the properties of [`IwarpEvent::Fpdu`](super::iwarp::IwarpEvent::Fpdu).
+    #[inline]
+    pub(super) fn count_fpdu(&mut self, [fpdus, ordered, untagged, responses]: [bool; 4]) {
+        self.fpdus += u64::from(fpdus);
+        self.ordered_fpdus += u64::from(ordered);
+        self.untagged_fpdus += u64::from(untagged);
+        self.responses += u64::from(responses);
+    }
+}
+
 /// Maximum number of events of connections that have not carried RPC yet.
 const MAX_EARLY_EVENTS: usize = 256;
+
+/// Maximum number of events that are kept until their connections, set up for RPC-over-RDMA, carry RPC or end.
+const MAX_IDENTIFIED_EVENTS: usize = 1 << 12;
 
 /// Events since the last frame.
 #[derive(Debug, Default)]
@@ -340,12 +417,18 @@ pub(super) struct TransportEvents {
     events: Vec<RecordedEvent>,
     /// Earlier events of connections that have not carried RPC yet.
     early: Vec<(ConnectionKey, RecordedEvent)>,
+    /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
+    early_connections: u64,
+    /// Events of connections that ended before they carried RPC.
+    released: Vec<TransportEvent>,
     /// `true` if a switch marked the last frame with Congestion Experienced.
     pub(super) has_congestion_mark: bool,
     /// `true` if the ICRC of the last frame is wrong.
     pub(super) has_bad_icrc: bool,
-    /// Numbers of packets examined.
-    pub(super) checks: TransportChecks,
+    /// `true` if the ICRC of the last frame was checked.
+    pub(super) has_checked_icrc: bool,
+    /// Numbers of packets examined on connections that were removed.
+    checks: TransportChecks,
 }
 
 impl TransportEvents {
@@ -357,15 +440,6 @@ impl TransportEvents {
     #[inline]
     pub(super) fn is_enabled(&self) -> bool {
         self.is_enabled
-    }
-
-    /// Adds to the numbers of packets examined.
-    #[inline]
-    pub(super) fn count_fpdu(&mut self, [fpdus, ordered, untagged, responses]: [bool; 4]) {
-        self.checks.fpdus += u64::from(fpdus);
-        self.checks.ordered_fpdus += u64::from(ordered);
-        self.checks.untagged_fpdus += u64::from(untagged);
-        self.checks.responses += u64::from(responses);
     }
 
     /// Records an event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.
@@ -421,62 +495,100 @@ pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &Datagram<'_>) ->
 const CONGESTION_EXPERIENCED: u8 = 0b11;
 
 impl Flow {
-    /// Returns the numbers of packets that were examined for events so far. Zero unless
-    /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
+    /// Returns the numbers of packets that were examined for events so far, on connections whose events are reported. Zero
+    /// unless [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_checks(&self) -> TransportChecks {
-        let mpa = self.stats.mpa_counts;
-        TransportChecks {
-            icrcs: self.icrc_counts.good + self.icrc_counts.bad,
-            fpdu_crcs: mpa.good + mpa.bad,
-            ..self.transaction_table.transport_events.checks
-        }
+        let mut checks = self.transaction_table.transport_events.checks;
+        self.connections.checks().for_each(|of| checks.add(of));
+        checks
     }
 
     /// Forgets the events of the last frame, except those on connections that have not carried RPC yet.
     #[inline]
     pub(super) fn clear_transport_events(&mut self) {
         let events = &mut self.transaction_table.transport_events;
-        (events.has_congestion_mark, events.has_bad_icrc) = (false, false);
-        if !events.events.is_empty() || !events.early.is_empty() {
+        (events.has_congestion_mark, events.has_bad_icrc, events.has_checked_icrc) = (false, false, false);
+        if !events.events.is_empty() || !events.released.is_empty() || !events.early.is_empty() {
             self.keep_early_events();
         }
     }
 
     #[cold]
     fn keep_early_events(&mut self) {
-        let TransportEvents { events, early, .. } = &mut self.transaction_table.transport_events;
+        let TransportEvents { events, early, early_connections, released, .. } =
+            &mut self.transaction_table.transport_events;
         let connections = &self.connections;
-        early.retain(|(key, _)| connections.contains_key(*key) && connections.number(*key).is_none());
+        released.clear();
+        if *early_connections != self.numbered_connections {
+            *early_connections = self.numbered_connections;
+            early.retain(|(key, _)| connections.contains_key(*key) && connections.number(*key).is_none());
+        }
         for event in events.drain(..) {
-            if early.len() < MAX_EARLY_EVENTS
+            let Some(connection) = connections.get(event.connection) else { continue };
+            let limit = if connection.is_identified() { MAX_IDENTIFIED_EVENTS } else { MAX_EARLY_EVENTS };
+            if connection.number.is_none()
+                && early.len() < limit
                 && let Some(key) = connections.key(event.connection)
-                && connections.number(key).is_none()
             {
                 early.push((key, event));
             }
         }
     }
 
+    /// Numbers the connections that have events and were set up for RPC-over-RDMA, although they never carried RPC: their
+    /// events explain why.
+    #[cold]
+    pub(super) fn release_early_events(&mut self) {
+        let TransportEvents { events, early, .. } = &self.transaction_table.transport_events;
+        let is_identified = |at: &usize| self.connections.get(*at).is_some_and(FlowConnection::is_identified);
+        let late = events.iter().map(|event| event.connection).filter(is_identified);
+        let identified: Vec<usize> = { early.iter() }
+            .filter(|(key, _)| self.connections.contains_key(*key))
+            .map(|(key, _)| key.slot)
+            .filter(is_identified)
+            .chain(late)
+            .collect();
+        for at in identified {
+            self.number_connection(at);
+        }
+    }
+
+    /// Releases the events of a connection that is about to be removed, and keeps its numbers of packets.
+    #[cold]
+    pub(super) fn record_transport_end(&mut self, at: usize) {
+        if !self.transaction_table.transport_events.is_enabled {
+            return;
+        }
+        let has_events = |flow: &Self| {
+            let TransportEvents { events, early, .. } = &flow.transaction_table.transport_events;
+            let key = flow.connections.key(at);
+            events.iter().any(|event| event.connection == at) || early.iter().any(|(of, _)| Some(*of) == key)
+        };
+        if self.connections.get(at).is_some_and(FlowConnection::is_identified) && has_events(self) {
+            self.number_connection(at);
+        }
+        let Some((connection, key)) = self.connections.get(at).zip(self.connections.key(at)) else { return };
+        let TransportEvents { events, early, released, checks, .. } =
+            &mut self.transaction_table.transport_events;
+        let early = early.extract_if(.., |(of, _)| *of == key).map(|(_, event)| event);
+        let last = events.extract_if(.., |event| event.connection == at);
+        released.extend(early.chain(last).filter_map(|event| event.named(connection)));
+        if connection.number.is_some() {
+            checks.add(connection.conversation.checks());
+        }
+    }
+
     /// Iterates over the transport events of the last frame, on connections that have carried RPC. Events of earlier frames
-    /// are among them if the last frame confirmed them, or is the first with RPC. Empty unless
+    /// are among them if the last frame confirmed them, or is the first with RPC, and after [`Flow::finish`] those of
+    /// connections that were set up for RPC-over-RDMA and never carried RPC. Empty unless
     /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_events(&self) -> impl Iterator<Item = TransportEvent> + '_ {
-        let TransportEvents { events, early, .. } = &self.transaction_table.transport_events;
+        let TransportEvents { events, early, early_connections, released, .. } =
+            &self.transaction_table.transport_events;
+        let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
         let early =
             early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
-        early.chain(events).filter_map(|event| {
-            let connection = self.connections.get(event.connection)?;
-            connection.number?;
-            let client = connection.client()?;
-            Some(TransportEvent {
-                frame: event.frame,
-                time: event.time,
-                connection: connection.name(client),
-                sender: ConnectionRole::from_sides(event.sender, client),
-                has_set_up: connection.parameters.is_some(),
-                transaction: event.transaction,
-                kind: event.kind,
-            })
-        })
+        let named = |event: &RecordedEvent| event.named(self.connections.get(event.connection)?);
+        released.iter().copied().chain(early.chain(events).filter_map(named))
     }
 }

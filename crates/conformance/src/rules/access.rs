@@ -26,6 +26,16 @@ fn access_verdict(event: &TransportEvent, wanted: AccessFault, is_read: Option<b
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
 const ACCESS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss];
 
+/// Rules about RDMA Reads and Writes that the Requester did not permit.
+pub(crate) const ACCESS_RULES: [&str; 6] = [
+    "rpcrdma/handle-unknown",
+    "rpcrdma/read-bounds",
+    "rpcrdma/write-bounds",
+    "rpcrdma/read-late",
+    "rpcrdma/write-late",
+    "rpcrdma/wrong-op",
+];
+
 /// Returns `true` if the Responder read memory of the Call.
 pub(super) fn was_read(view: &TransactionView<'_>) -> bool {
     view.transaction.read_chunks.iter().any(was_used)

@@ -109,6 +109,9 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             let of = message.transaction;
+            if !of.transaction.credit_use.is_direction_known {
+                return Some(Verdict::Unknown);
+            }
             let granted = of.transaction.credit_use.granted.filter(|granted| *granted > 1)?;
             let elapsed_ns = message.record.end_time.nanoseconds_since(of.connection.first_time?)?;
             let at_limit_ns = of.transaction.credit_use.at_limit_ns;
@@ -133,6 +136,9 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;
+            if !message.transaction.transaction.credit_use.is_direction_known {
+                return Some(Verdict::Unknown);
+            }
             let direction: CallDirection = message.transaction.transaction.direction;
             let before = message.transaction.connection.last_grant(direction)?;
             let granted = words.credits;

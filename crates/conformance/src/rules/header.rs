@@ -223,16 +223,23 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
-            let MessageType::Version1(proc) = message.version1()?.message_type else { return None };
-            if message.transaction.is_rfc5666() {
-                return None;
-            }
-            Some(
-                Verdict::from_condition(proc != RdmaProc::RDMA_MSGP, || "RDMA_MSGP".to_owned())
-                    .at_field("rpcordma.msg_type"),
-            )
-        }),
+        check: RuleCheck::MessageOrEvent(
+            |message| {
+                let MessageType::Version1(proc) = message.version1()?.message_type else { return None };
+                if message.transaction.is_rfc5666() {
+                    return None;
+                }
+                Some(
+                    Verdict::from_condition(proc != RdmaProc::RDMA_MSGP, || "RDMA_MSGP".to_owned())
+                        .at_field("rpcordma.msg_type"),
+                )
+            },
+            |event| {
+                let text = || "RDMA_MSGP, with chunk lists that cannot be decoded".to_owned();
+                let is_padded = header_fault(event)? == HeaderFault::Padded;
+                is_padded.then(|| Verdict::from_condition(false, text))
+            },
+        ),
     },
     Rule {
         id: "rpcrdma/done",
@@ -295,7 +302,7 @@ pub(crate) const RULES: &[Rule] = &[
                     HeaderFault::NoRpcMessage => Verdict::from_condition(false, || {
                         "neither a call nor a reply follows the chunk lists".to_owned()
                     }),
-                    HeaderFault::Short | HeaderFault::ErrorCode(_) => return None,
+                    HeaderFault::Short | HeaderFault::Padded | HeaderFault::ErrorCode(_) => return None,
                 })
             },
         ),

@@ -17,6 +17,7 @@ mod write_chunks;
 
 use crate::rule::Rule;
 pub(crate) use transport::ENDS_CONNECTION;
+pub(crate) use access::ACCESS_RULES;
 pub(crate) use write_chunks::REFUSED;
 
 const GROUPS: [&[Rule]; 14] = [

@@ -157,16 +157,20 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let mut pairs = operations.pairs().filter_map(|(asked, result)| Some((asked, result?)));
-            operations.results.first()?;
+            let asked = operations.arguments.get(operations.results.len());
+            // Bytes that are no result rarely begin with the number of an operation.
+            let undecoded = operations.undecoded_result.filter(|number| number.name().is_some());
+            let undecoded = asked.map(Args::number).zip(undecoded).filter(|(asked, result)| asked != result);
+            if undecoded.is_none() {
+                operations.results.first()?;
+            }
             operations.arguments.first()?;
             let other = pairs.find(|(asked, result)| {
                 asked.number() != result.number() && !matches!(result, Results::ILLEGAL(_))
             });
+            let other = other.map(|(asked, result)| (asked.number(), result.number())).or(undecoded);
             Some(Verdict::from_condition(other.is_none(), || {
-                let text = |(asked, result): (&Args<'_>, &Results<'_>)| {
-                    format!("result of {} for {}", result.number(), asked.number())
-                };
-                other.map(text).unwrap_or_default()
+                other.map(|(asked, result)| format!("result of {result} for {asked}")).unwrap_or_default()
             }))
         }),
     },

@@ -373,6 +373,8 @@ pub(crate) const RULES: &[Rule] = &[
             });
             Some(match unread.next() {
                 None => Verdict::Kept,
+                // It may have meant this chunk.
+                Some(_) if view.has_invalid_access => Verdict::Unknown,
                 Some(chunk) => Verdict::from_condition(false, || {
                     let position = chunk.position.unwrap_or_default();
                     format!("{} bytes at Position {position} were not read", chunk.offered_bytes())

@@ -197,14 +197,21 @@ fn returned_not_written(view: &TransactionView<'_>) -> Option<Verdict> {
         .filter_map(|segment| Some((segment, segment.returned_length?)))
         // rpcrdma/returned-too-much judges more than was offered.
         .filter(|(segment, returned)| *returned <= segment.length)
-        .map(|(segment, returned)| (segment, returned, segment.moved_coverage.total_bytes()))
         .peekable();
     segments.peek()?;
-    let wrong = segments.find(|(_, returned, written)| u64::from(*returned) != *written);
+    // A Responder fills a segment from its start.
+    let wrong = segments.find(|(segment, returned)| {
+        let (written, returned) = (&segment.moved_coverage, u64::from(*returned));
+        written.total_bytes() != returned || written.prefix_bytes() != returned
+    });
     Some(match wrong {
         None => Verdict::Kept,
-        Some((segment, returned, written)) => Verdict::from_condition(false, || {
-            format!("returned {returned} bytes, {written} written, handle {}", segment.handle)
+        Some((segment, returned)) => Verdict::from_condition(false, || {
+            let (handle, written) = (segment.handle, &segment.moved_coverage);
+            let (total, prefix) = (written.total_bytes(), written.prefix_bytes());
+            let place =
+                if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
+            format!("returned {returned} bytes, {total} written{place}, handle {handle}")
         }),
     })
 }

@@ -263,6 +263,9 @@ fn header_fault(message: &RdmaMessage<'_>) -> Option<HeaderFault> {
     match MessageHeader::decode(rpcrdma::Dialect::Rfc8166, &mut cursor, &mut NullObserver) {
         Ok(_) => Some(HeaderFault::NoRpcMessage),
         Err(error) if error.is_cut() => None,
+        Err(_) if proc == Some(RdmaProc::RDMA_MSGP) && version == Some(rpcrdma::VERSION) => {
+            Some(HeaderFault::Padded)
+        }
         Err(error) => Some(HeaderFault::ChunkLists(error)),
     }
 }

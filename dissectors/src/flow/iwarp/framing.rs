@@ -56,6 +56,9 @@ pub(super) struct Framing {
     /// `true` if markers inferred from structure were confirmed.
     are_markers_confirmed: bool,
     payload_buffer: FpduPayloadBuffer,
+    /// `true` if the positions of FPDUs follow from the start-up frame or from a correct CRC: only then does a wrong CRC
+    /// prove damage.
+    is_proven: bool,
     /// Budget of the FPDU search in the current bytes.
     search_budget: SearchBudget,
 }
@@ -171,6 +174,7 @@ impl Framing {
             self.payload_buffer.reject(UndecodedReason::Framing, out);
             self.markers = Some(Markers::Off);
             self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
+            self.is_proven = false;
         }
     }
 
@@ -196,6 +200,7 @@ impl Framing {
         let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else { return false };
         if !segment.is_plausible(ulpdu_length) {
             if out.records_events()
+                && self.is_proven
                 && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
                 && let Some(kind) = segment_order::fault_of_fpdu(run.bytes, header, shared.crc_use)
             {
@@ -210,7 +215,9 @@ impl Framing {
                 true
             }
             (_, Some(covered), Some(field)) => {
-                shared.record_crc_result(Crc::compute(covered).to_wire_bytes() == field)
+                let is_right = Crc::compute(covered).to_wire_bytes() == field;
+                self.is_proven |= is_right;
+                shared.record_crc_result(is_right)
             }
             _ => {
                 shared.counts.unknown += 1;
@@ -222,7 +229,7 @@ impl Framing {
         let fpdu = run.take(length as u32);
         if !good {
             shared.counts.refused_bytes += fpdu.bytes.len() as u64;
-            out.transport_event(TransportEventKind::BadMpaCrc, fpdu.meta);
+            out.refused_fpdu(self.is_proven, fpdu.meta);
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
@@ -511,6 +518,7 @@ impl Framing {
             }
             FpduCrcCheck::Running(crc) => {
                 let is_right = crc.to_wire_bytes() == fpdu.crc_field;
+                self.is_proven |= is_right;
                 let is_believed = shared.record_crc_result(is_right);
                 Some((is_right, is_believed))
             }
@@ -520,7 +528,7 @@ impl Framing {
         match verdict {
             Some((_, false)) => {
                 shared.counts.refused_bytes += fpdu.captured_bytes;
-                out.transport_event(TransportEventKind::BadMpaCrc, packet_meta);
+                out.refused_fpdu(self.is_proven && fpdu.confidence == FpduConfidence::Certain, packet_meta);
                 if fpdu.is_buffered {
                     self.payload_buffer.reject(UndecodedReason::BadCrc, out);
                 } else {
@@ -543,6 +551,7 @@ impl Framing {
         }
         self.payload_buffer.clear();
         self.state = MpaFramingState::Lost;
+        self.is_proven = false;
         // Inferred from structure, possibly wrong.
         match (self.requested_markers, self.startup_end) {
             (Some(true), Some(start)) => self.markers = Some(Markers::At(start)),
@@ -621,6 +630,7 @@ impl Framing {
         let end = part.at + rest as u64;
         out.startup(startup, part.meta);
         (self.last_fpdu_start, self.startup_end) = (Some(end), Some(end));
+        self.is_proven = true;
         self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
     }
 

@@ -466,6 +466,10 @@ impl IwarpMessages {
         taker: &mut impl IwarpEventSink,
     ) {
         self.has_cut_segments |= is_cut;
+        if is_cut {
+            // The request may ask for any response.
+            self.order = None;
+        }
         let part = CapturedSlice::new(bytes, bytes.len(), 0);
         let event = if segment.opcode == RdmapOpcode::TERMINATE {
             Terminate::decode(part, &mut NullObserver).map(IwarpEvent::Terminate)

@@ -70,6 +70,11 @@ pub(super) enum IwarpEvent<'a> {
     Fpdu([bool; 4]),
     /// A deviation from the specifications, or damage.
     Transport(TransportEventKind),
+    /// An FPDU that its receiver refuses for its CRC.
+    Refused {
+        /// `true` if an FPDU is certain to be there.
+        is_proven: bool,
+    },
     /// Bytes that cannot be decoded.
     Undecoded(UndecodedReason),
 }
@@ -380,6 +385,11 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     #[cold]
     fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>) {
         self.sink.event(packet_meta, IwarpEvent::Transport(kind));
+    }
+
+    #[cold]
+    fn refused_fpdu(&mut self, is_proven: bool, packet_meta: PacketMeta<'_>) {
+        self.sink.event(packet_meta, IwarpEvent::Refused { is_proven });
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {

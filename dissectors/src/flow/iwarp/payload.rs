@@ -120,6 +120,9 @@ pub(super) trait FpduSink {
     /// Handles a transport event.
     fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>);
 
+    /// Handles an FPDU that its receiver refuses for its CRC. `is_proven`: an FPDU is certain to be there.
+    fn refused_fpdu(&mut self, is_proven: bool, packet_meta: PacketMeta<'_>);
+
     /// Handles FPDUs that are unknown: bytes without a known place among FPDUs were lost or damaged.
     fn lost_fpdus(&mut self);
 

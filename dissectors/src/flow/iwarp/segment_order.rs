@@ -265,6 +265,12 @@ fn response_fault(
     let mut waiting = reads.iter().filter(|read| read.length > 0);
     let first = waiting.clone().next();
     let Some(unanswered) = waiting.position(|read| is_sink(&read)) else {
+        // The response to the first request goes on beyond its sink.
+        if let Some(read) = first
+            && (read.sink_stag, read.sink_offset) == (stag, message.start)
+        {
+            return Some(RdmapFault::ResponseLength { length: end - message.start, requested: read.length });
+        }
         return Some(RdmapFault::UnrequestedResponse { stag, offset, length });
     };
     if unanswered > 0 {

@@ -33,6 +33,7 @@ impl StreamContext<'_> {
             stats: self.stats,
             limits: self.limits,
             packet_meta,
+            is_in_causal_order: true,
         };
         (self.conversation, context)
     }
@@ -75,14 +76,25 @@ impl IwarpEventSink for StreamContext<'_> {
                 return self.remove_repeated_reason();
             }
             IwarpEvent::Fpdu(properties) => {
-                return self.transaction_table.transport_events.count_fpdu(properties);
+                return self.conversation.checks_mut().count_fpdu(properties);
             }
             IwarpEvent::Transport(kind) => {
                 let sides = (self.connection, self.sender);
                 return self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
             }
+            IwarpEvent::Refused { is_proven } => {
+                self.conversation.record_loss(packet_meta.time);
+                if is_proven {
+                    let sides = (self.connection, self.sender);
+                    let events = &mut self.transaction_table.transport_events;
+                    events.record(sides, &packet_meta, None, TransportEventKind::BadMpaCrc);
+                }
+                return;
+            }
             IwarpEvent::Startup => {
-                self.transaction_table.transport_events.checks.startups += 1;
+                if self.records_events() {
+                    self.conversation.checks_mut().startups += 1;
+                }
                 FrameKind::Management
             }
             IwarpEvent::Part => FrameKind::PartialMessage,

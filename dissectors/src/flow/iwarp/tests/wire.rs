@@ -300,7 +300,7 @@ impl IwarpEventSink for Log {
             }
             IwarpEvent::Terminate(terminate) => Seen::Terminate(terminate.to_string()),
             IwarpEvent::Undecoded(why) => Seen::Undecoded(why.key()),
-            IwarpEvent::Part | IwarpEvent::Control(_) => return,
+            IwarpEvent::Part | IwarpEvent::Control(_) | IwarpEvent::Refused { .. } => return,
         };
         self.push(seen);
     }
