@@ -1,11 +1,14 @@
 //! Reverse-direction operation: RFC 8167, RFC 8267 section 6.5.
 
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
+use crate::transaction_view::TransactionView;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -63,24 +66,50 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8167 section 5.3",
         requirement: "A client that does not support chunks in its backchannel answers a Call with chunks with ERR_CHUNK.",
-        explanation: "Another answer to a Call that the client could not read completely leaves the server to guess. The client \
-            answered, and fetched nothing from the Read chunks of the Call.",
-        subjects: &[Subject::Reverse, Subject::ReadChunks],
+        explanation: "The client reported success, but fetched nothing from the Read chunks of the Call, or did not return its \
+            Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no place \
+            for the results. Look for a client that ignores chunk lists of callbacks.",
+        subjects: &[Subject::Reverse, Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
-            let of = transaction.transaction;
-            let is_offered = of.read_chunks.iter().any(|chunk| chunk.offered_bytes() > 0);
-            if of.direction != CallDirection::Reverse || !is_offered {
-                return None;
-            }
-            let is_fetched = of.read_chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
-            let refusal = RpcStatus::RdmaError(ErrorCode::Version1(ErrCode::ERR_CHUNK));
-            let is_refused = transaction.summary.rpc_status == Some(refusal);
-            Some(Verdict::from_condition(is_fetched || is_refused, || {
-                let offered: u64 = of.read_chunks.iter().map(|chunk| chunk.offered_bytes()).sum();
-                format!("nothing fetched of {offered} bytes in Read chunks, and the answer is not ERR_CHUNK")
-            }))
-        }),
+        check: RuleCheck::Transaction(check_refusal),
     },
 ];
+
+/// Judges a Reply to a reverse-direction Call with chunks.
+fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
+    let Transaction { read_chunks, write_chunks, reply_chunk, .. } = view.transaction;
+    let offered = |chunks: &[Chunk]| chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
+    let (to_read, to_write) = (offered(read_chunks), offered(write_chunks));
+    let for_reply = reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    if view.transaction.direction != CallDirection::Reverse || to_read + to_write + for_reply == 0 {
+        return None;
+    }
+    match view.summary.rpc_status? {
+        RpcStatus::RdmaError(ErrorCode::Version1(ErrCode::ERR_CHUNK)) => return Some(Verdict::Kept),
+        RpcStatus::Rpc(status) if status.is_success() => {}
+        // A client that supports chunks may refuse the Call before it uses them.
+        _ => return Some(Verdict::Unknown),
+    }
+    if view.summary.status.is_some_and(|status| !status.is_ok) {
+        return Some(Verdict::Unknown);
+    }
+    let is_fetched = read_chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
+    let reply = view.message(RpcMessageKind::Reply)?;
+    let header = reply.header()?;
+    let ignored = if to_read > 0 && !is_fetched {
+        Some(("Read chunks", to_read, "fetched"))
+    } else if to_write > 0 && header.writes().is_empty() {
+        Some(("Write chunks", to_write, "returned"))
+    } else if for_reply > 0 && header.reply_chunk().is_none() {
+        Some(("a Reply chunk", for_reply, "returned"))
+    } else {
+        None
+    };
+    Some(match ignored {
+        None => Verdict::Kept,
+        Some((chunks, bytes, verb)) => {
+            Verdict::from_condition(false, || format!("success, but {chunks} of {bytes} bytes not {verb}"))
+        }
+    })
+}
