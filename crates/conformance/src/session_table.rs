@@ -67,7 +67,8 @@ pub struct SlotUse {
     pub call_frame: Option<FrameNumber>,
     /// Time of the first frame of the Reply; `None` if it was not captured.
     pub reply_time: Option<Timestamp>,
-    /// `true` if the result of SEQUENCE is NFS4_OK. If it is unknown, the server may not have seen the Call.
+    /// `true` if the result of SEQUENCE is NFS4_OK. Otherwise the result is unknown, or the RPC failed: the server may or may
+    /// not have executed the Call.
     pub is_executed: bool,
     /// Digest of the operations after SEQUENCE, if the Call was captured to its end.
     pub arguments: Option<OperationsDigest>,
@@ -317,7 +318,7 @@ impl SessionTable {
             target.later_calls = target.later_calls.saturating_add(1);
         }
         let reply = transaction.reply.as_ref();
-        if result.is_none() && reply.is_some() && !operations.is_refused() {
+        if result.is_none() && reply.is_some() && operations.failure.is_none() && !operations.is_refused() {
             // The Reply cannot be decoded. It may have changed the limits.
             session.gaps += 1;
         }

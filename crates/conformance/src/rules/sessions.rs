@@ -32,7 +32,7 @@ impl<'t> SlotCall<'t> {
         self.history.last_use.filter(|last_use| last_use.call_time <= self.time)
     }
 
-    /// Returns the executed Call that this one repeats.
+    /// Returns the Call that this one repeats.
     fn repeated_use(&self) -> Option<SlotUse> {
         self.earlier_use().filter(|last_use| last_use.sequence_id == self.sequence.sa_sequenceid)
     }
@@ -355,7 +355,9 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SlotCall::of(transaction)?;
-            let repeated = call.repeated_use()?;
+            // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
+            let has_failed = |earlier: &SlotUse| earlier.reply_time.is_some() && !earlier.is_executed;
+            let repeated = call.repeated_use().filter(|earlier| !has_failed(earlier))?;
             let (now, before) = transaction.operations.arguments_digest.zip(repeated.arguments)?;
             if now.is_same(before) != Some(true) {
                 return None;
