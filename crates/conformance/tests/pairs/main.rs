@@ -6,6 +6,7 @@
 mod access;
 mod callbacks;
 mod credits;
+mod details;
 mod exchange;
 #[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
 #[path = "../../../../dissectors/tests/conversations/fabric.rs"]
