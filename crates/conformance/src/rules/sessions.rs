@@ -160,26 +160,43 @@ fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
     }))
 }
 
-/// An error for a COMPOUND that exceeds a limit of its channel.
-fn has_status(transaction: &TransactionView<'_>, wanted: Nfsstat4) -> bool {
-    transaction.operations.status == Some(wanted)
+/// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.
+fn is_limit_error(status: Option<Nfsstat4>) -> bool {
+    matches!(
+        status,
+        Some(
+            Nfsstat4::NFS4ERR_TOO_MANY_OPS
+                | Nfsstat4::NFS4ERR_REQ_TOO_BIG
+                | Nfsstat4::NFS4ERR_REP_TOO_BIG
+                | Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE
+        )
+    )
 }
 
 fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let call = SlotCall::of(transaction)?;
     let limits = call.history.limits;
     let operations = &transaction.operations;
-    operations.status?;
+    // The errors of SEQUENCE come before the limits.
+    if operations.status.is_none() || (operations.is_refused() && !is_limit_error(operations.status)) {
+        return None;
+    }
     let length = |kind| transaction.transaction.rpc_length(kind);
     let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
     else {
         return Some(Verdict::Unknown);
     };
-    let is_refused = |status| has_status(transaction, status);
+    // The error for an excess may come with a later operation, which another error kept from being executed.
+    let is_unreached =
+        |status| operations.status != Some(status) && operations.status != Some(Nfsstat4::NFS4_OK);
+    let is_refused = |status| operations.status == Some(status);
     let excess = if operations.operation_count > limits.max_operations
         && limits.max_operations > 0
         && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
     {
+        if is_unreached(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
+            return Some(Verdict::Unknown);
+        }
         Some((
             "operations accepted",
             u64::from(operations.operation_count),
@@ -187,8 +204,15 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
             limits.max_operations,
         ))
     } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
-        Some(("bytes of request accepted", request, "ca_maxrequestsize", limits.max_request_bytes))
-    } else if response > u64::from(limits.max_response_bytes) {
+        if is_unreached(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
+            return Some(Verdict::Unknown);
+        }
+        let limit = limits.max_request_bytes;
+        let verdict = Verdict::from_condition(false, || {
+            format!("{request} bytes of request accepted, ca_maxrequestsize {limit}")
+        });
+        return Some(by_client(transaction, call.frames, verdict));
+    } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
         Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))
     } else if call.sequence.sa_cachethis
         && response > u64::from(limits.max_cached_response_bytes)
@@ -200,10 +224,6 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     } else {
         None
     };
-    // Another error, such as NFS4ERR_BADSESSION, may come first.
-    if excess.is_some() && operations.is_refused() {
-        return None;
-    }
     let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
     Some(Verdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
 }

@@ -275,6 +275,20 @@ pub(crate) const PAIRS: &[Pair] = &[
         kinds: BOTH,
         conversation: |scene, broken| session_with(scene, 9, if broken { 76 } else { 80 }),
     },
+    // A COMPOUND that fails with another error may have failed before its size mattered.
+    Pair {
+        rule: "nfs/too-big",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            session_with(scene, 7, 88);
+            let mut request = access(Operation::sequence(0, 2), 1);
+            if !broken {
+                // NFS4ERR_ACCESS.
+                request.operations[2] = Operation::access(1).failed(13);
+            }
+            scene.compound(&request);
+        },
+    },
     // ca_maxrequestsize of the fore channel.
     Pair {
         rule: "nfs/session-attrs",
