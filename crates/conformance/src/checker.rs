@@ -247,7 +247,11 @@ impl ConformanceChecker {
                         && let Some(violation) = self.count(at, verdict)
                     {
                         let responder = view.responder();
-                        let record = transaction.reply.as_ref().or(transaction.call.as_ref());
+                        let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+                        let record = match violation.side {
+                            Some(side) if side != responder => call.or(reply),
+                            _ => reply.or(call),
+                        };
                         let context = FindingContext {
                             transaction: Some(transaction),
                             frames: record.map_or(&[], |record| &record.frames),
@@ -285,7 +289,7 @@ impl ConformanceChecker {
         let frames: Vec<FrameNumber> = frames.iter().copied().take(Finding::MAX_FRAMES).collect();
         let finding = Finding {
             frames,
-            time: context.time,
+            time: violation.time.unwrap_or(context.time),
             transaction: Some(transaction.index),
             xid: Some(transaction.xid),
             ..finding(rule, violation, side, transaction.connection)

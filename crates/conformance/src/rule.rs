@@ -1,8 +1,9 @@
 //! A rule, and the verdict of its judgement.
 
+use nfsrdma_dissectors::flow::SetUpFrame;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::message_view::MessageView;
 use crate::subject::Subject;
@@ -183,6 +184,13 @@ impl Verdict {
         self.map(|violation| Violation { frames: frames.to_vec(), ..violation })
     }
 
+    /// Sets the message of the connection set-up that shows the violation, if it was captured.
+    #[must_use]
+    pub fn in_set_up(self, frame: Option<SetUpFrame>) -> Self {
+        let Some(SetUpFrame { number, time }) = frame else { return self };
+        self.map(|violation| Violation { frames: vec![number], time: Some(time), ..violation })
+    }
+
     /// Sets a severity that differs from that of the rule.
     #[must_use]
     pub fn with_severity(self, severity: Severity) -> Self {
@@ -210,8 +218,10 @@ pub struct Violation {
     pub text: String,
     /// Side that broke it; by default the sender of the message or packet, or of the Reply of a Transaction.
     pub side: Option<ConnectionRole>,
-    /// Frames that show it; by default those of the message or packet, or of the Reply of a Transaction.
+    /// Frames that show it; by default those of the message or packet, or those that the side sent in a Transaction.
     pub frames: Vec<FrameNumber>,
+    /// Time of the first of them, if it is not that of the message, packet or Transaction.
+    pub time: Option<Timestamp>,
     /// Name of the field that shows it.
     pub field: Option<&'static str>,
     /// Severity, if it is not that of the rule.

@@ -1,7 +1,7 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
-use nfsrdma_dissectors::flow::NFS_RDMA_PORT;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -11,14 +11,30 @@ use crate::transaction_view::TransactionView;
 /// Version of the private data. RFC 8797 section 4.
 const PRIVATE_DATA_VERSION: u8 = 1;
 
-/// Returns the private data of both sides, and its format: once per connection, with its first Transaction.
-fn declarations(
-    transaction: &TransactionView<'_>,
-) -> Option<[(ConnectionRole, SidePrivateData, Option<PrivateDataFormat>); 2]> {
+/// Declaration of one side in the set-up of its connection.
+struct Declaration {
+    side: ConnectionRole,
+    data: SidePrivateData,
+    format: Option<PrivateDataFormat>,
+    frame: Option<SetUpFrame>,
+}
+
+/// Returns the declarations of both sides: once per connection, with its first Transaction.
+fn declarations(transaction: &TransactionView<'_>) -> Option<[Declaration; 2]> {
     let set_up = transaction.set_up().filter(|_| transaction.connection.first_frame.is_none())?;
     Some([
-        (ConnectionRole::Client, set_up.client, set_up.client_format),
-        (ConnectionRole::Server, set_up.server, set_up.server_format),
+        Declaration {
+            side: ConnectionRole::Client,
+            data: set_up.client,
+            format: set_up.client_format,
+            frame: set_up.client_frame,
+        },
+        Declaration {
+            side: ConnectionRole::Server,
+            data: set_up.server,
+            format: set_up.server_format,
+            frame: set_up.server_frame,
+        },
     ])
 }
 
@@ -28,15 +44,14 @@ fn format_verdict(
     field: &'static str,
     fault: impl Fn(PrivateDataFormat) -> Option<String>,
 ) -> Option<Verdict> {
-    let mut formats = declarations(transaction)?
-        .into_iter()
-        .filter_map(|(side, _, format)| Some((side, format?)))
-        .peekable();
-    formats.peek()?;
-    let broken = formats.find_map(|(side, format)| Some((side, fault(format)?)));
+    let sides = declarations(transaction)?;
+    sides.iter().find(|declared| declared.format.is_some())?;
+    let broken = sides.iter().find_map(|declared| Some((declared, fault(declared.format?)?)));
     Some(match broken {
         None => Verdict::Kept,
-        Some((side, text)) => Verdict::from_condition(false, || text).by(side).at_field(field),
+        Some((Declaration { side, frame, .. }, text)) => {
+            Verdict::from_condition(false, || text).by(*side).in_set_up(*frame).at_field(field)
+        }
     })
 }
 
@@ -163,19 +178,19 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
-            if sides.iter().all(|(_, data, _)| *data == SidePrivateData::Cut) {
+            if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
                 return Some(Verdict::Unknown);
             }
             let without = sides
                 .iter()
-                .find(|(_, data, format)| *data == SidePrivateData::Absent && format.is_none())
-                .map(|(side, ..)| *side);
+                .find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
             Some(match without {
                 None => Verdict::Kept,
-                Some(side) => Verdict::from_condition(false, || {
+                Some(Declaration { side, frame, .. }) => Verdict::from_condition(false, || {
                     "no private data: inline thresholds of 1024 bytes".to_owned()
                 })
-                .by(side),
+                .by(*side)
+                .in_set_up(*frame),
             })
         }),
     },
@@ -222,11 +237,11 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             // A service ID outside the port space of TCP has none.
-            let port = transaction.set_up()?.service.port()?;
-            Some(
-                Verdict::from_condition(port == NFS_RDMA_PORT, || format!("port {port}"))
-                    .by(ConnectionRole::Server),
-            )
+            let set_up = transaction.set_up()?;
+            let port = set_up.service.port()?;
+            let verdict = Verdict::from_condition(port == NFS_RDMA_PORT, || format!("port {port}"));
+            // The client names the port in its request.
+            Some(verdict.by(ConnectionRole::Server).in_set_up(set_up.client_frame))
         }),
     },
     Rule {

@@ -70,6 +70,11 @@ fn pairs() -> Vec<&'static Pair> {
     .collect()
 }
 
+/// Returns the time of a frame: frames are 2 ms apart.
+fn frame_time(number: u64) -> Timestamp {
+    Timestamp(1_700_000_000_000_000_000 + (number as i64 - 1) * 2_000_000)
+}
+
 /// Returns the findings of a capture.
 fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
     let mut flow =
@@ -77,7 +82,7 @@ fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
     let mut checker = ConformanceChecker::new();
     let mut all = Vec::new();
     for (at, bytes) in frames.iter().enumerate() {
-        let time = Timestamp(1_700_000_000_000_000_000 + at as i64 * 2_000_000);
+        let time = frame_time(at as u64 + 1);
         flow.process_frame(&Frame {
             number: FrameNumber(at as u64 + 1),
             time,
