@@ -147,11 +147,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/xid-reused",
         severity: Severity::Error,
-        section: "RFC 5531 section 9",
+        section: "RFC 8167 section 2.4, RFC 5531 section 9",
         requirement: "A Call has an XID that no other Call in flight of its sender has.",
         explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply completes \
             the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the two \
-            directions may share an XID (RFC 8167 section 5.2). Look at how the sender chooses XIDs after a reconnect.",
+            directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect.",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,

@@ -436,8 +436,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1, 18.36.3 and 18.46.3",
         requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted.",
-        explanation: "The server answers NFS4ERR_BADSLOT. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE \
-            raise the limit.",
+        explanation: "The server answers NFS4ERR_BADSLOT to a slot that it did not grant, and may answer \
+            NFS4ERR_BAD_HIGH_SLOT if only sa_highest_slotid is too high: a warning, because a client may set it above the slots \
+            in use. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE raise the limit.",
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
@@ -451,15 +452,15 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let call = SlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
-            Some(match highest <= granted {
-                true => Verdict::Kept,
-                false => certain_violation(transaction, &call, || {
-                    let name = if slot > granted { "slot" } else { "sa_highest_slotid" };
-                    format!(
-                        "{name} {}, slots up to {granted} granted",
-                        if slot > granted { slot } else { highest }
-                    )
-                }),
+            Some(if slot > granted {
+                certain_violation(transaction, &call, || {
+                    format!("slot {slot}, slots up to {granted} granted")
+                })
+            } else if highest > granted {
+                let text = || format!("sa_highest_slotid {highest}, slots up to {granted} granted");
+                certain_violation(transaction, &call, text).with_severity(Severity::Warning)
+            } else {
+                Verdict::Kept
             })
         }),
     },

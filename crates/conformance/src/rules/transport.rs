@@ -21,7 +21,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-sequence",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "No packet is lost on the way to its receiver.",
         explanation: "NAK PSN Sequence Error: the receiver misses a packet and asks for all packets from there on. Each one \
             costs a round trip and repeated data. Look at drop and pause counters of switches and adapters. The side is the \
@@ -37,7 +37,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-invalid-request",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "A receiver accepts the operation and the length of each request.",
         explanation: "NAK Invalid Request ends the connection. A Send was longer than the receive buffer, an RDMA Write had \
             another length than its header announced, or too many RDMA Reads were in flight. Look at the request with the \
@@ -53,7 +53,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-access",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "A receiver permits each access to its memory.",
         explanation: "NAK Remote Access Error ends the connection. The handle of an RDMA Read or Write is unknown or was \
             invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the Call that \
@@ -69,7 +69,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-operational",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "A receiver completes each request that it accepts.",
         explanation: "NAK Remote Operational Error ends the connection. The receiver has a local problem: look at the log of \
             its kernel and at the state of its adapter.",
@@ -84,7 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-reserved",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "A NAK of a reliable connection has code 0, 1, 2 or 3.",
         explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The text has the code.",
         subjects: &[],
