@@ -1,6 +1,5 @@
 //! The checker: evaluates the evidence, applies the rules, and keeps their tallies.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::NullObserver;
@@ -15,9 +14,10 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::ConnectionFindings;
+use crate::aggregation::{ConnectionFindings, Judgements, tally_index};
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
-use crate::finding::{Finding, SeverityLevel};
+use crate::finding::Finding;
+use crate::known::find_known;
 use crate::memory_table::MemoryTable;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
@@ -37,9 +37,23 @@ struct PreparedRule {
     rule: &'static Rule,
     subjects: SubjectSet,
     needs: EvidenceSet,
+    /// Index of its judgements on a connection, if its findings are about connections.
+    tally_index: Option<usize>,
 }
 
 impl PreparedRule {
+    /// Counts a judgement on a connection.
+    #[inline]
+    fn count_judgement(&self, verdict: &Verdict, judgements: &mut Judgements) {
+        let Some(at) = self.tally_index.filter(|_| !matches!(verdict, Verdict::Unknown)) else { return };
+        if judgements.len() <= at {
+            judgements.resize(at + 1, 0);
+        }
+        if let Some(count) = judgements.get_mut(at) {
+            *count = count.saturating_add(1);
+        }
+    }
+
     /// Judges a message or Transaction with these subjects. A rule whose evidence is missing is not judged.
     #[inline]
     fn judge(
@@ -78,6 +92,7 @@ fn prepared_rules(is_rdma: bool) -> Vec<PreparedRule> {
             rule,
             subjects: SubjectSet::of(rule.subjects),
             needs: EvidenceSet::of(rule.needs),
+            tally_index: tally_index(rule),
         })
         .collect()
 }
@@ -222,6 +237,8 @@ impl ConformanceChecker {
             let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
             Some((message, subjects, evidence))
         });
+        let number = transaction.connection.number;
+        let mut judgements = self.per_connection.take_judgements(number);
         let is_rdma = transaction.connection.transport.is_rdma();
         let rules = if is_rdma { &RDMA_RULES } else { &OTHER_RULES };
         for prepared in rules.iter() {
@@ -229,9 +246,10 @@ impl ConformanceChecker {
             match rule.check {
                 RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
                     for (message, subjects, evidence) in messages.iter().flatten() {
-                        if let Some(verdict) = prepared.judge(*subjects, *evidence, || check(message))
-                            && let Some(violation) = self.count(at, verdict)
-                        {
+                        let verdict = prepared.judge(*subjects, *evidence, || check(message));
+                        let Some(verdict) = verdict else { continue };
+                        prepared.count_judgement(&verdict, &mut judgements);
+                        if let Some(violation) = self.count(at, verdict) {
                             let sender = message.sender();
                             let context = FindingContext {
                                 transaction: Some(transaction),
@@ -243,9 +261,10 @@ impl ConformanceChecker {
                     }
                 }
                 RuleCheck::Transaction(check) => {
-                    if let Some(verdict) = prepared.judge(subjects, evidence, || check(&view))
-                        && let Some(violation) = self.count(at, verdict)
-                    {
+                    let verdict = prepared.judge(subjects, evidence, || check(&view));
+                    let Some(verdict) = verdict else { continue };
+                    prepared.count_judgement(&verdict, &mut judgements);
+                    if let Some(violation) = self.count(at, verdict) {
                         let responder = view.responder();
                         let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
                         let record = match violation.side {
@@ -271,6 +290,8 @@ impl ConformanceChecker {
                 RuleCheck::Event(_) | RuleCheck::Counted(..) => {}
             }
         }
+        findings.iter_mut().for_each(|finding| finding.complete_text(0));
+        self.per_connection.put_judgements(number, judgements);
         self.record_sessions(&view);
         *self.connections.of(transaction.connection.number) = updated_history(&view, &history);
         findings
@@ -287,13 +308,16 @@ impl ConformanceChecker {
         let transaction = context.transaction?;
         let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
         let frames: Vec<FrameNumber> = frames.iter().copied().take(Finding::MAX_FRAMES).collect();
-        let finding = Finding {
+        let mut finding = Finding {
             frames,
             time: violation.time.unwrap_or(context.time),
             transaction: Some(transaction.index),
             xid: Some(transaction.xid),
             ..finding(rule, violation, side, transaction.connection)
         };
+        if let Some(known) = find_known(rule, finding.side, transaction.set_up.as_deref()) {
+            finding.set_known(known);
+        }
         match rule.scope {
             RuleScope::Each => Some(finding),
             RuleScope::Connection => {
@@ -354,15 +378,14 @@ fn finding(
     side: ConnectionRole,
     connection: ConnectionName,
 ) -> Finding {
-    let severity = match violation.known {
-        Some(_) => SeverityLevel::Known,
-        None => violation.severity.unwrap_or(rule.severity).into(),
-    };
+    let severity = violation.severity.unwrap_or(rule.severity);
     Finding {
         rule,
-        severity,
-        known: violation.known.map(Cow::Borrowed),
+        severity: severity.into(),
+        severity_unless_known: severity,
+        known: None,
         text: violation.text,
+        measurement: violation.measurement,
         side: violation.side.unwrap_or(side),
         connection,
         transaction: None,

@@ -115,6 +115,8 @@ pub struct LintConfig {
     pub allow: Vec<FindingPattern>,
     /// Known deviations.
     pub known: Vec<KnownDeviation>,
+    /// Rules of which no deviation is known, unless `known` has one: the deviations that this program knows do not count.
+    pub not_known: Vec<FindingPattern>,
 }
 
 impl LintConfig {
@@ -128,6 +130,9 @@ impl LintConfig {
 
     /// Applies the known deviations to a finding.
     pub fn apply_known(&self, finding: &mut Finding) {
+        if self.not_known.iter().any(|pattern| pattern.names(finding.rule)) {
+            finding.forget_known();
+        }
         for known in &self.known {
             let side = match finding.side {
                 ConnectionRole::Client => (KnownSide::Client, finding.connection.client),
@@ -158,6 +163,10 @@ impl LintConfig {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_capture_file::CaptureSource;
+    use nfsrdma_conformance::{ConformanceChecker, KNOWN_DEVIATIONS};
+    use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+
     use super::*;
 
     #[test]
@@ -183,6 +192,45 @@ mod tests {
             error.to_string(),
             "'rpcrdma/credit' is no severity and matches no rule; --list shows all rules"
         );
+    }
+
+    #[test]
+    fn the_documentation_has_the_known_deviations() {
+        let text = include_str!("../../../docs/conformance.md");
+        for known in KNOWN_DEVIATIONS {
+            let row = format!(
+                "| `{}` | {} | {} | {} | {} |",
+                known.rule, known.side, known.text, known.implementation, known.seen_in
+            );
+            assert!(text.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_known_deviation_can_be_switched_off() {
+        let mut frames = CaptureSource::open(["captures/rxe-v42.pcap"]).unwrap();
+        let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+        while let Some(frame) = frames.next().unwrap() {
+            flow.process_frame(&frame);
+        }
+        flow.finish();
+        let mut checker = ConformanceChecker::new();
+        while let Some((key, transaction)) = flow.next_with_key() {
+            transaction.with_messages(|messages| {
+                checker.check_transaction(Some(key), &transaction, messages, &messages.summary());
+            });
+        }
+        let found = checker.finish();
+        let finding = found.iter().find(|finding| finding.severity == SeverityLevel::Known).unwrap();
+        for (text, severity) in [
+            ("", SeverityLevel::Known),
+            ("not_known = ['rpcrdma/inval-not-announced']", SeverityLevel::Error),
+            ("not_known = ['rpcrdma/version']", SeverityLevel::Known),
+        ] {
+            let mut finding = finding.clone();
+            LintConfig::from_toml(text).unwrap().apply_known(&mut finding);
+            assert_eq!(finding.severity, severity, "{text}");
+        }
     }
 
     #[test]

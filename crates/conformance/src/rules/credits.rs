@@ -104,12 +104,13 @@ pub(crate) const RULES: &[Rule] = &[
             let at_limit_ns = of.transaction.credit_use.at_limit_ns;
             let total_ns = of.connection.at_limit_ns + at_limit_ns;
             let is_limited = at_limit_ns > 0 && elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
-            Some(
-                Verdict::from_condition(!is_limited, || {
-                    format!("all of {granted} credits used for {}% of the time", total_ns * 100 / elapsed_ns)
-                })
-                .by(of.requester()),
-            )
+            let values = [total_ns, elapsed_ns, granted.into(), 0];
+            let verdict = Verdict::measured(!is_limited, values, |all| {
+                let [total_ns, elapsed_ns, granted, _] = all.last;
+                let permille = total_ns.saturating_mul(1000) / elapsed_ns.max(1);
+                format!("all of {granted} credits used for {}.{}% of the time", permille / 10, permille % 10)
+            });
+            Some(verdict.by(of.requester()))
         }),
     },
     Rule {
@@ -126,7 +127,12 @@ pub(crate) const RULES: &[Rule] = &[
             let direction: CallDirection = message.transaction.transaction.direction;
             let before = message.transaction.connection.last_grant(direction)?;
             let granted = words.credits;
-            Some(Verdict::from_condition(granted >= before, || format!("grant {granted}, {before} before")))
+            let values = [before.saturating_sub(granted).into(), granted.into(), before.into(), 0];
+            let verdict = Verdict::measured(granted >= before, values, |all| {
+                let [_, granted, before, _] = all.worst;
+                format!("grant {granted}, {before} before; smaller in {}", all.tally("reply", "replies"))
+            });
+            Some(verdict.at_field("rpcordma.flow_control"))
         }),
     },
     Rule {

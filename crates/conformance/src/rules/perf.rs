@@ -55,8 +55,14 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
         })
         .sum();
     let inline = (message.record.length as u64).saturating_sub(list_bytes) + filled(data);
-    let verdict = Verdict::from_condition(inline > u64::from(threshold), || {
-        format!("a chunk of {data} bytes; inline, the Send has {inline} of {threshold} bytes")
+    let is_needed = inline > u64::from(threshold);
+    let verdict = Verdict::measured(is_needed, [data, inline, threshold.into(), 0], |all| {
+        let (tally, bytes) = (all.tally("message", "messages"), all.totals[0]);
+        let [data, inline, threshold, _] = all.worst;
+        format!(
+            "{tally} with {bytes} bytes in chunks would have fitted inline; at most {data} bytes in a chunk: inline, the Send \
+             would have {inline} bytes of the {threshold} allowed"
+        )
     });
     Some(verdict.by(message.transaction.requester()))
 }
@@ -64,12 +70,12 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
 fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let transaction = message.transaction.transaction;
-    let (name, payload) = match message.kind {
+    let payload = match message.kind {
         RpcMessageKind::Call => {
-            let long = transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0))?;
-            ("Long Call", long.offered_bytes())
+            let mut chunks = transaction.read_chunks.iter();
+            chunks.find(|chunk| chunk.position == Some(0))?.offered_bytes()
         }
-        RpcMessageKind::Reply => ("Long Reply", transaction.reply_chunk.as_ref()?.returned_bytes()?),
+        RpcMessageKind::Reply => transaction.reply_chunk.as_ref()?.returned_bytes()?,
     };
     let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
         return Some(Verdict::Unknown);
@@ -77,10 +83,12 @@ fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
     let length = message.record.length as u64 + payload;
     let enough = LARGER_THRESHOLDS.into_iter().find(|larger| length <= *larger);
     let saves = length > u64::from(threshold) && enough.is_some();
-    Some(Verdict::from_condition(!saves, || {
+    let values = [length, threshold.into(), enough.unwrap_or_default(), payload];
+    Some(Verdict::measured(!saves, values, |all| {
+        let (tally, bytes) = (all.tally("Long message", "Long messages"), all.totals[3]);
+        let [length, threshold, enough, _] = all.worst;
         format!(
-            "{name} of {length} bytes, inline threshold {threshold}: {} would do",
-            enough.unwrap_or_default()
+            "{tally} with {bytes} bytes in chunks; at most {length} bytes, inline threshold {threshold}: {enough} would do"
         )
     }))
 }
@@ -131,8 +139,13 @@ pub(crate) const RULES: &[Rule] = &[
                 .chain(&transaction.reply_chunk);
             let segments = chunks.flat_map(|chunk| &chunk.segments).count();
             let reply = view.reply().filter(|_| segments > 0)?;
-            Some(Verdict::from_condition(reply.invalidated_handle.is_some(), || {
-                format!("{segments} segments to invalidate locally")
+            let values = [segments as u64, 0, 0, 0];
+            Some(Verdict::measured(reply.invalidated_handle.is_some(), values, |all| {
+                let (tally, total) = (all.tally("reply", "replies"), all.totals[0]);
+                format!(
+                    "{tally} without invalidation: {total} segments to invalidate locally, {} per reply at most",
+                    all.worst[0]
+                )
             }))
         }),
     },
@@ -158,12 +171,14 @@ pub(crate) const RULES: &[Rule] = &[
             chunks.peek()?;
             let scattered =
                 chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);
-            Some(match scattered {
-                None => Verdict::Kept,
-                Some((segments, bytes)) => Verdict::from_condition(false, || {
-                    format!("a chunk of {bytes} bytes in {segments} segments of {} bytes", bytes / segments)
-                }),
-            })
+            let (segments, bytes) = scattered.unwrap_or_default();
+            Some(Verdict::measured(scattered.is_none(), [segments, bytes, 0, 0], |all| {
+                let (tally, [segments, bytes, ..]) = (all.tally("call", "calls"), all.worst);
+                let average = bytes / segments.max(1);
+                format!(
+                    "{tally}; at worst a chunk of {bytes} bytes in {segments} segments of {average} bytes"
+                )
+            }))
         }),
     },
     Rule {
@@ -178,10 +193,12 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
-            Some(
-                Verdict::from_condition(words.credits > 1, || format!("grant {}", words.credits))
-                    .at_field("rpcordma.flow_control"),
-            )
+            let credits = u64::from(words.credits);
+            let verdict =
+                Verdict::measured(credits > 1, [1_u64.saturating_sub(credits), credits, 0, 0], |all| {
+                    format!("grant {} in {}", all.worst[1], all.tally("reply", "replies"))
+                });
+            Some(verdict.at_field("rpcordma.flow_control"))
         }),
     },
     Rule {
@@ -204,7 +221,9 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             let is_echo = granted == requested && grant_before == request_before;
-            Some(Verdict::from_condition(!is_echo, || {
+            let values = [requested, granted, request_before, grant_before].map(u64::from);
+            Some(Verdict::measured(!is_echo, values, |all| {
+                let [requested, granted, request_before, grant_before] = all.worst;
                 format!(
                     "grants {grant_before} and {granted} for requests of {request_before} and {requested}"
                 )
@@ -224,7 +243,9 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Absence(
             |event| {
                 let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
-                Some(Verdict::from_condition(count < u32::from(limit), || {
+                let values = [count.into(), limit.into(), 0, 0];
+                Some(Verdict::measured(count < u32::from(limit), values, |all| {
+                    let [count, limit, ..] = all.worst;
                     format!("{count} RDMA Reads in flight, {limit} declared by the peer")
                 }))
             },

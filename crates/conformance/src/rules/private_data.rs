@@ -2,6 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
+use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -61,8 +62,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Responder uses Send With Invalidate only if both sides set the R bit in their private data.",
-        explanation: "A Requester that did not set R may not expect that its memory is invalidated, and invalidates it again or \
-            uses it on. The server of Linux does not set R itself, and invalidates as soon as the client has set it: known.",
+        explanation: "A Requester that did not set R may not expect that its memory is invalidated: it invalidates the memory \
+            again, or still uses it. The Linux NFS server does not set R itself, and invalidates memory of clients that set it. \
+            A server that does the same has findings of severity known, whatever its implementation; not_known of --config \
+            makes them errors.",
         subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -73,16 +76,17 @@ pub(crate) const RULES: &[Rule] = &[
             let (Some(client), Some(server)) = (announced(set_up.client), announced(set_up.server)) else {
                 return Some(Verdict::Unknown);
             };
-            let verdict = Verdict::from_condition(client && server, || {
+            let values = [0, handle.0.into(), client.into(), server.into()];
+            Some(Verdict::measured(client && server, values, |all| {
+                let [_, handle, client, server] = all.worst;
                 let without = match (client, server) {
-                    (false, false) => "neither side set R",
-                    (false, true) => "the client did not set R",
+                    (0, 0) => "neither side set R",
+                    (0, _) => "the client did not set R",
                     _ => "the server did not set R",
                 };
+                let handle = Handle(u32::try_from(handle).unwrap_or(u32::MAX));
                 format!("handle {handle} invalidated, but {without}")
-            });
-            let is_linux = client && message.sender() == ConnectionRole::Server;
-            Some(if is_linux { verdict.known_of("Linux NFS server") } else { verdict })
+            }))
         }),
     },
     Rule {
@@ -130,7 +134,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8797 section 4",
         requirement: "The reserved bits of the private data are zero.",
-        explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would announce.",
+        explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would announce. \
+            The RFC says MUST; a warning, because no receiver is affected.",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -198,9 +203,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/thresholds-shrank",
         severity: Severity::Warning,
         section: "RFC 8797 section 4",
-        requirement: "A Call that is sent again on a new connection fits its inline thresholds, which may be smaller.",
-        explanation: "A client that encodes a Call once, and sends it again as it is, exceeds a smaller threshold, and the \
-            connection ends again. See rpcrdma/send-too-long for Sends that do. Look at the configuration of the server that \
+        requirement: "Inline thresholds do not shrink on the new connection of a client that sends a Call again.",
+        explanation: "The thresholds may change on a reconnection. A client that encodes a Call once, and sends it again as it \
+            is, may exceed a smaller threshold, and the connection ends again. The length of the Call is not judged here: see \
+            rpcrdma/send-too-long for Sends that exceed the threshold. Look at the configuration of the server that \
             took over, or at the device that the client connects through.",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
@@ -226,8 +232,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8267 section 6.3",
         requirement: "A server of NFS version 4 offers NFS over RDMA at port 20049.",
-        explanation: "Clients connect to this port without asking rpcbind. Another one is a choice of the site, which each mount \
-            must name; port 2049 is that of NFS over TCP.",
+        explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
+            that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports.",
         subjects: &[],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,

@@ -616,8 +616,14 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(Verdict::Unknown);
             };
             let length = message.record.length as u64 + returned;
-            Some(Verdict::from_condition(returned == 0 || length > u64::from(threshold), || {
-                format!("a Long Reply would have been a Send of {length} bytes, inline threshold {threshold}")
+            let is_needed = returned == 0 || length > u64::from(threshold);
+            Some(Verdict::measured(is_needed, [length, threshold.into(), returned, 0], |all| {
+                let (tally, bytes) = (all.tally("Long Reply", "Long Replies"), all.totals[2]);
+                let [length, threshold, ..] = all.worst;
+                format!(
+                    "{tally} with {bytes} bytes would have fitted inline; the longest Send would have {length} bytes of the \
+                     {threshold} allowed"
+                )
             }))
         }),
     },

@@ -97,3 +97,55 @@ fn a_finding_about_the_set_up_shows_its_messages() {
         }
     }
 }
+
+#[test]
+fn a_high_limit_is_a_warning_and_a_high_slot_an_error() {
+    for (slot, severity) in [(0, SeverityLevel::Warning), (4, SeverityLevel::Error)] {
+        let finding = only("nfs/slot-range", Scene::new(Kind::Roce), |scene| {
+            scene.session();
+            let mut sequence = Operation::sequence(slot, if slot == 0 { 2 } else { 1 });
+            // sa_highest_slotid; the session has slots 0 to 3.
+            sequence.arguments[6] = 4;
+            scene.compound(&Compound::new(2, &[sequence]));
+        });
+        assert_eq!(finding.severity, severity, "slot {slot}");
+    }
+}
+
+#[test]
+fn the_finding_of_a_connection_has_the_worst_values_and_the_tally() {
+    for kind in BOTH {
+        let finding = only("perf/read-chunk-for-small", Scene::new(*kind), |scene| {
+            // The last one does not fit into a Send of 4,096 bytes.
+            for length in [100, 1000, 200, 5000] {
+                let read = Exchange::read3(scene.xid(), length, length);
+                scene.exchange(&read);
+            }
+        });
+        assert_eq!(finding.count, 3);
+        let expected = "3 of 4 messages with 1300 bytes in chunks would have fitted inline; at most 1000 bytes in a chunk: \
+            inline, the Send would have";
+        assert!(finding.text.starts_with(expected), "{}", finding.text);
+    }
+}
+
+#[test]
+fn the_share_of_time_with_all_credits_in_use_is_that_at_the_end() {
+    let finding = only("rpcrdma/credits-all-used", Scene::new(Kind::Roce), |scene| {
+        let mut first = Exchange::getattr3(scene.xid());
+        first.reply.credits = 2;
+        scene.exchange(&first);
+        for _ in 0..20 {
+            let [mut one, mut two] = [(); 2].map(|()| Exchange::getattr3(scene.xid()));
+            (one.reply.credits, two.reply.credits) = (2, 2);
+            scene.call(&one);
+            scene.call(&two);
+            scene.reply(&one);
+            scene.reply(&two);
+        }
+    });
+    // One of four frames, each 2 ms: between the second Call and the first Reply.
+    let share = finding.text.strip_prefix("all of 2 credits used for ").unwrap();
+    let share: f64 = share.strip_suffix("% of the time").unwrap().parse().unwrap();
+    assert!((22.0..28.0).contains(&share), "{}", finding.text);
+}
