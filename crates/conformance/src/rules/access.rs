@@ -18,9 +18,7 @@ fn access_verdict(event: &TransportEvent, wanted: AccessFault, is_read: Option<b
     }
     let MemoryAccess { is_read, handle, offset, length } = access;
     let operation = if is_read { "RDMA Read" } else { "RDMA Write" };
-    Some(Verdict::from_condition(false, || {
-        format!("{operation} of {length} bytes, handle {handle}, offset 0x{offset:x}")
-    }))
+    Some(Verdict::broken(format!("{operation} of {length} bytes, handle {handle}, offset 0x{offset:x}")))
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.

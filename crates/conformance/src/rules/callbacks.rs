@@ -30,9 +30,9 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match (backchannel.is_bound, is_certain) {
                 (true, _) => Verdict::Kept,
                 (false, false) => Verdict::Unknown,
-                (false, true) => Verdict::from_condition(false, || {
-                    "no session has bound the connection to its backchannel".to_owned()
-                }),
+                (false, true) => {
+                    Verdict::broken("no session has bound the connection to its backchannel".to_owned())
+                }
             })
         }),
     },
@@ -109,7 +109,7 @@ fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
     Some(match ignored {
         None => Verdict::Kept,
         Some((chunks, bytes, verb)) => {
-            Verdict::from_condition(false, || format!("success, but {chunks} of {bytes} bytes not {verb}"))
+            Verdict::broken(format!("success, but {chunks} of {bytes} bytes not {verb}"))
         }
     })
 }

@@ -31,7 +31,7 @@ fn header_fault(event: &TransportEvent) -> Option<HeaderFault> {
 /// Returns a violation if the event is a message with this fault.
 fn message_verdict(event: &TransportEvent, wanted: MessageFault, text: &str) -> Option<Verdict> {
     let is_wanted = event.kind == TransportEventKind::UnexpectedMessage(wanted);
-    is_wanted.then(|| Verdict::from_condition(false, || text.to_owned()))
+    is_wanted.then(|| Verdict::broken(text.to_owned()))
 }
 
 /// Returns `Kept` for an RDMA_ERROR whose Call was captured. One without Call is a transport event.
@@ -66,7 +66,7 @@ fn placement(message: &MessageView<'_>) -> Option<Verdict> {
                 }
             };
             if !has_chunk {
-                return Some(Verdict::from_condition(false, || format!("RDMA_NOMSG without a {chunk}")));
+                return Some(Verdict::broken(format!("RDMA_NOMSG without a {chunk}")));
             }
             Some(Verdict::from_condition(inline == 0, || {
                 format!("RDMA_NOMSG, {inline} bytes behind the header")
@@ -251,7 +251,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(true) => None,
                 // The Reply may precede the capture.
                 None if !event.has_set_up => Some(Verdict::Unknown),
-                _ => Some(Verdict::from_condition(false, || "RDMA_DONE".to_owned())),
+                _ => Some(Verdict::broken("RDMA_DONE".to_owned())),
             }
         }),
     },
@@ -270,7 +270,7 @@ pub(crate) const RULES: &[Rule] = &[
             |event| {
                 let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
                 let is_short = header_fault(event) == Some(HeaderFault::Short);
-                is_short.then(|| Verdict::from_condition(false, || format!("{length} bytes")))
+                is_short.then(|| Verdict::broken(format!("{length} bytes")))
             },
         ),
     },
@@ -290,11 +290,11 @@ pub(crate) const RULES: &[Rule] = &[
             |event| {
                 Some(match header_fault(event)? {
                     HeaderFault::ChunkLists(error) => {
-                        Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
+                        Verdict::broken(format!("byte {}: {}", error.at(), error.reason()))
                     }
-                    HeaderFault::NoRpcMessage => Verdict::from_condition(false, || {
-                        "neither a call nor a reply follows the chunk lists".to_owned()
-                    }),
+                    HeaderFault::NoRpcMessage => {
+                        Verdict::broken("neither a call nor a reply follows the chunk lists".to_owned())
+                    }
                     HeaderFault::Short | HeaderFault::ErrorCode(_) => return None,
                 })
             },
@@ -371,9 +371,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             },
             |event| match header_fault(event)? {
-                HeaderFault::ErrorCode(code) => {
-                    Some(Verdict::from_condition(false, || format!("error code {code}")))
-                }
+                HeaderFault::ErrorCode(code) => Some(Verdict::broken(format!("error code {code}"))),
                 _ => None,
             },
         ),
@@ -393,9 +391,10 @@ pub(crate) const RULES: &[Rule] = &[
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
             let reply = transaction.message(RpcMessageKind::Reply)?;
             if !reply.record.is_rdma_error() {
-                return Some(Verdict::from_condition(false, || {
-                    format!("a reply to a call that demands {demanded}", demanded = name(demanded))
-                }));
+                return Some(Verdict::broken(format!(
+                    "a reply to a call that demands {demanded}",
+                    demanded = name(demanded)
+                )));
             }
             let Some(ErrorCode::Version1(sent)) = reply.header()?.error() else { return None };
             Some(Verdict::from_condition(sent == demanded, || {
@@ -457,9 +456,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(_) if read_chunks::explains_decode_error(message) => return None,
                 // See rpcrdma/nomsg-without-chunk.
                 Some(_) if matches!(placement(message), Some(Verdict::Broken(_))) => return None,
-                Some(error) => {
-                    Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
-                }
+                Some(error) => Verdict::broken(format!("byte {}: {}", error.at(), error.reason())),
             })
         }),
     },
@@ -486,11 +483,9 @@ pub(crate) const RULES: &[Rule] = &[
                 })
             },
             |event| match event.kind {
-                TransportEventKind::EmptySend => {
-                    Some(Verdict::from_condition(false, || "Send without payload".to_owned()))
-                }
+                TransportEventKind::EmptySend => Some(Verdict::broken("Send without payload".to_owned())),
                 TransportEventKind::EmptyWrite => {
-                    Some(Verdict::from_condition(false, || "RDMA Write without payload".to_owned()))
+                    Some(Verdict::broken("RDMA Write without payload".to_owned()))
                 }
                 _ => None,
             },

@@ -114,7 +114,7 @@ pub(crate) const RULES: &[Rule] = &[
             let results = operations.results.iter().take(before_last).enumerate();
             let mut failed = results.filter(|(_, result)| result.status() != Nfsstat4::NFS4_OK);
             Some(match failed.next() {
-                Some((at, result)) => Verdict::from_condition(false, || {
+                Some((at, result)) => Verdict::broken({
                     let (name, count) = (result.number(), operations.result_count);
                     format!("{name} returned {}, result {} of {count}", result.status(), at + 1)
                 }),
@@ -301,9 +301,9 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match first_gap(results.next()?) {
                 Err(UnknownContent) => Verdict::Unknown,
                 Ok(None) => Verdict::Kept,
-                Ok(Some((end, next))) => Verdict::from_condition(false, || {
-                    format!("a content ends at {end}, the next begins at {next}")
-                }),
+                Ok(Some((end, next))) => {
+                    Verdict::broken(format!("a content ends at {end}, the next begins at {next}"))
+                }
             })
         }),
     },
@@ -347,9 +347,7 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match unreported {
                 0 => Verdict::Kept,
                 _ if copies.has_gaps => Verdict::Unknown,
-                _ => Verdict::from_condition(false, || {
-                    format!("no result of {unreported} of {started} asynchronous copies")
-                }),
+                _ => Verdict::broken(format!("no result of {unreported} of {started} asynchronous copies")),
             })
         }),
     },

@@ -51,7 +51,7 @@ fn format_verdict(
     Some(match broken {
         None => Verdict::Kept,
         Some((Declaration { side, frame, .. }, text)) => {
-            Verdict::from_condition(false, || text).by(*side).in_set_up(*frame).at_field(field)
+            Verdict::broken(text).by(*side).in_set_up(*frame).at_field(field)
         }
     })
 }
@@ -191,11 +191,11 @@ pub(crate) const RULES: &[Rule] = &[
                 .find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
             Some(match without {
                 None => Verdict::Kept,
-                Some(Declaration { side, frame, .. }) => Verdict::from_condition(false, || {
-                    "no private data: inline thresholds of 1024 bytes".to_owned()
-                })
-                .by(*side)
-                .in_set_up(*frame),
+                Some(Declaration { side, frame, .. }) => {
+                    Verdict::broken("no private data: inline thresholds of 1024 bytes".to_owned())
+                        .by(*side)
+                        .in_set_up(*frame)
+                }
             })
         }),
     },

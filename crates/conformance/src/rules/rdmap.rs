@@ -12,7 +12,7 @@ macro_rules! fault {
     ($judged:ident: $($fault:pat => $text:expr),+ $(,)?) => {
         RuleCheck::Counted(
             |event| match event.kind {
-                $(TransportEventKind::Rdmap($fault) => Some(Verdict::from_condition(false, || $text)),)+
+                $(TransportEventKind::Rdmap($fault) => Some(Verdict::broken($text)),)+
                 _ => None,
             },
             |checks| checks.$judged,
@@ -57,9 +57,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
-                TransportEventKind::BadMpaCrc => {
-                    Some(Verdict::from_condition(false, || "wrong CRC".to_owned()))
-                }
+                TransportEventKind::BadMpaCrc => Some(Verdict::broken("wrong CRC".to_owned())),
                 _ => None,
             },
             |checks| checks.fpdu_crcs,

@@ -51,18 +51,17 @@ fn position_zero(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_call())?;
     long_chunk(message)?;
     if message.is_proc(RdmaProc::RDMA_MSG) {
-        let verdict =
-            Verdict::from_condition(false, || "Position zero in an RDMA_MSG, which has a payload".to_owned());
+        let verdict = Verdict::broken("Position zero in an RDMA_MSG, which has a payload".to_owned());
         return Some(verdict.with_severity(Severity::Warning).at_field("rpcordma.position"));
     }
     let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
         .find(|position| is_long_segment(message, *position));
     Some(match elsewhere {
         None => Verdict::Kept,
-        Some(position) => Verdict::from_condition(false, || {
-            format!("a segment of the Position-Zero Read chunk has Position {position}")
-        })
-        .at_field("rpcordma.position"),
+        Some(position) => {
+            Verdict::broken(format!("a segment of the Position-Zero Read chunk has Position {position}"))
+                .at_field("rpcordma.position")
+        }
     })
 }
 
@@ -109,10 +108,10 @@ fn check_item_lengths(
     lengths.peek()?;
     Some(match { lengths }.find(|(chunk, item)| !is_kept(*chunk, *item)) {
         None => Verdict::Kept,
-        Some((chunk, item)) => Verdict::from_condition(false, || {
-            format!("Read chunk of {chunk} bytes, data item of {item} bytes")
-        })
-        .at_field("rpcordma.rdma_length"),
+        Some((chunk, item)) => {
+            Verdict::broken(format!("Read chunk of {chunk} bytes, data item of {item} bytes"))
+                .at_field("rpcordma.rdma_length")
+        }
     })
 }
 
@@ -174,13 +173,14 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
             }
             let items = view.eligible_items(RpcMessageKind::Call)?;
             if let Some(XdrError::NotEligible { at }) = items.error {
-                return Some(Verdict::from_condition(false, || {
-                    format!("a Read chunk replaces the item at byte {at} of {}", name())
-                }));
+                return Some(Verdict::broken(format!(
+                    "a Read chunk replaces the item at byte {at} of {}",
+                    name()
+                )));
             }
             Some(match view.has_eligible_arguments() {
                 Some(true) => Verdict::Kept,
-                Some(false) => Verdict::from_condition(false, || format!("a Read chunk for {}", name())),
+                Some(false) => Verdict::broken(format!("a Read chunk for {}", name())),
                 None => Verdict::Unknown,
             })
         }
@@ -294,10 +294,8 @@ pub(crate) const RULES: &[Rule] = &[
             let descent = pairs.find(|(first, second)| first >= second);
             Some(match descent {
                 None => Verdict::Kept,
-                Some((first, second)) => {
-                    Verdict::from_condition(false, || format!("Position {second} after Position {first}"))
-                        .at_field("rpcordma.position")
-                }
+                Some((first, second)) => Verdict::broken(format!("Position {second} after Position {first}"))
+                    .at_field("rpcordma.position"),
             })
         }),
     },

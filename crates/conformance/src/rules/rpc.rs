@@ -61,7 +61,7 @@ pub(crate) const RULES: &[Rule] = &[
                     let frames = [call.frames.first().copied(), Some(reply.frame)];
                     let frames: Vec<_> = frames.into_iter().flatten().collect();
                     let text = || format!("reply on connection {}", reply.connection);
-                    Some(Verdict::from_condition(false, text).by(transaction.responder()).in_frames(&frames))
+                    Some(Verdict::broken(text()).by(transaction.responder()).in_frames(&frames))
                 }
                 (None, None) => None,
             }

@@ -47,7 +47,7 @@ fn certain_violation(
     if call.history.has_gaps {
         return Verdict::Unknown;
     }
-    by_client(transaction, call.frames, Verdict::from_condition(false, text))
+    by_client(transaction, call.frames, Verdict::broken(text()))
 }
 
 /// Returns the end of the text about a violation that the server did not refuse.
@@ -208,9 +208,8 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
             return Some(Verdict::Unknown);
         }
         let limit = limits.max_request_bytes;
-        let verdict = Verdict::from_condition(false, || {
-            format!("{request} bytes of request accepted, ca_maxrequestsize {limit}")
-        });
+        let verdict =
+            Verdict::broken(format!("{request} bytes of request accepted, ca_maxrequestsize {limit}"));
         return Some(by_client(transaction, call.frames, verdict));
     } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
         Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))
@@ -428,7 +427,7 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let frames: Vec<FrameNumber> =
                 other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
-            Some(by_client(transaction, &frames, Verdict::from_condition(false, text)))
+            Some(by_client(transaction, &frames, Verdict::broken(text())))
         }),
     },
     Rule {
@@ -448,7 +447,7 @@ pub(crate) const RULES: &[Rule] = &[
             let (slot, highest) = (sequence.sa_slotid, sequence.sa_highest_slotid);
             if slot > highest {
                 let text = || format!("slot {slot}, sa_highest_slotid {highest}");
-                return Some(by_client(transaction, frames, Verdict::from_condition(false, text)));
+                return Some(by_client(transaction, frames, Verdict::broken(text())));
             }
             let call = SlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
@@ -518,7 +517,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(false) if repeated.is_executed => {
                     let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
                     let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_client(transaction, call.frames, Verdict::from_condition(false, text))
+                    by_client(transaction, call.frames, Verdict::broken(text()))
                 }
                 _ => Verdict::Unknown,
             })

@@ -9,12 +9,12 @@ use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 /// Returns a violation if the event is a NAK with such a code.
 fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<Verdict> {
     let TransportEventKind::Nak(code) = event.kind else { return None };
-    is_wanted(code).then(|| Verdict::from_condition(false, || format!("NAK {}: {code}", code.0)))
+    is_wanted(code).then(|| Verdict::broken(format!("NAK {}: {code}", code.0)))
 }
 
 /// Returns a violation if the event is of this kind.
 fn event_verdict(event: &TransportEvent, wanted: TransportEventKind, text: &str) -> Option<Verdict> {
-    (event.kind == wanted).then(|| Verdict::from_condition(false, || text.to_owned()))
+    (event.kind == wanted).then(|| Verdict::broken(text.to_owned()))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -109,7 +109,7 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Counted(
             |event| {
                 let TransportEventKind::ReceiverNotReady { wait_us } = event.kind else { return None };
-                Some(Verdict::from_condition(false, || format!("RNR NAK, wait {wait_us} \u{b5}s")))
+                Some(Verdict::broken(format!("RNR NAK, wait {wait_us} \u{b5}s")))
             },
             |checks| checks.acknowledgments,
         ),
@@ -175,7 +175,7 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Counted(
             |event| {
                 let TransportEventKind::PacketOrder(fault) = event.kind else { return None };
-                Some(Verdict::from_condition(false, || match fault {
+                Some(Verdict::broken(match fault {
                     PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
                     PacketOrderFault::Length { before, length } => {
                         format!("packet of {length} bytes after one of {before} bytes in a message")

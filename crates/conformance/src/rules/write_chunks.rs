@@ -108,7 +108,7 @@ fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
     });
     Some(match difference {
         None => Verdict::Kept,
-        Some(text) => Verdict::from_condition(false, || text).at_field("rpcordma.writes"),
+        Some(text) => Verdict::broken(text).at_field("rpcordma.writes"),
     })
 }
 
@@ -158,7 +158,7 @@ fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
     Some(match in_chunks.find(|(item, returned)| u64::from(*item) != *returned) {
         None => Verdict::Kept,
         Some((item, returned)) => {
-            Verdict::from_condition(false, || format!("{returned} bytes returned, data item of {item} bytes"))
+            Verdict::broken(format!("{returned} bytes returned, data item of {item} bytes"))
                 .at_field("rpcordma.rdma_length")
         }
     })
@@ -173,7 +173,7 @@ fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
     let inline = items.find(|(item, _)| item.placement == ItemPlacement::Inline && !is_absent(view, item));
     Some(match inline {
         None => Verdict::Kept,
-        Some((item, chunk)) => Verdict::from_condition(false, || {
+        Some((item, chunk)) => Verdict::broken({
             let offered = chunk.map_or(0, Chunk::offered_bytes);
             format!("{} bytes inline, a Write chunk of {offered} bytes was offered for them", item.length)
         }),
@@ -216,9 +216,9 @@ fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
     let gap = pairs.find(|(returned, offered, next)| *next > 0 && returned < offered);
     Some(match gap {
         None => Verdict::Kept,
-        Some((returned, offered, next)) => Verdict::from_condition(false, || {
-            format!("{returned} of {offered} bytes in a segment, and {next} bytes in the next")
-        }),
+        Some((returned, offered, next)) => Verdict::broken(format!(
+            "{returned} of {offered} bytes in a segment, and {next} bytes in the next"
+        )),
     })
 }
 
@@ -253,13 +253,11 @@ fn item_in_wrong_chunk(view: &TransactionView<'_>) -> Option<Verdict> {
     in_chunks.peek()?;
     Some(match in_chunks.find(|(operation, chunk)| operation != chunk) {
         None => Verdict::Kept,
-        Some((operation, chunk)) => Verdict::from_condition(false, || {
-            format!(
-                "data of the READ or READLINK number {} in Write chunk number {}",
-                operation + 1,
-                chunk + 1
-            )
-        }),
+        Some((operation, chunk)) => Verdict::broken(format!(
+            "data of the READ or READLINK number {} in Write chunk number {}",
+            operation + 1,
+            chunk + 1
+        )),
     })
 }
 
@@ -286,9 +284,10 @@ fn judge_chunk_sizes(
     let wrong = chunks.iter().find(|(chunk, count)| !is_kept(chunk.offered_bytes(), *count));
     Some(match wrong {
         None => Verdict::Kept,
-        Some((chunk, count)) => Verdict::from_condition(false, || {
-            format!("Write chunk of {} bytes for a READ of {count} bytes", chunk.offered_bytes())
-        })
+        Some((chunk, count)) => Verdict::broken(format!(
+            "Write chunk of {} bytes for a READ of {count} bytes",
+            chunk.offered_bytes()
+        ))
         .by(view.requester()),
     })
 }
@@ -397,9 +396,9 @@ pub(crate) const RULES: &[Rule] = &[
             let excess = segments.find(|(returned, offered)| returned > offered);
             Some(match excess {
                 None => Verdict::Kept,
-                Some((returned, offered)) => Verdict::from_condition(false, || {
-                    format!("returned {returned} of {offered} bytes offered")
-                }),
+                Some((returned, offered)) => {
+                    Verdict::broken(format!("returned {returned} of {offered} bytes offered"))
+                }
             })
         }),
     },
@@ -481,9 +480,10 @@ pub(crate) const RULES: &[Rule] = &[
                 .find(|(offered, copy)| offered.segments.is_empty() && !copy.target.is_empty());
             Some(match filled {
                 None => Verdict::Kept,
-                Some((_, copy)) => Verdict::from_condition(false, || {
-                    format!("{} segments in a Write chunk that was offered empty", copy.target.len())
-                }),
+                Some((_, copy)) => Verdict::broken(format!(
+                    "{} segments in a Write chunk that was offered empty",
+                    copy.target.len()
+                )),
             })
         }),
     },
@@ -641,12 +641,10 @@ pub(crate) const RULES: &[Rule] = &[
             written_chunks(view).chain(&view.transaction.read_chunks).next()?;
             Some(match view.overlap {
                 None => Verdict::Kept,
-                Some(overlap) => Verdict::from_condition(false, || {
-                    format!(
-                        "{} bytes, handle {}, offset 0x{:x}, are memory of XID {} too",
-                        overlap.length, overlap.handle, overlap.offset, overlap.xid
-                    )
-                })
+                Some(overlap) => Verdict::broken(format!(
+                    "{} bytes, handle {}, offset 0x{:x}, are memory of XID {} too",
+                    overlap.length, overlap.handle, overlap.offset, overlap.xid
+                ))
                 .by(view.requester()),
             })
         }),
