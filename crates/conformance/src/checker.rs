@@ -132,7 +132,7 @@ impl Default for ConformanceChecker {
 
 /// Context of a violation.
 struct FindingContext<'c> {
-    transaction: Option<&'c Transaction>,
+    transaction: &'c Transaction,
     frames: &'c [FrameNumber],
     time: Timestamp,
 }
@@ -252,7 +252,7 @@ impl ConformanceChecker {
                         if let Some(violation) = self.count(at, verdict) {
                             let sender = message.sender();
                             let context = FindingContext {
-                                transaction: Some(transaction),
+                                transaction,
                                 frames: &message.record.frames,
                                 time: message.record.time,
                             };
@@ -272,7 +272,7 @@ impl ConformanceChecker {
                             _ => reply.or(call),
                         };
                         let context = FindingContext {
-                            transaction: Some(transaction),
+                            transaction,
                             frames: record.map_or(&[], |record| &record.frames),
                             time: record.map(|record| record.time).unwrap_or_default(),
                         };
@@ -305,7 +305,7 @@ impl ConformanceChecker {
         side: ConnectionRole,
         context: &FindingContext<'_>,
     ) -> Option<Finding> {
-        let transaction = context.transaction?;
+        let transaction = context.transaction;
         let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
         let frames: Vec<FrameNumber> = frames.iter().copied().take(Finding::MAX_FRAMES).collect();
         let mut finding = Finding {

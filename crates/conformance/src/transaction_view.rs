@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
@@ -132,6 +133,12 @@ impl<'t> TransactionView<'t> {
     /// Returns the Reply.
     pub fn reply(&self) -> Option<&'t MessageRecord> {
         self.transaction.reply.as_ref()
+    }
+
+    /// Returns the chunks of the Call: Read chunks, Write chunks and the Reply chunk.
+    pub fn offered_chunks(&self) -> impl Iterator<Item = &'t Chunk> + use<'t> {
+        let transaction: &'t Transaction = self.transaction;
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk)
     }
 
     /// Returns `true` if the connection follows RFC 5666 instead of RFC 8166: a Requester has fetched the Read chunks of a Reply.

@@ -25,7 +25,11 @@ pub struct UnknownPattern(String);
 
 impl fmt::Display for UnknownPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no severity and matches no rule; --list shows all rules", self.0)
+        write!(
+            f,
+            "'{}' is neither a severity nor the id or pattern of a rule; --list shows all rules",
+            self.0
+        )
     }
 }
 
@@ -123,7 +127,7 @@ impl LintConfig {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// Returns an error with line and column if the text is no TOML, or a key or pattern is unknown.
+    /// Returns an error with line and column if the text is not TOML, or a key or pattern is unknown.
     pub fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
@@ -190,7 +194,7 @@ mod tests {
         let error = "rpcrdma/credit".parse::<FindingPattern>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "'rpcrdma/credit' is no severity and matches no rule; --list shows all rules"
+            "'rpcrdma/credit' is neither a severity nor the id or pattern of a rule; --list shows all rules"
         );
     }
 
@@ -243,7 +247,10 @@ mod tests {
         assert_eq!((config.deny.len(), config.allow.len(), config.known.len()), (1, 1, 1));
         assert!(LintConfig::from_toml("denny = ['error']").unwrap_err().to_string().contains("denny"));
         assert!(
-            LintConfig::from_toml("deny = ['nothing']").unwrap_err().to_string().contains("matches no rule")
+            LintConfig::from_toml("deny = ['nothing']")
+                .unwrap_err()
+                .to_string()
+                .contains("neither a severity nor")
         );
     }
 }

@@ -1,10 +1,9 @@
 //! RDMA Reads and Writes: the memory that a Responder may access, and when. RFC 8166 sections 3.1 and 3.4.3 to 3.4.6.
 
+use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transport_event::{
     AccessFault, MemoryAccess, TransportEvent, TransportEventKind,
 };
-
-use nfsrdma_dissectors::flow::chunk::Chunk;
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;

@@ -55,10 +55,12 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let has_call_chunk = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
             let is_long = has_call_chunk || message.transaction.transaction.reply_chunk.is_some();
-            Some(Verdict::from_condition(!is_long || most > threshold, || {
-                let kind = if has_call_chunk { "Long Call" } else { "Reply chunk" };
-                format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}")
-            }))
+            let (kind, field) = match has_call_chunk {
+                true => ("Long Call", "rpcordma.position"),
+                false => ("Reply chunk", "rpcordma.reply"),
+            };
+            let text = || format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}");
+            Some(Verdict::from_condition(!is_long || most > threshold, text).at_field(field))
         }),
     },
     Rule {

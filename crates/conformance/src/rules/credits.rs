@@ -1,6 +1,6 @@
 //! Credits and inline thresholds: RFC 8166 section 3.3, RFC 8167 section 4, RFC 8797 section 4.
 
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
+use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::write_chunks;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -117,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/grant-shrunk",
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
-        requirement: "A Responder may lower its grant.",
+        requirement: "Observation: a Responder lowers its grant, as it may.",
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients.",
         subjects: &[Subject::Reply],
         needs: &[],
@@ -152,12 +152,8 @@ pub(crate) const RULES: &[Rule] = &[
             if write_chunks::has_unused_reply_chunk(message) {
                 return None;
             }
-            let Some((to_server, to_client)) = message.transaction.set_up()?.inline_thresholds() else {
+            let Some(threshold) = write_chunks::threshold_bytes(message.transaction, message.sender()) else {
                 return Some(Verdict::Unknown);
-            };
-            let threshold = match message.sender() {
-                ConnectionRole::Client => to_server,
-                ConnectionRole::Server => to_client,
             };
             let length = message.record.length;
             Some(Verdict::from_condition(length <= threshold as usize, || {

@@ -464,7 +464,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/keepalive",
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
-        requirement: "A side may assess an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
+        requirement: "Observation: a side assesses an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without payload \
             uses a receive buffer of its receiver; an RDMA Write without payload does not.",
         subjects: &[Subject::Call],

@@ -182,9 +182,8 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
-            Some(Verdict::from_condition(sent.0 == returned.0, || {
-                format!("tag {returned:?}, {sent:?} in the call")
-            }))
+            let text = || format!("tag {returned:?}, {sent:?} in the call");
+            Some(Verdict::from_condition(sent.0 == returned.0, text).at_field("nfs.tag"))
         }),
     },
     Rule {
@@ -254,12 +253,13 @@ pub(crate) const RULES: &[Rule] = &[
             let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
             let excess = writes.find(|write| write.done_bytes > write.asked_bytes);
-            Some(Verdict::from_condition(excess.is_none(), || {
-                let text = |write: &FileAccess| {
-                    format!("{} bytes written of {}", write.done_bytes, write.asked_bytes)
-                };
-                excess.map(text).unwrap_or_default()
-            }))
+            let field = if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" };
+            Some(match excess {
+                None => Verdict::Kept,
+                Some(FileAccess { done_bytes, asked_bytes, .. }) => {
+                    Verdict::broken(format!("{done_bytes} bytes written of {asked_bytes}")).at_field(field)
+                }
+            })
         }),
     },
     Rule {
@@ -389,7 +389,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/aux-over-rdma",
         severity: Severity::Info,
         section: "RFC 8267 section 5.1",
-        requirement: "MOUNT, NLM and NSM usually go over TCP.",
+        requirement: "Observation: MOUNT, NLM or NSM go over RDMA, not over TCP as usual.",
         explanation: "A server must offer them over TCP. Over RDMA, few implementations understand each other.",
         subjects: &[],
         needs: &[],

@@ -4,7 +4,6 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
-use nfsrdma_dissectors::xdr::roundup;
 
 use super::write_chunks::threshold_bytes;
 use crate::message_view::MessageView;
@@ -23,10 +22,6 @@ const LARGER_THRESHOLDS: [u64; 3] = [8 << 10, 16 << 10, 64 << 10];
 /// Bytes of a segment below which the RDMA operations of a chunk cost more than its data: one packet of the largest path MTU
 /// takes 4,096 bytes, and a registration has 16 pages at least.
 const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
-
-fn filled(bytes: u64) -> u64 {
-    bytes + roundup((bytes % 4) as usize) as u64
-}
 
 /// Judges a message whose data items are in chunks: its length in bytes, had they been inline.
 fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
@@ -54,7 +49,7 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
             RpcMessageKind::Reply => WRITE_CHUNK_BYTES + WRITE_SEGMENT_BYTES * chunk.segments.len() as u64,
         })
         .sum();
-    let inline = (message.record.length as u64).saturating_sub(list_bytes) + filled(data);
+    let inline = (message.record.length as u64).saturating_sub(list_bytes) + data.next_multiple_of(4);
     let is_needed = inline > u64::from(threshold);
     let verdict = Verdict::measured(is_needed, [data, inline, threshold.into(), 0], |all| {
         let (tally, bytes) = (all.tally("message", "messages"), all.totals[0]);
@@ -98,9 +93,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/read-chunk-for-small",
         severity: Severity::Info,
         section: "RFC 8166 section 3.5.1",
-        requirement: "Data that fits into a Send needs no chunk.",
-        explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. The number of findings is that of \
-            messages whose data in Read or Write chunks would have fitted inline. A client that knows the length of a file can \
+        requirement: "Observation: data in a chunk would have fitted into the Send.",
+        explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. Messages count whose data in Read \
+            or Write chunks would have fitted inline. A client that knows the length of a file can \
             request it without a Write chunk.",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
@@ -111,9 +106,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/threshold-would-save",
         severity: Severity::Info,
         section: "RFC 8797 section 4.2",
-        requirement: "A larger inline threshold avoids Long messages.",
-        explanation: "The number of findings is that of Long Calls and Long Replies that a threshold of 8, 16 or 64 KiB makes \
-            Short. Larger thresholds take more memory for receive buffers: credits times threshold per connection.",
+        requirement: "Observation: a larger inline threshold would avoid Long messages.",
+        explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds take more memory for receive buffers: credits times threshold per connection.",
         subjects: &[Subject::LongMessage],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -123,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/no-invalidation",
         severity: Severity::Info,
         section: "RFC 8797 section 4.1",
-        requirement: "A Reply to a Call with chunks invalidates one of its handles.",
+        requirement: "Observation: a Reply to a Call with chunks invalidates none of its handles.",
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own before \
             it completes the Call. Look at the R bits of the private data.",
         subjects: &[Subject::Chunks],
@@ -131,13 +125,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|view| {
             view.message(RpcMessageKind::Call)?.version1()?;
-            let transaction = view.transaction;
-            let chunks = transaction
-                .read_chunks
-                .iter()
-                .chain(&transaction.write_chunks)
-                .chain(&transaction.reply_chunk);
-            let segments = chunks.flat_map(|chunk| &chunk.segments).count();
+            let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
             let reply = view.reply().filter(|_| segments > 0)?;
             let values = [segments as u64, 0, 0, 0];
             Some(Verdict::measured(reply.invalidated_handle.is_some(), values, |all| {
@@ -153,7 +141,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/many-segments",
         severity: Severity::Info,
         section: "RFC 8166 section 3.4.4",
-        requirement: "A chunk has few, long segments.",
+        requirement: "Observation: a chunk has several short segments.",
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
             register physical pages, or from scattered buffers.",
         subjects: &[Subject::Call, Subject::Chunks],
@@ -161,11 +149,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
-            let transaction = message.transaction.transaction;
-            let chunks = { transaction.read_chunks.iter() }
-                .chain(&transaction.write_chunks)
-                .chain(&transaction.reply_chunk)
-                .filter(|chunk| !chunk.segments.is_empty());
+            let chunks = message.transaction.offered_chunks().filter(|chunk| !chunk.segments.is_empty());
             let mut chunks =
                 chunks.map(|chunk| (chunk.segments.len() as u64, chunk.offered_bytes())).peekable();
             chunks.peek()?;
@@ -185,7 +169,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/serial-credits",
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
-        requirement: "A grant permits more than one Call in flight.",
+        requirement: "Observation: a grant permits one Call in flight.",
         explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look at the \
             server's number of receive buffers, and at grants of zero, which clients take as one.",
         subjects: &[Subject::Reply],
@@ -205,7 +189,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/grant-is-echo",
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
-        requirement: "A grant shows the resources of the Responder, not the request.",
+        requirement: "Observation: a grant follows the request, whatever the resources of the Responder are.",
         explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. Its \
             receive buffers may not suffice for it.",
         subjects: &[Subject::Call, Subject::Reply],
@@ -234,8 +218,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/ird-limited",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7; RFC 6581 section 9.1",
-        requirement: "The number of RDMA Reads that the client answers at a time does not limit the server.",
-        explanation: "The server had as many RDMA Reads in flight as the client declared: further ones wait. Raise \
+        requirement: "Observation: a side has as many RDMA Reads in flight as its peer declared.",
+        explanation: "Further RDMA Reads wait for one of those in flight. Raise \
             responder_resources of the client, or use fewer and longer segments.",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::SetUp],
@@ -243,6 +227,10 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Absence(
             |event| {
                 let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
+                // rpcrdma/reads-in-flight judges more than the limit.
+                if count > u32::from(limit) {
+                    return None;
+                }
                 let values = [count.into(), limit.into(), 0, 0];
                 Some(Verdict::measured(count < u32::from(limit), values, |all| {
                     let [count, limit, ..] = all.worst;

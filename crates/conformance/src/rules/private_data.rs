@@ -94,20 +94,18 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Send With Invalidate invalidates a handle of the Call with the XID that the Reply carries.",
-        explanation: "The Requester may use the memory of another Call on, which then fails with a Remote Access Error, or wait \
-            for an invalidation that does not come.",
+        explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or the \
+            Requester waits for an invalidation that does not come.",
         subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let of = transaction.transaction;
             let handle = transaction.reply()?.invalidated_handle?;
             // An earlier copy of the Call may have offered other memory.
             if transaction.call()?.copies > 1 {
                 return Some(Verdict::Unknown);
             }
-            let mut offered = { of.read_chunks.iter().chain(&of.write_chunks).chain(&of.reply_chunk) }
-                .flat_map(|chunk| &chunk.segments);
+            let mut offered = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
             let is_own = offered.any(|segment| segment.handle == handle);
             Some(Verdict::from_condition(is_own, || format!("handle {handle} is not of this call")))
         }),
@@ -175,7 +173,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/private-none",
         severity: Severity::Info,
         section: "RFC 8797 section 5.1",
-        requirement: "A side may connect without private data.",
+        requirement: "Observation: a side connects without private data, as it may.",
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. Most \
             Calls and Replies of NFSv4 then need chunks, each with an RDMA operation.",
         subjects: &[Subject::FirstOfConnection],
@@ -254,7 +252,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "dialect/rfc5666",
         severity: Severity::Info,
         section: "RFC 5666 sections 3.5 and 4.1, RFC 8166 sections 4.3.1 and 4.6",
-        requirement: "A Requester may fetch the Read chunks of a Reply and confirm with RDMA_DONE, as RFC 5666 has it.",
+        requirement: "Observation: a Requester fetches the Read chunks of a Reply and confirms with RDMA_DONE, as in RFC 5666.",
         explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a connection \
             that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
             rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done.",

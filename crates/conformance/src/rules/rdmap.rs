@@ -195,7 +195,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: fault! { untagged_fpdus:
             RdmapFault::MessageNumber { queue, number, expected } => {
-                format!("number {} in queue {}, {} follows", number.0, queue.0, expected.0)
+                format!("number {} in queue {}, expected {}", number.0, queue.0, expected.0)
             },
         },
     },
@@ -225,7 +225,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: fault! { ordered_fpdus:
             RdmapFault::TaggedOffset { stag, offset, expected } => {
-                format!("STag {stag}, offset {offset:#x} where {expected:#x} follows")
+                format!("STag {stag}, offset {offset:#x}, expected {expected:#x}")
             },
         },
     },
@@ -262,8 +262,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 section 5.2.2",
         requirement: "Read Responses have the order of their requests.",
-        explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before its \
-            data are there.",
+        explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before it \
+            has its data.",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,

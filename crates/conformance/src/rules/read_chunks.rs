@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
-use nfsrdma_dissectors::xdr::{XdrError, roundup};
+use nfsrdma_dissectors::xdr::XdrError;
 
 use super::write_chunks;
 use crate::message_view::MessageView;
@@ -116,7 +116,7 @@ fn check_item_lengths(
 }
 
 fn with_roundup(length: u32) -> u64 {
-    u64::from(length) + roundup(length as usize) as u64
+    u64::from(length).next_multiple_of(4)
 }
 
 fn item_length(message: &MessageView<'_>) -> Option<Verdict> {

@@ -37,7 +37,13 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let again = call.retransmissions;
             let verdict = Verdict::from_condition(again == 0, || format!("sent {} times", again + 1));
-            Some(verdict.with_severity(severity).by(transaction.requester()).in_frames(&call.frames))
+            Some(
+                verdict
+                    .with_severity(severity)
+                    .by(transaction.requester())
+                    .in_frames(&call.frames)
+                    .at_field("rpcordma.xid"),
+            )
         }),
     },
     Rule {

@@ -295,19 +295,19 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let sent = sequence_arguments(&transaction.operations)?;
             let returned = sequence_result(&transaction.operations)?;
-            let fault = if sent.sa_sessionid != returned.sr_sessionid {
-                Some("sr_sessionid differs from sa_sessionid".to_owned())
+            Some(if sent.sa_sessionid != returned.sr_sessionid {
+                Verdict::broken("sr_sessionid differs from sa_sessionid".to_owned())
+                    .at_field("nfs.session_id4")
             } else if sent.sa_slotid != returned.sr_slotid {
-                Some(format!("sr_slotid {}, sa_slotid {}", returned.sr_slotid, sent.sa_slotid))
+                let text = format!("sr_slotid {}, sa_slotid {}", returned.sr_slotid, sent.sa_slotid);
+                Verdict::broken(text).at_field("nfs.slotid")
             } else if sent.sa_sequenceid != returned.sr_sequenceid {
-                Some(format!(
-                    "sr_sequenceid {}, sa_sequenceid {}",
-                    returned.sr_sequenceid, sent.sa_sequenceid
-                ))
+                let (now, before) = (returned.sr_sequenceid, sent.sa_sequenceid);
+                let text = format!("sr_sequenceid {now}, sa_sequenceid {before}");
+                Verdict::broken(text).at_field("nfs.seqid")
             } else {
-                None
-            };
-            Some(Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
+                Verdict::Kept
+            })
         }),
     },
     Rule {
@@ -331,7 +331,8 @@ pub(crate) const RULES: &[Rule] = &[
                 1 => Verdict::Kept,
                 _ => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} in the first use of slot {slot}")
-                }),
+                })
+                .at_field("nfs.seqid"),
             })
         }),
     },
@@ -359,6 +360,7 @@ pub(crate) const RULES: &[Rule] = &[
                     let accepted = accepted(transaction);
                     format!("sequence ID {id} on slot {slot}, {before} before{accepted}")
                 })
+                .at_field("nfs.seqid")
             })
         }),
     },
@@ -386,7 +388,8 @@ pub(crate) const RULES: &[Rule] = &[
                 false => Verdict::Kept,
                 true => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} on slot {slot} again on the same connection")
-                }),
+                })
+                .at_field("nfs.seqid"),
             })
         }),
     },
@@ -427,7 +430,7 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let frames: Vec<FrameNumber> =
                 other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
-            Some(by_client(transaction, &frames, Verdict::broken(text())))
+            Some(by_client(transaction, &frames, Verdict::broken(text())).at_field("nfs.slotid"))
         }),
     },
     Rule {
@@ -447,17 +450,19 @@ pub(crate) const RULES: &[Rule] = &[
             let (slot, highest) = (sequence.sa_slotid, sequence.sa_highest_slotid);
             if slot > highest {
                 let text = || format!("slot {slot}, sa_highest_slotid {highest}");
-                return Some(by_client(transaction, frames, Verdict::broken(text())));
+                let verdict = Verdict::broken(text()).at_field("nfs.slotid");
+                return Some(by_client(transaction, frames, verdict));
             }
             let call = SlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
             Some(if slot > granted {
-                certain_violation(transaction, &call, || {
-                    format!("slot {slot}, slots up to {granted} granted")
-                })
+                let text = || format!("slot {slot}, slots up to {granted} granted");
+                certain_violation(transaction, &call, text).at_field("nfs.slotid")
             } else if highest > granted {
                 let text = || format!("sa_highest_slotid {highest}, slots up to {granted} granted");
-                certain_violation(transaction, &call, text).with_severity(Severity::Warning)
+                certain_violation(transaction, &call, text)
+                    .with_severity(Severity::Warning)
+                    .at_field("nfs.high_slotid")
             } else {
                 Verdict::Kept
             })
@@ -476,9 +481,12 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let asked = sequence_arguments(&transaction.operations)?.sa_highest_slotid;
             let enforced = sequence_result(&transaction.operations)?.sr_highest_slotid;
-            Some(Verdict::from_condition(enforced >= asked, || {
-                format!("sr_highest_slotid {enforced}, sa_highest_slotid {asked}")
-            }))
+            Some(
+                Verdict::from_condition(enforced >= asked, || {
+                    format!("sr_highest_slotid {enforced}, sa_highest_slotid {asked}")
+                })
+                .at_field("nfs.high_slotid"),
+            )
         }),
     },
     Rule {
@@ -494,7 +502,10 @@ pub(crate) const RULES: &[Rule] = &[
             let call = SlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
             let text = || format!("minor version {used}, the session is of {created}");
-            Some(by_client(transaction, call.frames, Verdict::from_condition(used == created, text)))
+            Some(
+                by_client(transaction, call.frames, Verdict::from_condition(used == created, text))
+                    .at_field("nfs.minorversion"),
+            )
         }),
     },
     Rule {
@@ -514,10 +525,10 @@ pub(crate) const RULES: &[Rule] = &[
             let is_same = digests.and_then(|(now, before)| now.is_same(before));
             Some(match is_same {
                 Some(true) => Verdict::Kept,
-                Some(false) if repeated.is_executed => {
+                Some(false) if repeated.is_executed && !repeated.is_misordered => {
                     let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
                     let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_client(transaction, call.frames, Verdict::broken(text()))
+                    by_client(transaction, call.frames, Verdict::broken(text())).at_field("nfs.seqid")
                 }
                 _ => Verdict::Unknown,
             })
@@ -594,7 +605,8 @@ pub(crate) const RULES: &[Rule] = &[
                 true => Verdict::Kept,
                 false => certain_violation(transaction, &call, || {
                     format!("slot {slot}, sr_target_highest_slotid {highest}")
-                }),
+                })
+                .at_field("nfs.slotid"),
             })
         }),
     },

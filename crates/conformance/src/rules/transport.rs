@@ -22,8 +22,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/nak-sequence",
         severity: Severity::Warning,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
-        requirement: "No packet is lost on the way to its receiver.",
-        explanation: "NAK PSN Sequence Error: the receiver misses a packet and asks for all packets from there on. Each one \
+        requirement: "Observation: a receiver reports a missing packet.",
+        explanation: "NAK PSN Sequence Error: the receiver misses a packet and asks for all packets from there on. Each NAK \
             costs a round trip and repeated data. Look at drop and pause counters of switches and adapters. The side is the \
             receiver that misses packets.",
         subjects: &[],
@@ -38,7 +38,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/nak-invalid-request",
         severity: Severity::Warning,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
-        requirement: "A receiver accepts the operation and the length of each request.",
+        requirement: "Observation: a receiver refuses the operation or the length of a request.",
         explanation: "NAK Invalid Request ends the connection. A Send was longer than the receive buffer, an RDMA Write had \
             another length than its header announced, or too many RDMA Reads were in flight. Look at the request with the \
             same PSN.",
@@ -54,7 +54,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/nak-access",
         severity: Severity::Warning,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
-        requirement: "A receiver permits each access to its memory.",
+        requirement: "Observation: a receiver refuses an access to its memory.",
         explanation: "NAK Remote Access Error ends the connection. The handle of an RDMA Read or Write is unknown or was \
             invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the Call that \
             offered the memory.",
@@ -70,7 +70,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/nak-operational",
         severity: Severity::Warning,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
-        requirement: "A receiver completes each request that it accepts.",
+        requirement: "Observation: a receiver cannot complete a request that it accepted.",
         explanation: "NAK Remote Operational Error ends the connection. The receiver has a local problem: look at the log of \
             its kernel and at the state of its adapter.",
         subjects: &[],
@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/receiver-not-ready",
         severity: Severity::Warning,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
-        requirement: "A receiver has a receive buffer posted for each Send.",
+        requirement: "Observation: a receiver has posted no receive buffer for a Send.",
         explanation: "RNR NAK: the sender waits for the time in the text and repeats the Send; after the last retry the \
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
             receives. The side is the receiver.",
@@ -118,9 +118,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/retransmission",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1; RFC 9293 section 3.8.1",
-        requirement: "A packet or TCP segment is sent once.",
-        explanation: "Packets are repeated after a loss, after RNR NAK, or because an acknowledgement is late. Each costs time \
-            and bandwidth. A repeated packet that the receiver refuses again counts as a sequence gap. Compare with the NAKs of the other side: without them, the sender's timer expired.",
+        requirement: "Observation: a packet or TCP segment is sent again.",
+        explanation: "Packets are repeated after a loss, after RNR NAK, or because an acknowledgement is late. A retransmission \
+            costs time and bandwidth. A repeated packet that the receiver refuses again counts as a sequence gap. Compare with the NAKs of the other side: without them, the sender's timer expired.",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -133,7 +133,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/repeated-read",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1.1",
-        requirement: "An RDMA Read request is sent once.",
+        requirement: "Observation: an RDMA Read request is sent again.",
         explanation: "The request, or a response to it, was lost. The requester asks again for all of the data, or for the \
             rest of it. Loss in the direction of the responses shows only here: nobody sends a NAK for a response.",
         subjects: &[],
@@ -150,7 +150,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/sequence-gap",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1",
-        requirement: "The packets of a side have consecutive PSNs.",
+        requirement: "Observation: the PSNs of a side have a gap.",
         explanation: "Packets behind a gap: the receiver refuses them. Either the network lost a packet, and a NAK and \
             retransmissions follow, or the capture lacks it, and the connection goes on.",
         subjects: &[],
@@ -189,7 +189,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/congestion-notification",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, annex A17.9.3",
-        requirement: "A path is not congested.",
+        requirement: "Observation: a receiver notifies the sender of congestion.",
         explanation: "Congestion Notification Packet: the sender of this packet received packets that a switch marked, and the \
             receiver of it lowers its rate. Look at the load of the path towards this side.",
         subjects: &[],
@@ -204,7 +204,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/congestion-experienced",
         severity: Severity::Info,
         section: "RFC 3168 section 5",
-        requirement: "A path is not congested.",
+        requirement: "Observation: a switch marks packets because of congestion.",
         explanation: "A switch marked packets of this side because its queue was long. With RoCE, the receiver answers with \
             CNPs; with TCP, with the ECE flag.",
         subjects: &[],
@@ -235,7 +235,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/zero-window",
         severity: Severity::Warning,
         section: "RFC 9293 section 3.8.6",
-        requirement: "A receiver takes bytes from TCP as fast as they arrive.",
+        requirement: "Observation: a receiver announces a TCP window of zero bytes.",
         explanation: "The receive buffer is full: the sender waits until the window opens. The side is the slow receiver; look \
             at its load.",
         subjects: &[],
@@ -250,7 +250,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/terminate",
         severity: Severity::Warning,
         section: "RFC 5040 section 4.8",
-        requirement: "A side closes the connection without an error.",
+        requirement: "Observation: a side ends the connection with a Terminate.",
         explanation: "RDMAP Terminate: the sender detected an error in what the other side sent, and closes the connection. The \
             message has the layer, the type and the code of the error, and often the header at fault; -V shows them.",
         subjects: &[],

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::session_table::sequence_arguments;
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
@@ -218,7 +219,8 @@ fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
         None => Verdict::Kept,
         Some((returned, offered, next)) => Verdict::broken(format!(
             "{returned} of {offered} bytes in a segment, and {next} bytes in the next"
-        )),
+        ))
+        .at_field("rpcordma.rdma_length"),
     })
 }
 
@@ -228,9 +230,8 @@ fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
         return None;
     }
     let returned = message.reply_chunk_bytes()?;
-    Some(Verdict::from_condition(returned == 0, || {
-        format!("RDMA_MSG with {returned} bytes in the Reply chunk")
-    }))
+    let text = || format!("RDMA_MSG with {returned} bytes in the Reply chunk");
+    Some(Verdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
 }
 
 /// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
@@ -288,7 +289,8 @@ fn judge_chunk_sizes(
             "Write chunk of {} bytes for a READ of {count} bytes",
             chunk.offered_bytes()
         ))
-        .by(view.requester()),
+        .by(view.requester())
+        .at_field("rpcordma.rdma_length"),
     })
 }
 
@@ -320,6 +322,7 @@ fn min_full_reply_bytes(view: &TransactionView<'_>) -> Option<u64> {
         .enumerate()
         .filter(|(at, _)| chunks.get(*at).is_none_or(|chunk| chunk.segments.is_empty()));
     let total: u64 = inline.filter_map(|(_, count)| *count).map(u64::from).sum();
+    let total = total + view.requested_entries_bytes();
     (total > 0).then_some(total)
 }
 
@@ -338,7 +341,7 @@ fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
     Some(
         Verdict::from_condition(needed <= room, || {
             format!(
-                "Reply chunk of {offered} bytes for a reply with {needed} bytes of data, answered ERR_CHUNK"
+                "Reply chunk of {offered} bytes for a reply of up to {needed} bytes of data, answered ERR_CHUNK"
             )
         })
         .by(view.requester()),
@@ -348,6 +351,20 @@ fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
 /// Maximum number of segments of a chunk that each server accepts. RFC 8267 section 6.4.2.
 const MAX_SEGMENTS: usize = 16;
 
+/// Returns `true` if a Call repeats one that was answered ERR_CHUNK or GARBAGE_ARGS: it has the same XID, or the same slot and
+/// sequence ID.
+fn is_sent_again(view: &TransactionView<'_>) -> bool {
+    let has_same_xid =
+        view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
+    let earlier = view.slot.as_ref().and_then(|slot| slot.last_use);
+    let sequence = sequence_arguments(&view.operations);
+    has_same_xid
+        || earlier.zip(sequence).is_some_and(|(earlier, sequence)| {
+            let is_refused = earlier.reply_time.is_some() && !earlier.is_executed;
+            is_refused && earlier.sequence_id == sequence.sa_sequenceid
+        })
+}
+
 fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_call() && is_compound(message.transaction))?;
     let transaction = message.transaction.transaction;
@@ -356,12 +373,12 @@ fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
         return None;
     }
     let items = reads.iter().filter(|chunk| chunk.position != Some(0)).count();
-    let segments = { reads.iter().chain(writes).chain(&transaction.reply_chunk) }
-        .map(|chunk| chunk.segments.len())
-        .max()
-        .unwrap_or(0);
+    let segments =
+        { message.transaction.offered_chunks() }.map(|chunk| chunk.segments.len()).max().unwrap_or(0);
     Some(Verdict::from_condition(items <= 1 && writes.len() <= 1 && segments <= MAX_SEGMENTS, || {
-        format!("{items} Read chunks, {} Write chunks, up to {segments} segments in a chunk", writes.len())
+        let again = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
+        let writes = writes.len();
+        format!("{items} Read chunks, {writes} Write chunks, up to {segments} segments in a chunk{again}")
     }))
 }
 
@@ -398,6 +415,7 @@ pub(crate) const RULES: &[Rule] = &[
                 None => Verdict::Kept,
                 Some((returned, offered)) => {
                     Verdict::broken(format!("returned {returned} of {offered} bytes offered"))
+                        .at_field("rpcordma.rdma_length")
                 }
             })
         }),
@@ -483,7 +501,8 @@ pub(crate) const RULES: &[Rule] = &[
                 Some((_, copy)) => Verdict::broken(format!(
                     "{} segments in a Write chunk that was offered empty",
                     copy.target.len()
-                )),
+                ))
+                .at_field("rpcordma.writes"),
             })
         }),
     },
@@ -600,7 +619,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/reply-chunk-unneeded",
         severity: Severity::Info,
         section: "RFC 8166 section 4.3.3",
-        requirement: "A Reply that fits into a Send needs no Reply chunk.",
+        requirement: "Observation: a Long Reply would have fitted into a Send.",
         explanation: "A Long Reply costs an RDMA Write, a registration and an invalidation more than a Short one. The Responder \
             may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk.",
         subjects: &[Subject::Reply, Subject::LongMessage],
@@ -631,21 +650,22 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/ranges-overlap",
         severity: Severity::Warning,
         section: "RFC 8166 section 4.4.1",
-        requirement: "Calls in flight at the same time do not offer overlapping memory that one of them has written to.",
+        requirement: "Calls in flight at the same time do not offer overlapping memory of which one range is for results.",
         explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range is not.",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
             call(view)?;
-            written_chunks(view).chain(&view.transaction.read_chunks).next()?;
+            view.offered_chunks().next()?;
             Some(match view.overlap {
                 None => Verdict::Kept,
                 Some(overlap) => Verdict::broken(format!(
                     "{} bytes, handle {}, offset 0x{:x}, are memory of XID {} too",
                     overlap.length, overlap.handle, overlap.offset, overlap.xid
                 ))
-                .by(view.requester()),
+                .by(view.requester())
+                .at_field("rpcordma.rdma_handle"),
             })
         }),
     },
@@ -655,8 +675,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 6.4.2",
         requirement: "An NFSv4 Call has at most one Read chunk beside the Position-Zero Read chunk, one Write chunk, and 16 \
             segments in each chunk (SHOULD).",
-        explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS, and the client should not repeat the \
-            Call.",
+        explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat \
+            the Call, because the result would be the same; the text says if it did.",
         subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -684,12 +704,9 @@ pub(crate) const RULES: &[Rule] = &[
             if view.connection.refused_xids.is_empty() && !is_refused_copy {
                 return None;
             }
-            Some(
-                Verdict::from_condition(!was_refused && !is_refused_copy, || {
-                    format!("XID {xid} again after ERR_CHUNK")
-                })
-                .by(view.requester()),
-            )
+            let text = || format!("XID {xid} again after ERR_CHUNK");
+            let verdict = Verdict::from_condition(!was_refused && !is_refused_copy, text);
+            Some(verdict.by(view.requester()).at_field("rpcordma.xid"))
         }),
     },
 ];

@@ -4,10 +4,10 @@ use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 
 use crate::callbacks::{cb_null, open_backchannel, reverse};
-use crate::exchange::{Compound, Exchange, Operation};
+use crate::exchange::{Compound, Exchange, Operation, memory};
 use crate::fabric::{Kind, Side};
 use crate::scene::{Private, Scene};
-use crate::{BOTH, describe, findings, frame_time};
+use crate::{BOTH, describe, findings, frame_time, pairs};
 
 /// Returns the only finding of a rule in a conversation.
 fn only(rule: &str, mut scene: Scene, conversation: impl FnOnce(&mut Scene)) -> Finding {
@@ -148,4 +148,77 @@ fn the_share_of_time_with_all_credits_in_use_is_that_at_the_end() {
     let share = finding.text.strip_prefix("all of 2 credits used for ").unwrap();
     let share: f64 = share.strip_suffix("% of the time").unwrap().parse().unwrap();
     assert!((22.0..28.0).contains(&share), "{}", finding.text);
+}
+
+#[test]
+fn one_wrong_sequence_id_is_one_finding() {
+    let mut scene = Scene::new(Kind::Roce);
+    scene.session();
+    // The server accepts 4 in the place of 2; the client goes on with 3.
+    for id in [4, 3, 4] {
+        scene.compound(&Compound::new(2, &[Operation::sequence(0, id)]));
+    }
+    let found = findings(&scene.frames());
+    let errors: Vec<&str> = { found.iter().filter(|finding| finding.severity == SeverityLevel::Error) }
+        .map(|finding| finding.rule.id)
+        .collect();
+    assert_eq!(errors, ["nfs/slot-gap"], "{:#?}", describe(&found));
+}
+
+#[test]
+fn a_complex_call_that_comes_again_after_an_error_says_so() {
+    let mut scene = Scene::new(Kind::Roce);
+    scene.session();
+    for _ in 0..2 {
+        let xid = scene.xid();
+        let mut exchange =
+            Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]).exchange(xid);
+        exchange.call.writes = vec![vec![memory(xid, 0, 64)], vec![memory(xid, 1, 64)]];
+        scene.exchange(&exchange.refused());
+    }
+    let found = findings(&scene.frames());
+    let of_rule: Vec<&str> = { found.iter().filter(|finding| finding.rule.id == "rpcrdma/too-complex") }
+        .map(|finding| finding.text.as_str())
+        .collect();
+    let text = "0 Read chunks, 2 Write chunks, up to 1 segments in a chunk";
+    assert_eq!(of_rule, [text.to_owned(), format!("{text}; sent again after an error")]);
+}
+
+/// Fields that findings of rules name: -V shows a finding below its field.
+const FIELDS: &[(&str, &str)] = &[
+    ("nfs/slot-first", "nfs.seqid"),
+    ("nfs/slot-gap", "nfs.seqid"),
+    ("nfs/slot-busy", "nfs.slotid"),
+    ("nfs/sequence-echo", "nfs.slotid"),
+    ("nfs/false-retry", "nfs.seqid"),
+    ("nfs/enforced-slot", "nfs.high_slotid"),
+    ("nfs/highest-slot", "nfs.slotid"),
+    ("nfs/minor-version", "nfs.minorversion"),
+    ("nfs/tag", "nfs.tag"),
+    ("nfs/write-count", "nfs.count4"),
+    ("rpcrdma/returned-too-much", "rpcordma.rdma_length"),
+    ("rpcrdma/returned-not-in-order", "rpcordma.rdma_length"),
+    ("rpcrdma/chunk-too-small", "rpcordma.rdma_length"),
+    ("rpcrdma/ranges-overlap", "rpcordma.rdma_handle"),
+    ("rpcrdma/reply-chunk-in-msg", "rpcordma.reply"),
+    ("rpcrdma/empty-not-kept", "rpcordma.writes"),
+    ("rpc/resent-here", "rpcordma.xid"),
+];
+
+#[test]
+fn findings_name_fields_of_the_decoder() {
+    let registry = nfsrdma_dissectors::catalog::all_fields();
+    let known: Vec<&str> = registry.fields().map(|(name, _)| name).collect();
+    for pair in pairs() {
+        let mut scene = Scene::new(pair.kinds[0]);
+        (pair.conversation)(&mut scene, true);
+        let found = findings(&scene.frames());
+        for finding in found.iter().filter(|finding| finding.rule.id == pair.rule) {
+            assert!(finding.field.is_none_or(|field| known.contains(&field)), "{:?}", finding.field);
+            if let Some((rule, field)) = FIELDS.iter().find(|(rule, _)| *rule == pair.rule) {
+                assert_eq!(finding.field, Some(*field), "{rule}");
+            }
+        }
+    }
+    assert!(FIELDS.iter().all(|(rule, _)| pairs().iter().any(|pair| pair.rule == *rule)));
 }
