@@ -47,7 +47,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.3",
         requirement: "A Responder accesses only memory that a Call in flight offers.",
-        explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use.",
+        explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
+            Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -59,7 +60,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.3",
         requirement: "An RDMA Read stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or reads memory of another use. \
-            Compare offset and length with the Read list of the Call.",
+            Compare offset and length with the Read list of the Call. Example: a segment ends at 0x20101000, and an RDMA \
+            Read of 100 bytes begins 96 bytes before its end: \"RDMA Read of 100 bytes, handle 0x0a010200, offset \
+            0x20100fa0\".",
         subjects: &[Subject::ReadChunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -74,7 +77,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.3",
         requirement: "An RDMA Write stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
-            Compare offset and length with the Write list and the Reply chunk of the Call.",
+            Compare offset and length with the Write list and the Reply chunk of the Call. Example: a segment ends at \
+            0x20101000, and an RDMA Write of 100 bytes begins 96 bytes before its end: \"RDMA Write of 100 bytes, handle \
+            0x0a010200, offset 0x20100fa0\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -89,7 +94,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5.1",
         requirement: "A Responder does not read memory of a Call after its Reply.",
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
-            data, or the access ends the connection.",
+            data, or the access ends the connection. Example: a server answers a WRITE, and then fetches its data: \"RDMA \
+            Read of 4096 bytes, handle 0x0a010200\".",
         subjects: &[Subject::ReadChunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -104,7 +110,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder does not write to memory of a Call after its Reply.",
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
-            connection.",
+            connection. Example: a server answers a READ, and then writes its data: \"RDMA Write of 1024 bytes, handle \
+            0x0a010200\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -118,7 +125,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 sections 3.4.5 and 3.4.6",
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
-        explanation: "The Requester registers the memory for one of the two: the other ends the connection.",
+        explanation: "The Requester registers the memory for one of the two: the other ends the connection. Example: a \
+            server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -132,7 +140,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.1",
         requirement: "Only the Responder of a Call reads and writes memory.",
-        explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results.",
+        explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results. Example: a client \
+            writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -146,8 +155,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "InfiniBand Architecture Specification volume 1, sections 9.7 and 12.7; RFC 6581 section 9.1",
         requirement: "A side has no more RDMA Reads in flight than its peer declared at the set-up.",
-        explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the connection. \
-            Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames.",
+        explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the \
+            connection. Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames. Example: the \
+            client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
+            in flight, 16 declared by the peer\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::SetUp, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,

@@ -18,7 +18,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A server sends Calls on a connection only after a session has bound it to its backchannel.",
         explanation: "The client may have posted no receive buffer for a Call, so that the connection ends: again after each \
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
-            BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH.",
+            BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
+            CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
         subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -42,8 +43,10 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 6.5.2",
         requirement: "A server sends only Short messages on the backchannel of a client whose ca_maxrequestsize is no larger \
             than the inline threshold.",
-        explanation: "A client that supports Long Calls on its backchannel says so with a larger ca_maxrequestsize. Others cannot \
-            fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION.",
+        explanation: "A client that supports Long Calls on its backchannel says so with a larger ca_maxrequestsize. Others \
+            cannot fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
+            the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
+            Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
         subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -68,9 +71,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8167 section 5.3",
         requirement: "A client that does not support chunks in its backchannel answers a Call with chunks with ERR_CHUNK.",
-        explanation: "The client reported success, but fetched nothing from the Read chunks of the Call, or did not return its \
-            Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no place \
-            for the results. Look for a client that ignores chunk lists of callbacks.",
+        explanation: "The client reported success, but fetched nothing from the Read chunks of the Call, or did not return \
+            its Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no \
+            place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
+            success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
         subjects: &[Subject::Reverse, Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::write_chunks;
+use super::{reply_chunk, write_chunks};
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
 
@@ -17,7 +17,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder grants at least one credit in each Reply.",
         explanation: "A Requester that honours a grant of zero can never send another Call: the connection stalls. A Call \
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
-            that it has posted.",
+            that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
+            0\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -34,7 +35,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.3.1",
         requirement: "A Requester has no more Calls in flight than the Responder granted.",
         explanation: "The Responder may have no receive buffer for the Call: the transport then answers RNR NAK, or ends the \
-            connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way.",
+            connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
+            Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
+            calls in flight, 1 granted\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -52,7 +55,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8167 section 4.1",
         requirement: "A server has no more reverse-direction Calls in flight than the client granted for them.",
-        explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks.",
+        explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks. \
+            Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
+            calls in flight, 1 granted\".",
         subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -70,7 +75,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.3.3",
         requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
-        explanation: "Until the first Reply, the Requester does not know how many credits it has.",
+        explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
+            NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -90,9 +96,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
         requirement: "A client keeps one credit for the assessment of its connection.",
-        explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further Calls \
-            waited in the client, and a client that has used all credits cannot find out that its server has vanished. A \
-            larger grant may raise throughput; compare the time that the server needs for a Call.",
+        explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further \
+            Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished. \
+            A larger grant may raise throughput; compare the time that the server needs for a Call. Example: fio with 64 \
+            jobs, and a grant of 2: \"all of 2 credits used for\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::NoLoss],
         scope: RuleScope::Connection,
@@ -118,7 +125,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
         requirement: "Observation: a Responder lowers its grant, as it may.",
-        explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients.",
+        explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
+            a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
         subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,
@@ -142,14 +150,15 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Send is no longer than the inline threshold of its direction.",
         explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
-            transport ends the connection. Longer messages must use chunks.",
+            transport ends the connection. Longer messages must use chunks. Example: both sides declared 4,096 bytes, and a \
+            Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.
-            if write_chunks::has_unused_reply_chunk(message) {
+            if reply_chunk::has_unused_reply_chunk(message) {
                 return None;
             }
             let Some(threshold) = write_chunks::threshold_bytes(message.transaction, message.sender()) else {

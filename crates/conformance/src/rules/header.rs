@@ -111,7 +111,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.2.1",
         requirement: "The XID of the RPC-over-RDMA header is the XID of the RPC message, inline or in a chunk.",
-        explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call.",
+        explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
+            names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
+            0x01000102\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -149,9 +151,11 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8167 section 2.4, RFC 5531 section 9",
         requirement: "A Call has an XID that no other Call in flight of its sender has.",
-        explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply completes \
-            the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the two \
-            directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect.",
+        explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply \
+            completes the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the \
+            two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
+            Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
+            has no Reply: \"another call with this XID is in flight\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -166,7 +170,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.2.2, RFC 8167 section 5.1",
         requirement: "All messages of a connection have one version of RPC-over-RDMA, except Calls that RDMA_ERROR refuses.",
         explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
-            version answers ERR_VERS; the Requester may then try another.",
+            version answers ERR_VERS; the Requester may then try another. Example: all messages have version 1, then a Call \
+            comes with 3: \"version 3, the connection uses 1\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -200,7 +205,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.2.4",
         requirement: "rdma_proc is one of RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE and RDMA_ERROR.",
-        explanation: "The receiver cannot find the RPC message.",
+        explanation: "The receiver cannot find the RPC message. Example: a header with the number 7, where 4 is the highest: \
+            \"rdma_proc 7\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -219,7 +225,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.6.1",
         requirement: "RDMA_MSGP is not sent.",
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
-            whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666.",
+            whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
+            WRITE behind padding: \"RDMA_MSGP\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -239,9 +246,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.6.2",
         requirement: "RDMA_DONE is not sent.",
-        explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; it \
-            uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
-            and the rule does not apply; see dialect/rfc5666.",
+        explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; \
+            it uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
+            and the rule does not apply; see dialect/rfc5666. Example: a client confirms a Reply that had no Read list: \
+            \"RDMA_DONE\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -260,8 +268,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 4.5",
         requirement: "A message is at least as long as the smallest header: 28 bytes, or 20 for ERR_CHUNK.",
-        explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any byte \
-            is legal: see rpcrdma/keepalive.",
+        explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any \
+            byte is legal: see rpcrdma/keepalive. Example: a Send with six of the seven words of the smallest header: \"24 \
+            bytes\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -281,7 +290,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The chunk lists are valid XDR, end within the Send, and the RPC message of an RDMA_MSG follows them.",
         explanation: "The discriminator of a list entry is 0 or 1, and the number of segments of a chunk is the number that \
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
-            never completed. The text has the byte offset in the Send.",
+            never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
+            instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -306,7 +316,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 sections 4.2.4 and 4.5.2",
         requirement: "The RPC message of RDMA_MSG follows the header; that of RDMA_NOMSG is in a Position-Zero Read chunk or in \
             the Reply chunk, and nothing follows the header.",
-        explanation: "The receiver cannot find the RPC message, or finds two.",
+        explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
+            Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -317,8 +328,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 sections 4.2.4 and 4.5",
         requirement: "Only the Responder of a Call sends RDMA_ERROR with its XID.",
-        explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR for \
-            the answer to a Call of its own.",
+        explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
+            for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
+            call of its sender\".",
         subjects: &[Subject::RdmaError],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -331,8 +343,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.5",
         requirement: "RDMA_ERROR has the XID of a Call in flight.",
-        explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and the \
-            Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer.",
+        explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and \
+            the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
+            Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
+            flight\".",
         subjects: &[Subject::RdmaError],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -346,7 +360,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.5.1",
         requirement: "RDMA_ERROR is ERR_CHUNK, or ERR_VERS with a range of versions that lacks the version of the Call.",
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
-            version again. RDMA_ERROR with another code is discarded, and the Call is never completed.",
+            version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
+            refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
         subjects: &[Subject::RdmaError],
         needs: &[],
         scope: RuleScope::Each,
@@ -383,7 +398,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder answers a Call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
             otherwise ERR_CHUNK.",
         explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
-            understand.",
+            understand. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
+            Reply: \"a reply to a call that demands ERR_CHUNK\".",
         subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
@@ -407,8 +423,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 4.5.2",
         requirement: "A Responder answers a Call whose arguments it cannot decode with GARBAGE_ARGS or a status of bad XDR.",
-        explanation: "The server reports success for arguments that end too early or have undefined values: it does not check \
-            them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments.",
+        explanation: "The server reports success for arguments that end too early or have undefined values: it does not \
+            check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
+            a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
+            44\".",
         subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages, Evidence::WholeMessage],
         scope: RuleScope::Each,
@@ -440,7 +458,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 4506, RFC 5531",
         requirement: "A message of RPC version 2 is decodable to its end.",
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
-            -V shows the message up to there.",
+            -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
+            follow the last item\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::WholeMessage],
         scope: RuleScope::Each,
@@ -465,8 +484,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
         requirement: "Observation: a side assesses an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
-        explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without payload \
-            uses a receive buffer of its receiver; an RDMA Write without payload does not.",
+        explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
+            payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
+            minute, then a Send of zero bytes: \"Send without payload\".",
         subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Connection,

@@ -94,9 +94,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8166 section 3.5.1",
         requirement: "Observation: data in a chunk would have fitted into the Send.",
-        explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. Messages count whose data in Read \
-            or Write chunks would have fitted inline. A client that knows the length of a file can \
-            request it without a Write chunk.",
+        explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. Messages count whose data in \
+            Read or Write chunks would have fitted inline. A client that knows the length of a file can request it without a \
+            Write chunk. Example: READs of files of 1,000 bytes: \"inline, the Send would have 1108 bytes of the 4096 \
+            allowed\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -107,7 +108,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8797 section 4.2",
         requirement: "Observation: a larger inline threshold would avoid Long messages.",
-        explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds take more memory for receive buffers: credits times threshold per connection.",
+        explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
+            take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
+            with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
         subjects: &[Subject::LongMessage],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -118,8 +121,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8797 section 4.1",
         requirement: "Observation: a Reply to a Call with chunks invalidates none of its handles.",
-        explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own before \
-            it completes the Call. Look at the R bits of the private data.",
+        explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own \
+            before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
+            plain Send: \"1 reply without invalidation: 1 segments to invalidate locally\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -143,7 +147,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.4",
         requirement: "Observation: a chunk has several short segments.",
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
-            register physical pages, or from scattered buffers.",
+            register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
+            \"a chunk of 4096 bytes in 4 segments of 1024 bytes\".",
         subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -170,8 +175,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
         requirement: "Observation: a grant permits one Call in flight.",
-        explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look at the \
-            server's number of receive buffers, and at grants of zero, which clients take as one.",
+        explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look \
+            at the server's number of receive buffers, and at grants of zero, which clients take as one. Example: a server \
+            with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,
@@ -190,8 +196,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
         requirement: "Observation: a grant follows the request, whatever the resources of the Responder are.",
-        explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. Its \
-            receive buffers may not suffice for it.",
+        explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. \
+            Its receive buffers may not suffice for it. Example: a client requests 32 credits, later 64, and gets both: \
+            \"grants 32 and 64 for requests of 32 and 64\".",
         subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Connection,
@@ -219,8 +226,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7; RFC 6581 section 9.1",
         requirement: "Observation: a side has as many RDMA Reads in flight as its peer declared.",
-        explanation: "Further RDMA Reads wait for one of those in flight. Raise \
-            responder_resources of the client, or use fewer and longer segments.",
+        explanation: "Further RDMA Reads wait for one of those in flight. Raise responder_resources of the client, or use \
+            fewer and longer segments. Example: the server fetches a WRITE in 16 segments from a client that declared 16: \
+            \"16 RDMA Reads in flight, 16 declared by the peer\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,

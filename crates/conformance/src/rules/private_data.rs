@@ -62,10 +62,11 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Responder uses Send With Invalidate only if both sides set the R bit in their private data.",
-        explanation: "A Requester that did not set R may not expect that its memory is invalidated: it invalidates the memory \
-            again, or still uses it. The Linux NFS server does not set R itself, and invalidates memory of clients that set it. \
-            A server that does the same has findings of severity known, whatever its implementation; not_known of --config \
-            makes them errors.",
+        explanation: "A Requester that did not set R may not expect that its memory is invalidated: it invalidates the \
+            memory again, or still uses it. The Linux NFS server does not set R itself, and invalidates memory of clients \
+            that set it. A server that does the same has findings of severity known, whatever its implementation; not_known \
+            of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
+            Send With Invalidate: \"invalidated, but the client did not set R\".",
         subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -94,8 +95,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Send With Invalidate invalidates a handle of the Call with the XID that the Reply carries.",
-        explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or the \
-            Requester waits for an invalidation that does not come.",
+        explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or \
+            the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
+            the second invalidates the Write chunk of the first: \"is not of this call\".",
         subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -115,7 +117,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "Only Replies use Send With Invalidate.",
-        explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something else.",
+        explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
+            else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
         subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
@@ -132,8 +135,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8797 section 4",
         requirement: "The reserved bits of the private data are zero.",
-        explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would announce. \
-            The RFC says MUST; a warning, because no receiver is affected.",
+        explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would \
+            announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
+            too: \"flags 0x81\".",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -155,7 +159,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8797 sections 4 and 5.1",
         requirement: "The private data has version 1.",
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
-            1,024 bytes, and no remote invalidation.",
+            1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
+            2\".",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -174,8 +179,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8797 section 5.1",
         requirement: "Observation: a side connects without private data, as it may.",
-        explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. Most \
-            Calls and Replies of NFSv4 then need chunks, each with an RDMA operation.",
+        explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
+            Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
+            an REQ whose private data does not begin with 0xf6ab0e18: \"no private data: inline thresholds of 1024 bytes\".",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -202,10 +208,12 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8797 section 4",
         requirement: "Inline thresholds do not shrink on the new connection of a client that sends a Call again.",
-        explanation: "The thresholds may change on a reconnection. A client that encodes a Call once, and sends it again as it \
-            is, may exceed a smaller threshold, and the connection ends again. The length of the Call is not judged here: see \
-            rpcrdma/send-too-long for Sends that exceed the threshold. Look at the configuration of the server that \
-            took over, or at the device that the client connects through.",
+        explanation: "The thresholds may change on a reconnection. A client that encodes a Call once, and sends it again as \
+            it is, may exceed a smaller threshold, and the connection ends again. The length of the Call is not judged here: \
+            see rpcrdma/send-too-long for Sends that exceed the threshold. Look at the configuration of the server that took \
+            over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
+            2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
+            connection before\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -231,7 +239,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 6.3",
         requirement: "A server of NFS version 4 offers NFS over RDMA at port 20049.",
         explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
-            that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports.",
+            that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
+            client mounts with port=2049: \"port 2049\".",
         subjects: &[],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -253,9 +262,11 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 5666 sections 3.5 and 4.1, RFC 8166 sections 4.3.1 and 4.6",
         requirement: "Observation: a Requester fetches the Read chunks of a Reply and confirms with RDMA_DONE, as in RFC 5666.",
-        explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a connection \
-            that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
-            rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done.",
+        explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a \
+            connection that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
+            rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
+            reads 1,024 bytes from the server: \"1 Read chunks in a reply, fetched by the requester, confirmed with \
+            RDMA_DONE\".",
         subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,

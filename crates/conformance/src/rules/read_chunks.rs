@@ -219,9 +219,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.3.1",
         requirement: "The Read list of a Reply is empty.",
-        explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC 8166 \
-            removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. Otherwise \
-            the Requester ignores the list, or the connection ends.",
+        explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC \
+            8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
+            Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
+            Read chunk, and the client does not read it: \"1 Read chunks in a Reply\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -246,7 +247,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.5",
         requirement: "The Position of a Read chunk is a multiple of four.",
-        explanation: "XDR items begin at multiples of four bytes.",
+        explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
+            and the Read chunk names 82: \"Position 82\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -259,7 +261,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "All segments of a Position-Zero Read chunk have Position zero, and the chunk comes with RDMA_NOMSG.",
         explanation: "The chunk holds the payload itself. A Responder inserts a segment with another Position behind the \
             payload as a data item of its own, and the message ends too early. With RDMA_MSG, which has a payload in the \
-            Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it.",
+            Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a Long Call whose \
+            second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
+            Position 48\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -270,8 +274,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 sections 3.4.5 and 4.3.1.1",
         requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced Call.",
-        explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. Positions \
-            count in the payload with all chunks inserted, roundup included, from the XID on.",
+        explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. \
+            Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
+            chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -282,7 +287,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8166 section 3.4.5",
         requirement: "Read chunks come in the order of their Positions, and the segments of each are consecutive.",
-        explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions.",
+        explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
+            Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -304,8 +310,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.5.2",
         requirement: "A Read chunk is as long as its data item, with or without roundup.",
-        explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. Compare \
-            the length word of the item with the sum of the segments.",
+        explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. \
+            Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
+            and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
+            bytes\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -316,7 +324,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 3.4.5.2",
         requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
-        explanation: "The roundup costs bytes on the wire, and often a segment of its own.",
+        explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
+            with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -329,7 +338,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.4.4",
         requirement: "The roundup of a reduced data item is removed from the payload.",
-        explanation: "All arguments or results after the item are misaligned for the receiver.",
+        explanation: "All arguments or results after the item are misaligned for the receiver. Example: the data of a WRITE \
+            are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 bytes of \
+            roundup of a reduced item\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -340,8 +351,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.5.3",
         requirement: "A Position-Zero Read chunk and a used Reply chunk hold whole XDR words, roundup included.",
-        explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end of \
-            the last item.",
+        explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end \
+            of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
+            chunk with 58 bytes, 2 more than whole words\".",
         subjects: &[Subject::LongMessage],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -353,7 +365,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5.1",
         requirement: "A Responder that executes a Call has read its Read chunks.",
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. Look for \
-            RDMA Reads that the capture lacks.",
+            RDMA Reads that the capture lacks. Example: a server reports success for a WRITE whose data it never fetched: \
+            \"4096 bytes at Position 80 were not read\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -383,9 +396,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8267 sections 4, 5.2, 6.1 and 6.5",
         requirement: "Only data of READ and WRITE and the text of READLINK, SYMLINK and CREATE may be in Read and Write chunks.",
-        explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, or \
-            misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
-            callbacks is never eligible.",
+        explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, \
+            or misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
+            callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
+            GETATTR in a Write chunk\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,

@@ -276,7 +276,8 @@ pub(crate) const RULES: &[Rule] = &[
             sessions.",
         explanation: "Without SEQUENCE there is no slot, and so no protection against a second execution. The server answers \
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
-            COMPOUND instead.",
+            COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
+            operation, which the server accepted\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -288,7 +289,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 18.46.3",
         requirement: "SEQUENCE returns the session ID, slot and sequence ID of its arguments.",
         explanation: "A client that finds other values cannot be sure that the Reply belongs to its Call. Linux then \
-            recovers the session.",
+            recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
@@ -316,7 +317,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1 and 18.36.3",
         requirement: "The first use of a slot has the sequence ID 1.",
         explanation: "The server answers NFS4ERR_SEQ_MISORDERED. The client may have kept the sequence IDs of an earlier \
-            session.",
+            session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
+            first use of slot 1\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -342,7 +344,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.1",
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
         explanation: "The server answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After 0xffffffff \
-            comes 0.",
+            comes 0. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -370,7 +372,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.2",
         requirement: "A client repeats a request only after its connection was lost, on another connection.",
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
-            while the server still executes the request.",
+            while the server still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
+            \"sequence ID 2 on slot 0 again on the same connection\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -399,7 +402,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.2",
         requirement: "A client waits for the Reply before it uses the slot again.",
         explanation: "If the server has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, and \
-            the client does not know which sequence ID is next. An interrupted Call is a frequent cause.",
+            the client does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
+            interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
+            on slot 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -439,8 +444,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1, 18.36.3 and 18.46.3",
         requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted.",
         explanation: "The server answers NFS4ERR_BADSLOT to a slot that it did not grant, and may answer \
-            NFS4ERR_BAD_HIGH_SLOT if only sa_highest_slotid is too high: a warning, because a client may set it above the slots \
-            in use. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE raise the limit.",
+            NFS4ERR_BAD_HIGH_SLOT if only sa_highest_slotid is too high: a warning, because a client may set it above the \
+            slots in use. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE raise the limit. Example: \
+            ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
@@ -473,8 +479,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8881 sections 2.10.6.1 and 18.46.3",
         requirement: "sr_highest_slotid is not less than the sa_highest_slotid of the client.",
-        explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so only \
-            to a client that ignores sr_target_highest_slotid.",
+        explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so \
+            only to a client that ignores sr_target_highest_slotid. Example: the client has a Call on slot 3, and the server \
+            no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
@@ -494,7 +501,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8881 section 2.7",
         requirement: "A session is used in the minor version in which it was created.",
-        explanation: "The server may apply other rules to the same operations, or refuse them.",
+        explanation: "The server may apply other rules to the same operations, or refuse them. Example: a client mounts with \
+            minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -514,7 +522,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.1.3.1",
         requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
         explanation: "The server may take it for a retry, and answer with the results of the other Call. At best it returns \
-            NFS4ERR_SEQ_FALSE_RETRY.",
+            NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
+            \"another request with sequence ID 2 on slot 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -540,7 +549,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.1.3",
         requirement: "A retry is answered with the results of the first Reply.",
         explanation: "Other results show that the server executed the request twice, or lost its reply cache. A request \
-            without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP.",
+            without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
+            the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages, Evidence::Session],
         scope: RuleScope::Each,
@@ -552,8 +562,10 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.4 and 18.36.3",
         requirement: "Requests, responses and their numbers of operations stay within the limits of the session, or the server \
             returns the error for them.",
-        explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The errors \
-            are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS.",
+        explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The \
+            errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
+            Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
+            8\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
         scope: RuleScope::Each,
@@ -566,7 +578,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "CREATE_SESSION returns no flag of the connection that was not asked for, no larger size, and the number \
             of slots and operations of the back channel unchanged.",
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
-            csa_sequence.",
+            csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
+            offered, 8196 returned\".",
         subjects: &[Subject::Compound],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
@@ -588,7 +601,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.1",
         requirement: "A client stops using slots above sr_target_highest_slotid.",
         explanation: "The server wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
-            were under way, and the next two, do not count.",
+            were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
+            that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
