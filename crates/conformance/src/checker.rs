@@ -206,7 +206,7 @@ impl ConformanceChecker {
             Verdict::Broken(violation) => {
                 tally.judged += 1;
                 tally.findings += 1;
-                return Some(violation);
+                return Some(*violation);
             }
         }
         None

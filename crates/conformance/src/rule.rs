@@ -158,18 +158,18 @@ pub enum Verdict {
     /// The capture lacks what the judgement needs.
     Unknown,
     /// The requirement is broken.
-    Broken(Violation),
+    Broken(Box<Violation>),
 }
 
 impl Verdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
     pub fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
-        if is_kept { Self::Kept } else { Self::Broken(Violation::new(text())) }
+        if is_kept { Self::Kept } else { Self::broken(text()) }
     }
 
     /// Returns a violation with this text.
     pub fn broken(text: String) -> Self {
-        Self::Broken(Violation::new(text))
+        Self::Broken(Box::new(Violation::new(text)))
     }
 
     /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule with one
@@ -179,7 +179,7 @@ impl Verdict {
             return Self::Kept;
         }
         let measurement = Some(Measurement::new(values, describe));
-        Self::Broken(Violation { measurement, ..Violation::default() })
+        Self::Broken(Box::new(Violation { measurement, ..Violation::default() }))
     }
 
     /// Sets the side that broke the requirement.
@@ -215,7 +215,7 @@ impl Verdict {
 
     fn map(self, change: impl FnOnce(Violation) -> Violation) -> Self {
         match self {
-            Self::Broken(violation) => Self::Broken(change(violation)),
+            Self::Broken(violation) => Self::Broken(Box::new(change(*violation))),
             other => other,
         }
     }

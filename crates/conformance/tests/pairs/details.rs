@@ -13,9 +13,9 @@ use crate::{BOTH, describe, findings, frame_time, pairs};
 fn only(rule: &str, mut scene: Scene, conversation: impl FnOnce(&mut Scene)) -> Finding {
     conversation(&mut scene);
     let found = findings(&scene.frames());
-    let mut of_rule: Vec<&Finding> = found.iter().filter(|finding| finding.rule.id == rule).collect();
-    let finding = of_rule.pop().filter(|_| of_rule.is_empty());
-    finding.unwrap_or_else(|| panic!("{rule}: {:#?}", describe(&found))).clone()
+    let of_rule: Vec<&Finding> = found.iter().filter(|finding| finding.rule.id == rule).collect();
+    assert_eq!(of_rule.len(), 1, "{rule}: {:#?}", describe(&found));
+    of_rule[0].clone()
 }
 
 /// Returns the number of the next frame.
