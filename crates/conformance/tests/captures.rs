@@ -137,6 +137,15 @@ fn linux_invalidates_although_only_the_client_announced_it() {
     assert_eq!((foreign.judged, foreign.findings), (53, 0));
 }
 
+#[test]
+fn the_share_of_time_without_credits_is_that_of_the_whole_connection() {
+    let path = captures().into_iter().find(|path| path.ends_with("rxe-v42-credits.pcap.gz")).unwrap();
+    let (findings, _) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+    let finding = findings.iter().find(|finding| finding.rule.id == "rpcrdma/credits-all-used").unwrap();
+    // Computed from the Calls and Replies of -T json: 12.7%.
+    assert_eq!(finding.text, "all of 8 credits used for 12.7% of the time");
+}
+
 /// Checks that a damaged capture has no finding that the whole one does not have.
 fn assert_no_more(name: &str, whole: &BTreeSet<FindingId>, damaged: &[Finding]) {
     let damaged: Vec<&Finding> = damaged.iter().filter(|finding| !is_about_connections(finding)).collect();

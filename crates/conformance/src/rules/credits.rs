@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further \
             Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished. \
             A larger grant may raise throughput; compare the time that the server needs for a Call. Example: fio with 64 \
-            jobs, and a grant of 2: \"all of 2 credits used for\".",
+            jobs, and a grant of 2: \"all of 2 credits used\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::NoLoss],
         scope: RuleScope::Connection,
@@ -110,11 +110,13 @@ pub(crate) const RULES: &[Rule] = &[
             let elapsed_ns = message.record.end_time.nanoseconds_since(of.connection.first_time?)?;
             let at_limit_ns = of.transaction.credit_use.at_limit_ns;
             let total_ns = of.connection.at_limit_ns + at_limit_ns;
-            let is_limited = at_limit_ns > 0 && elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
-            let values = [total_ns, elapsed_ns, granted.into(), 0];
+            // Each later Reply counts, so that the share is that at the end of the connection.
+            let is_limited = elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
+            let values = [u64::from(at_limit_ns > 0), granted.into(), total_ns, elapsed_ns];
             let verdict = Verdict::measured(!is_limited, values, |all| {
-                let [total_ns, elapsed_ns, granted, _] = all.last;
-                let permille = total_ns.saturating_mul(1000) / elapsed_ns.max(1);
+                let ([_, granted, ..], [.., total_ns, elapsed_ns]) = (all.worst, all.last);
+                let elapsed_ns = elapsed_ns.max(1);
+                let permille = total_ns.saturating_mul(1000).saturating_add(elapsed_ns / 2) / elapsed_ns;
                 format!("all of {granted} credits used for {}.{}% of the time", permille / 10, permille % 10)
             });
             Some(verdict.by(of.requester()))

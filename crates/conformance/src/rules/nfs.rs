@@ -181,7 +181,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
         requirement: "The tag of the results of a COMPOUND is that of its Call.",
         explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
-            tag: \"in the call\".",
+            tag: \"tag \"other\", \"\" in the call\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,

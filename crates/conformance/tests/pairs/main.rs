@@ -159,7 +159,7 @@ fn each_rule_has_a_pair() {
 /// Returns the example in an explanation: the text of a finding, in quotes.
 fn example(rule: &Rule) -> Option<&'static str> {
     let (_, example) = rule.explanation.split_once("Example: ")?;
-    example.strip_suffix("\".")?.rsplit_once('"').map(|(_, text)| text)
+    example.strip_suffix("\".")?.split_once(": \"").map(|(_, text)| text)
 }
 
 #[test]
