@@ -96,7 +96,10 @@ fn an_unknown_pattern_is_an_error() {
     let output = lint(&["--deny", "rpcrdma/credits-zero"], Some(&captures::path("rxe-v42")));
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("is no severity and matches no rule; --list shows all rules"), "{error}");
+    assert!(
+        error.contains("is neither a severity nor the id or pattern of a rule; --list shows all rules"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The checker: evaluates the evidence, applies the rules, and keeps their tallies.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::NullObserver;
@@ -15,9 +14,10 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::ConnectionFindings;
+use crate::aggregation::{ConnectionFindings, Judgements, tally_index};
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
-use crate::finding::{Finding, SeverityLevel};
+use crate::finding::Finding;
+use crate::known::find_known;
 use crate::memory_table::MemoryTable;
 use crate::message_view::MessageView;
 use crate::orphan_replies::OrphanReplies;
@@ -38,6 +38,8 @@ struct PreparedRule<F> {
     rule: &'static Rule,
     subjects: SubjectSet,
     needs: EvidenceSet,
+    /// Index of its judgements on a connection, if its findings are about connections.
+    tally_index: Option<usize>,
     check: F,
 }
 
@@ -54,10 +56,23 @@ impl<F> PreparedRule<F> {
                 rule,
                 subjects: SubjectSet::of(rule.subjects),
                 needs: EvidenceSet::of(rule.needs),
+                tally_index: tally_index(rule),
                 check: check(rule)?,
             })
         };
         RULES.iter().copied().enumerate().filter_map(prepared).collect()
+    }
+
+    /// Counts a judgement on a connection.
+    #[inline]
+    fn count_judgement(&self, verdict: &Verdict, judgements: &mut Judgements) {
+        let Some(at) = self.tally_index.filter(|_| !matches!(verdict, Verdict::Unknown)) else { return };
+        if judgements.len() <= at {
+            judgements.resize(at + 1, 0);
+        }
+        if let Some(count) = judgements.get_mut(at) {
+            *count = count.saturating_add(1);
+        }
     }
 
     /// Judges a message or Transaction with these subjects. A rule whose evidence is missing is not judged.
@@ -161,9 +176,15 @@ impl Default for ConformanceChecker {
     }
 }
 
+/// Findings of a Transaction with the indices of their rules, and the judgements on its connection.
+struct TransactionFindings {
+    findings: Vec<(usize, Finding)>,
+    judgements: Judgements,
+}
+
 /// Context of a violation.
 struct FindingContext<'c> {
-    transaction: Option<&'c Transaction>,
+    transaction: &'c Transaction,
     frames: &'c [FrameNumber],
     time: Timestamp,
 }
@@ -230,7 +251,7 @@ impl ConformanceChecker {
             Verdict::Broken(violation) => {
                 tally.judged += 1;
                 tally.findings += 1;
-                return Some(violation);
+                return Some(*violation);
             }
         }
         None
@@ -253,7 +274,7 @@ impl ConformanceChecker {
             ..finding
         };
         // Findings with the indices of their rules; those of events come first.
-        let mut findings: Vec<(usize, Finding)> =
+        let findings: Vec<(usize, Finding)> =
             of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
         let history = self.connections.before(transaction);
         let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
@@ -262,33 +283,50 @@ impl ConformanceChecker {
         view.overlap = self.memory.record(transaction);
         view.has_invalid_access = findings.iter().any(|(_, finding)| ACCESS_RULES.contains(&finding.rule.id));
         let (subjects, evidence) = (view.subjects(), view.evidence());
+        let number = transaction.connection.number;
+        let judgements = self.per_connection.take_judgements(number);
+        let mut found = TransactionFindings { findings, judgements };
         for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             if let Some(message) = view.message(kind) {
-                self.judge_message(&message, evidence, &mut findings);
+                self.judge_message(&message, evidence, &mut found);
             }
         }
         let is_rdma = transaction.connection.transport.is_rdma();
         for prepared in if is_rdma { &RDMA_RULES } else { &OTHER_RULES }.iter() {
-            if let Some(verdict) = prepared.judge(subjects, evidence, || (prepared.check)(&view))
-                && let Some(violation) = self.count(prepared.at, verdict)
-            {
-                let record = transaction.reply.as_ref().or(transaction.call.as_ref());
+            let verdict = prepared.judge(subjects, evidence, || (prepared.check)(&view));
+            let Some(verdict) = verdict else { continue };
+            prepared.count_judgement(&verdict, &mut found.judgements);
+            if let Some(violation) = self.count(prepared.at, verdict) {
+                let responder = view.responder();
+                let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+                let record = match violation.side {
+                    Some(side) if side != responder => call.or(reply),
+                    _ => reply.or(call),
+                };
                 let context = FindingContext {
-                    transaction: Some(transaction),
+                    transaction,
                     frames: record.map_or(&[], |record| &record.frames),
                     time: record.map(|record| record.time).unwrap_or_default(),
                 };
-                let finding = self.add(prepared.rule, violation, view.responder(), &context);
-                findings.extend(finding.map(|finding| (prepared.at, finding)));
+                let finding = self.add(prepared.rule, violation, responder, &context);
+                found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
         if is_rdma && subjects.contains(SubjectSet::of(&[Subject::Chunks])) {
-            self.judge_absences(&view, (subjects, evidence), &findings);
+            self.judge_absences(&view, (subjects, evidence), &found.findings);
         }
+        let TransactionFindings { mut findings, judgements } = found;
         findings.sort_by_key(|(at, _)| *at);
+        self.per_connection.put_judgements(number, judgements);
         self.record_sessions(&view);
         *self.connections.of(transaction.connection.number) = updated_history(&view, &history);
-        findings.into_iter().map(|(_, finding)| finding).collect()
+        findings
+            .into_iter()
+            .map(|(_, mut finding)| {
+                finding.complete_text(0);
+                finding
+            })
+            .collect()
     }
 
     /// Judges a message of a Transaction that provides `evidence`. Adds findings with the indices of their rules.
@@ -296,21 +334,22 @@ impl ConformanceChecker {
         &mut self,
         message: &MessageView<'_>,
         evidence: EvidenceSet,
-        findings: &mut Vec<(usize, Finding)>,
+        found: &mut TransactionFindings,
     ) {
         let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
         let rules = if message.is_call() { &CALL_RULES } else { &REPLY_RULES };
         for prepared in rules.iter() {
-            if let Some(verdict) = prepared.judge(subjects, evidence, || (prepared.check)(message))
-                && let Some(violation) = self.count(prepared.at, verdict)
-            {
+            let verdict = prepared.judge(subjects, evidence, || (prepared.check)(message));
+            let Some(verdict) = verdict else { continue };
+            prepared.count_judgement(&verdict, &mut found.judgements);
+            if let Some(violation) = self.count(prepared.at, verdict) {
                 let context = FindingContext {
-                    transaction: Some(message.transaction.transaction),
+                    transaction: message.transaction.transaction,
                     frames: &message.record.frames,
                     time: message.record.time,
                 };
                 let finding = self.add(prepared.rule, violation, message.sender(), &context);
-                findings.extend(finding.map(|finding| (prepared.at, finding)));
+                found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
     }
@@ -339,16 +378,19 @@ impl ConformanceChecker {
         side: ConnectionRole,
         context: &FindingContext<'_>,
     ) -> Option<Finding> {
-        let transaction = context.transaction?;
+        let transaction = context.transaction;
         let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
         let frames: Vec<FrameNumber> = frames.iter().copied().take(Finding::MAX_FRAMES).collect();
-        let finding = Finding {
+        let mut finding = Finding {
             frames,
-            time: context.time,
+            time: violation.time.unwrap_or(context.time),
             transaction: Some(transaction.index),
             xid: Some(transaction.xid),
             ..finding(rule, violation, side, transaction.connection)
         };
+        if let Some(known) = find_known(rule, finding.side, transaction.set_up.as_deref()) {
+            finding.set_known(known);
+        }
         match rule.scope {
             RuleScope::Each => Some(finding),
             RuleScope::Connection => {
@@ -421,15 +463,14 @@ fn finding(
     side: ConnectionRole,
     connection: ConnectionName,
 ) -> Finding {
-    let severity = match violation.known {
-        Some(_) => SeverityLevel::Known,
-        None => violation.severity.unwrap_or(rule.severity).into(),
-    };
+    let severity = violation.severity.unwrap_or(rule.severity);
     Finding {
         rule,
-        severity,
-        known: violation.known.map(Cow::Borrowed),
+        severity: severity.into(),
+        severity_unless_known: severity,
+        known: None,
         text: violation.text,
+        measurement: violation.measurement,
         side: violation.side.unwrap_or(side),
         connection,
         transaction: None,

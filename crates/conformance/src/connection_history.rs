@@ -9,7 +9,6 @@ use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
 use crate::rules::REFUSED;
-
 use crate::transaction_view::TransactionView;
 
 /// Maximum number of connections with a history. Beyond it, all histories are forgotten, and rules that need them start

@@ -71,6 +71,26 @@ impl TransactionView<'_> {
         (has_one || self.operations.has_all_arguments).then_some(has_one)
     }
 
+    /// Returns the bytes that the READDIR operations of the Call request.
+    pub(crate) fn requested_entries_bytes(&self) -> u64 {
+        let Some((procedure, mut cursor)) = self.arguments else { return 0 };
+        let observer = &mut NullObserver;
+        match procedure {
+            Procedure::Compound => { self.operations.arguments.iter() }
+                .map(|operation| match operation {
+                    Args::READDIR(list) => u64::from(list.maxcount),
+                    _ => 0,
+                })
+                .sum(),
+            Procedure::V3(number) => match v3::Args::decode(number, &mut cursor, observer) {
+                Ok(v3::Args::READDIR(list)) => list.count.into(),
+                Ok(v3::Args::READDIRPLUS(list)) => list.maxcount.into(),
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+
     /// Returns the READ and READLINK operations of the Call, each of which matches a Write chunk, with the number of bytes
     /// that a READ requests. `None` if the Call is not decoded to its end.
     pub fn eligible_reads(&self) -> Option<Vec<Option<u32>>> {

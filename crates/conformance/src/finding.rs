@@ -6,6 +6,8 @@ use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionRole, Endp
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
+use crate::known::KnownDeviation;
+use crate::measurement::Measurement;
 use crate::rule::{Rule, Severity};
 
 /// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
@@ -53,10 +55,14 @@ pub struct Finding {
     pub rule: &'static Rule,
     /// Severity.
     pub severity: SeverityLevel,
+    /// Severity if it were not the known deviation of an implementation.
+    pub severity_unless_known: Severity,
     /// Implementation that is known for it, if `severity` is `Known`.
     pub known: Option<Cow<'static, str>>,
     /// Values that broke the rule.
     pub text: String,
+    /// Values from which the text is made when all violations are known; `None` afterwards.
+    pub measurement: Option<Measurement>,
     /// Side that broke the rule.
     pub side: ConnectionRole,
     /// Connection.
@@ -78,6 +84,31 @@ pub struct Finding {
 impl Finding {
     /// Maximum number of frames of a finding.
     pub const MAX_FRAMES: usize = 16;
+
+    /// Makes the finding the known deviation of an implementation.
+    pub(crate) fn set_known(&mut self, known: &KnownDeviation) {
+        self.severity = SeverityLevel::Known;
+        self.known = Some(Cow::Borrowed(known.implementation));
+    }
+
+    /// Makes the text of all violations. `judged` is the number of judgements on the connection, or 0.
+    pub(crate) fn complete_text(&mut self, judged: u64) {
+        if let Some(mut measurement) = self.measurement.take() {
+            measurement.judged = judged;
+            self.text = measurement.text();
+        }
+        if let Some(known) = &self.known {
+            self.text.push_str(", as the ");
+            self.text.push_str(known);
+            self.text.push_str(" does");
+        }
+    }
+
+    /// Makes the finding one of an unknown implementation.
+    pub fn forget_known(&mut self) {
+        self.severity = self.severity_unless_known.into();
+        self.known = None;
+    }
 
     /// Returns the side that broke the rule.
     pub fn endpoint(&self) -> &Endpoint {

@@ -5,10 +5,13 @@ use std::ops::RangeInclusive;
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, CompoundCall, CompoundReply, CompoundStop, Nfsstat4, Operation, OperationBody, Results,
 };
+use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
+use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 use rustc_hash::FxHasher;
 
@@ -41,8 +44,35 @@ pub struct CompoundOperations<'t> {
     pub has_all_results: bool,
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results_digest: Option<OperationsDigest>,
-    /// `true` if the Reply has no results: an error of RPC or of RPC-over-RDMA.
-    pub is_failed_rpc: bool,
+    /// Failure of the RPC, if the Reply has no results.
+    pub failure: Option<RpcFailure>,
+}
+
+/// Failure of an RPC without results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RpcFailure {
+    /// The Responder did not execute the Call: it could not read it, or refused its program, procedure or credential.
+    NotExecuted,
+    /// The Responder may have executed the Call. RFC 8267 section 4: a transport error does not tell.
+    MaybeExecuted,
+}
+
+impl RpcFailure {
+    /// Returns the failure of a Reply with this status, unless it is a success.
+    pub(crate) fn of(status: RpcStatus) -> Option<Self> {
+        match status {
+            RpcStatus::Rpc(status) if status.is_success() => None,
+            RpcStatus::Rpc(RpcReplyStatus::Denied(_))
+            | RpcStatus::Rpc(RpcReplyStatus::Accepted(
+                AcceptStat::PROG_UNAVAIL
+                | AcceptStat::PROG_MISMATCH
+                | AcceptStat::PROC_UNAVAIL
+                | AcceptStat::GARBAGE_ARGS,
+            ))
+            | RpcStatus::RdmaError(ErrorCode::Version1(ErrCode::ERR_VERS)) => Some(Self::NotExecuted),
+            RpcStatus::Rpc(_) | RpcStatus::RdmaError(_) => Some(Self::MaybeExecuted),
+        }
+    }
 }
 
 /// Digest of operations without the first, which is SEQUENCE.
@@ -101,9 +131,9 @@ impl<'t> CompoundOperations<'t> {
         transaction: &Transaction,
         call: Option<(Procedure, Cursor<'t>)>,
         reply: Option<(Procedure, Cursor<'t>)>,
-        is_failed_rpc: bool,
+        failure: Option<RpcFailure>,
     ) -> Self {
-        let mut all = Self { is_failed_rpc, ..Self::default() };
+        let mut all = Self { failure, ..Self::default() };
         if let Some((Procedure::Compound, mut cursor)) = call
             && let Ok(call) = CompoundCall::decode(&mut cursor, &mut NullObserver)
         {
@@ -146,7 +176,10 @@ impl<'t> CompoundOperations<'t> {
         match self.results.first() {
             // Results after a failed SEQUENCE contradict it.
             Some(first) => is_failed(first.status()) && self.result_count == 1,
-            None => self.is_failed_rpc || (self.result_count == 0 && self.status.is_some_and(is_failed)),
+            None => {
+                self.failure == Some(RpcFailure::NotExecuted)
+                    || (self.result_count == 0 && self.status.is_some_and(is_failed))
+            }
         }
     }
 }

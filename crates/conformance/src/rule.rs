@@ -1,9 +1,11 @@
 //! A rule, and the verdict of its judgement.
 
+use nfsrdma_dissectors::flow::SetUpFrame;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
+use crate::measurement::Measurement;
 use crate::message_view::MessageView;
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
@@ -149,20 +151,35 @@ impl PartialEq for Rule {
 impl Eq for Rule {}
 
 /// Result of a judgement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Verdict {
     /// The requirement is met.
     Kept,
     /// The capture lacks what the judgement needs.
     Unknown,
     /// The requirement is broken.
-    Broken(Violation),
+    Broken(Box<Violation>),
 }
 
 impl Verdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
     pub fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
-        if is_kept { Self::Kept } else { Self::Broken(Violation::new(text())) }
+        if is_kept { Self::Kept } else { Self::broken(text()) }
+    }
+
+    /// Returns a violation with this text.
+    pub fn broken(text: String) -> Self {
+        Self::Broken(Box::new(Violation::new(text)))
+    }
+
+    /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule with one
+    /// finding per connection are common: their text is made once.
+    pub(crate) fn measured(is_kept: bool, values: [u64; 4], describe: fn(&Measurement) -> String) -> Self {
+        if is_kept {
+            return Self::Kept;
+        }
+        let measurement = Some(Measurement::new(values, describe));
+        Self::Broken(Box::new(Violation { measurement, ..Violation::default() }))
     }
 
     /// Sets the side that broke the requirement.
@@ -183,41 +200,44 @@ impl Verdict {
         self.map(|violation| Violation { frames: frames.to_vec(), ..violation })
     }
 
+    /// Sets the message of the connection set-up that shows the violation, if it was captured.
+    #[must_use]
+    pub fn in_set_up(self, frame: Option<SetUpFrame>) -> Self {
+        let Some(SetUpFrame { number, time }) = frame else { return self };
+        self.map(|violation| Violation { frames: vec![number], time: Some(time), ..violation })
+    }
+
     /// Sets a severity that differs from that of the rule.
     #[must_use]
     pub fn with_severity(self, severity: Severity) -> Self {
         self.map(|violation| Violation { severity: Some(severity), ..violation })
     }
 
-    /// Marks the violation as the known behaviour of an implementation.
-    #[must_use]
-    pub fn known_of(self, implementation: &'static str) -> Self {
-        self.map(|violation| Violation { known: Some(implementation), ..violation })
-    }
-
     fn map(self, change: impl FnOnce(Violation) -> Violation) -> Self {
         match self {
-            Self::Broken(violation) => Self::Broken(change(violation)),
+            Self::Broken(violation) => Self::Broken(Box::new(change(*violation))),
             other => other,
         }
     }
 }
 
 /// A broken requirement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Violation {
-    /// Values that broke it, such as `credit 0`.
+    /// Values that broke it, such as `credit 0`; empty if it has a measurement.
     pub text: String,
+    /// Values from which the text of all violations on a connection is made.
+    pub measurement: Option<Measurement>,
     /// Side that broke it; by default the sender of the message or packet, or of the Reply of a Transaction.
     pub side: Option<ConnectionRole>,
-    /// Frames that show it; by default those of the message or packet, or of the Reply of a Transaction.
+    /// Frames that show it; by default those of the message or packet, or those that the side sent in a Transaction.
     pub frames: Vec<FrameNumber>,
+    /// Time of the first of them, if it is not that of the message, packet or Transaction.
+    pub time: Option<Timestamp>,
     /// Name of the field that shows it.
     pub field: Option<&'static str>,
     /// Severity, if it is not that of the rule.
     pub severity: Option<Severity>,
-    /// Implementation that is known for it.
-    pub known: Option<&'static str>,
 }
 
 impl Violation {

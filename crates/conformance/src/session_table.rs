@@ -67,8 +67,11 @@ pub struct SlotUse {
     pub call_frame: Option<FrameNumber>,
     /// Time of the first frame of the Reply; `None` if it was not captured.
     pub reply_time: Option<Timestamp>,
-    /// `true` if the result of SEQUENCE is NFS4_OK. If it is unknown, the server may not have seen the Call.
+    /// `true` if the result of SEQUENCE is NFS4_OK. Otherwise the result is unknown, or the RPC failed: the server may or may
+    /// not have executed the Call.
     pub is_executed: bool,
+    /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is uncertain.
+    pub is_misordered: bool,
     /// Digest of the operations after SEQUENCE, if the Call was captured to its end.
     pub arguments: Option<OperationsDigest>,
     /// Digest of the results after SEQUENCE, if the Reply was captured to its end.
@@ -176,7 +179,9 @@ impl SessionTable {
             target: session.target,
             last_use,
             // A lost message is known only when a later one is captured: here the Reply.
-            has_gaps: before != session.certain_point(transaction) || transaction.reply.is_none(),
+            has_gaps: before != session.certain_point(transaction)
+                || last_use.is_some_and(|last_use| last_use.is_misordered)
+                || transaction.reply.is_none(),
         })
     }
 
@@ -317,7 +322,7 @@ impl SessionTable {
             target.later_calls = target.later_calls.saturating_add(1);
         }
         let reply = transaction.reply.as_ref();
-        if result.is_none() && reply.is_some() && !operations.is_refused() {
+        if result.is_none() && reply.is_some() && operations.failure.is_none() && !operations.is_refused() {
             // The Reply cannot be decoded. It may have changed the limits.
             session.gaps += 1;
         }
@@ -338,8 +343,11 @@ impl SessionTable {
         if is_older || (is_known.is_none() && session.slots.len() >= MAX_SLOTS) {
             return;
         }
+        let id = sequence.sa_sequenceid;
+        let follows = |known: &SlotUse| id == known.sequence_id || id == known.sequence_id.wrapping_add(1);
         let used = SlotUse {
-            sequence_id: sequence.sa_sequenceid,
+            sequence_id: id,
+            is_misordered: is_known.is_some_and(|known| !follows(known)),
             is_cache_requested: sequence.sa_cachethis,
             call_time: call.time,
             call_frame: call.frames.first().copied(),

@@ -4,7 +4,8 @@ use std::cell::OnceCell;
 
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::Program;
@@ -17,7 +18,7 @@ use crate::eligible_items::EligibleItems;
 use crate::file_access::FileAccess;
 use crate::memory_table::MemoryOverlap;
 use crate::message_view::MessageView;
-use crate::operations::CompoundOperations;
+use crate::operations::{CompoundOperations, RpcFailure};
 use crate::orphan_replies::OrphanReply;
 use crate::rule::{Evidence, EvidenceSet};
 use crate::session_table::{EndedCopies, SessionTable, SlotHistory, sequence_arguments};
@@ -76,8 +77,8 @@ impl<'t> TransactionView<'t> {
         let has_chunks = records.iter().flatten().any(|record| !record.has_no_chunks());
         let (arguments, results) =
             (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
-        let operations =
-            CompoundOperations::decode(transaction, arguments, results, is_failed(summary.rpc_status));
+        let failure = summary.rpc_status.and_then(RpcFailure::of);
+        let operations = CompoundOperations::decode(transaction, arguments, results, failure);
         Self {
             transaction,
             call_message: messages.cursor(RpcMessageKind::Call),
@@ -135,6 +136,12 @@ impl<'t> TransactionView<'t> {
     /// Returns the Reply.
     pub fn reply(&self) -> Option<&'t MessageRecord> {
         self.transaction.reply.as_ref()
+    }
+
+    /// Returns the chunks of the Call: Read chunks, Write chunks and the Reply chunk.
+    pub fn offered_chunks(&self) -> impl Iterator<Item = &'t Chunk> + use<'t> {
+        let transaction: &'t Transaction = self.transaction;
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk)
     }
 
     /// Returns `true` if the connection follows RFC 5666 instead of RFC 8166: a Requester has fetched the Read chunks of a Reply.
@@ -238,14 +245,5 @@ impl<'t> TransactionView<'t> {
             .with(Evidence::NoLoss, self.transaction.credit_use.is_exact)
             .with(Evidence::WholeMessage, is_whole)
             .with(Evidence::Session, has_session)
-    }
-}
-
-/// Returns `true` for a Reply without results.
-fn is_failed(status: Option<RpcStatus>) -> bool {
-    match status {
-        Some(RpcStatus::Rpc(status)) => !status.is_success(),
-        Some(RpcStatus::RdmaError(_)) => true,
-        None => false,
     }
 }

@@ -122,9 +122,23 @@ fn linux_invalidates_although_only_the_client_announced_it() {
     let [finding] = known[..] else { panic!("{}", describe(&known)) };
     assert_eq!((finding.rule.id, finding.count), ("rpcrdma/inval-not-announced", 53));
     assert_eq!(finding.known.as_deref(), Some("Linux NFS server"));
+    assert!(
+        finding.text.ends_with("the server did not set R, as the Linux NFS server does"),
+        "{}",
+        finding.text
+    );
     // Each of them invalidates memory of its own Call.
     let (_, foreign) = tallies.iter().find(|(id, _)| *id == "rpcrdma/inval-foreign").unwrap();
     assert_eq!((foreign.judged, foreign.findings), (53, 0));
+}
+
+#[test]
+fn the_share_of_time_without_credits_is_that_of_the_whole_connection() {
+    let path = captures().into_iter().find(|path| path.ends_with("rxe-v42-credits.pcap.gz")).unwrap();
+    let (findings, _) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+    let finding = findings.iter().find(|finding| finding.rule.id == "rpcrdma/credits-all-used").unwrap();
+    // Computed from the Calls and Replies of -T json: 12.7%.
+    assert_eq!(finding.text, "all of 8 credits used for 12.7% of the time");
 }
 
 /// Checks that a damaged capture has no finding that the whole one does not have.

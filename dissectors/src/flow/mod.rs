@@ -77,7 +77,7 @@ pub use frame_kind::FrameKind;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use lone_header::LoneHeader;
 pub use packet_order::PacketOrderFault;
-pub use setup::{ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, ReadResources};
+pub use setup::{ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, ReadResources, SetUpFrame};
 pub use statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionKey;
@@ -240,9 +240,15 @@ impl<'a> PacketMeta<'a> {
     fn accepted_time(&self) -> Timestamp {
         self.stall().map_or(self.time, |stall| stall.until.max(self.time))
     }
+
     /// Returns the last frame of the packet, which completed it.
     fn last_frame(&self) -> FrameNumber {
         self.frames.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the last frame of a message of a connection set-up.
+    fn set_up_frame(&self) -> SetUpFrame {
+        SetUpFrame { number: self.last_frame(), time: self.time }
     }
 }
 

@@ -47,8 +47,10 @@ impl Flow {
         let account = &mut self.stats;
         let mut gave_up = || account.count_evicted(EvictedState::SetUp);
         let (tenant, source, destination) = (datagram.tenant, datagram.source, datagram.destination);
+        let set_up_frame = packet_meta.set_up_frame();
+        let hosts = (source, destination);
         if let Some(established) =
-            self.set_ups.process_message(tenant, (source, destination), &message, &mut gave_up)
+            self.set_ups.process_message(tenant, hosts, &message, set_up_frame, &mut gave_up)
         {
             let replaced = self.connections.establish(
                 &established,

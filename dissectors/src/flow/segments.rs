@@ -161,6 +161,8 @@ impl StreamDispatcher<'_> {
             ConnectionSide::A => (reads, [a, b], [a_format, b_format]),
             ConnectionSide::B => ([reads[1], reads[0]], [b, a], [b_format, a_format]),
         };
+        let client_frame = iwarp.startup_frame(opened_by);
+        let server_frame = iwarp.startup_frame(opened_by.peer());
         let port = match opened_by {
             ConnectionSide::A => self.ports.b.1,
             ConnectionSide::B => self.ports.a.1,
@@ -174,6 +176,8 @@ impl StreamDispatcher<'_> {
             client_reads,
             server_reads,
             ack_timeout_ns: None,
+            client_frame,
+            server_frame,
         };
         connection.conversation.is_rpc |= terms.shows_rpc_over_rdma();
         connection.conversation.set_read_limits(opened_by, &terms);

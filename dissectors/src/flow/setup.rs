@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, Tenant};
 use crate::field::NullObserver;
+use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PortSpace, ServiceId};
 use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
@@ -58,6 +59,19 @@ pub struct NegotiatedParameters {
     /// 4.096 µs × 2^n of the Primary Local ACK Timeout of REQ (InfiniBand Architecture Specification volume 1,
     /// sections 9.7.6.1.3 and 12.7.34). `None` if no timeout is set, and over iWARP.
     pub ack_timeout_ns: Option<u64>,
+    /// REQ, or the MPA Request; `None` if it was not captured.
+    pub client_frame: Option<SetUpFrame>,
+    /// REP, or the MPA Reply.
+    pub server_frame: Option<SetUpFrame>,
+}
+
+/// Frame of a message of a connection set-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetUpFrame {
+    /// Last frame of the message.
+    pub number: FrameNumber,
+    /// Its time.
+    pub time: Timestamp,
 }
 
 /// RDMA Reads that one side can have in flight at a time.
@@ -169,6 +183,7 @@ impl SetUps {
         tenant: Tenant,
         (source, destination): (Address, Address),
         message: &CmMessage<'_>,
+        frame: SetUpFrame,
         gave_up: &mut impl FnMut(),
     ) -> Option<ConnectionSetUp> {
         match message {
@@ -186,6 +201,8 @@ impl SetUps {
                     }),
                     server_reads: None,
                     ack_timeout_ns: ack_timeout_ns(request.primary_ack_timeout),
+                    client_frame: Some(frame),
+                    server_frame: None,
                 };
                 let question = (source, destination, request.local_comm_id, tenant);
                 let pending = PendingConnectRequest {
@@ -225,6 +242,7 @@ impl SetUps {
                             inbound: reply.responder_resources.into(),
                             outbound: reply.initiator_depth.into(),
                         }),
+                        server_frame: Some(frame),
                         ..pending.parameters
                     },
                     is_new_request: is_anew,
@@ -279,6 +297,8 @@ mod tests {
             client_reads: None,
             server_reads: None,
             ack_timeout_ns: None,
+            client_frame: None,
+            server_frame: None,
         };
         assert!(terms(0x0000_0000_0106_4e51).shows_rpc_over_rdma());
         assert!(!terms(0x0000_0000_0106_0cbc).shows_rpc_over_rdma());
@@ -300,6 +320,8 @@ mod tests {
                 client_reads: None,
                 server_reads: None,
                 ack_timeout_ns: None,
+                client_frame: None,
+                server_frame: None,
             };
             terms.inline_thresholds()
         };

@@ -110,7 +110,7 @@ impl fmt::Display for XdrErrorReason {
             XdrError::TooLong { length, bound, .. } => {
                 write!(f, "length {length} where at most {bound} can be")
             }
-            XdrError::Invalid { what, value, .. } => write!(f, "{value} is no {what}"),
+            XdrError::Invalid { what, value, .. } => write!(f, "{value} is not a valid {what}"),
             XdrError::Unknown { what, number, .. } => write!(f, "{what} {number} is not known"),
             XdrError::NotEligible { .. } => {
                 f.write_str("a chunk takes the place of an item that is not DDP-eligible")

@@ -25,7 +25,11 @@ pub struct UnknownPattern(String);
 
 impl fmt::Display for UnknownPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no severity and matches no rule; --list shows all rules", self.0)
+        write!(
+            f,
+            "'{}' is neither a severity nor the id or pattern of a rule; --list shows all rules",
+            self.0
+        )
     }
 }
 
@@ -115,19 +119,24 @@ pub struct LintConfig {
     pub allow: Vec<FindingPattern>,
     /// Known deviations.
     pub known: Vec<KnownDeviation>,
+    /// Rules of which no deviation is known, unless `known` has one: the deviations that this program knows do not count.
+    pub not_known: Vec<FindingPattern>,
 }
 
 impl LintConfig {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// Returns an error with line and column if the text is no TOML, or a key or pattern is unknown.
+    /// Returns an error with line and column if the text is not TOML, or a key or pattern is unknown.
     pub fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
 
     /// Applies the known deviations to a finding.
     pub fn apply_known(&self, finding: &mut Finding) {
+        if self.not_known.iter().any(|pattern| pattern.names(finding.rule)) {
+            finding.forget_known();
+        }
         for known in &self.known {
             let side = match finding.side {
                 ConnectionRole::Client => (KnownSide::Client, finding.connection.client),
@@ -158,6 +167,10 @@ impl LintConfig {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_capture_file::CaptureSource;
+    use nfsrdma_conformance::{ConformanceChecker, KNOWN_DEVIATIONS};
+    use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+
     use super::*;
 
     #[test]
@@ -181,8 +194,47 @@ mod tests {
         let error = "rpcrdma/credit".parse::<FindingPattern>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "'rpcrdma/credit' is no severity and matches no rule; --list shows all rules"
+            "'rpcrdma/credit' is neither a severity nor the id or pattern of a rule; --list shows all rules"
         );
+    }
+
+    #[test]
+    fn the_documentation_has_the_known_deviations() {
+        let text = include_str!("../../../docs/conformance.md");
+        for known in KNOWN_DEVIATIONS {
+            let row = format!(
+                "| `{}` | {} | {} | {} | {} |",
+                known.rule, known.side, known.text, known.implementation, known.seen_in
+            );
+            assert!(text.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_known_deviation_can_be_switched_off() {
+        let mut frames = CaptureSource::open(["captures/rxe-v42.pcap"]).unwrap();
+        let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+        while let Some(frame) = frames.next().unwrap() {
+            flow.process_frame(&frame);
+        }
+        flow.finish();
+        let mut checker = ConformanceChecker::new();
+        while let Some((key, transaction)) = flow.next_with_key() {
+            transaction.with_messages(|messages| {
+                checker.check_transaction(Some(key), &transaction, messages, &messages.summary());
+            });
+        }
+        let found = checker.finish();
+        let finding = found.iter().find(|finding| finding.severity == SeverityLevel::Known).unwrap();
+        for (text, severity) in [
+            ("", SeverityLevel::Known),
+            ("not_known = ['rpcrdma/inval-not-announced']", SeverityLevel::Error),
+            ("not_known = ['rpcrdma/version']", SeverityLevel::Known),
+        ] {
+            let mut finding = finding.clone();
+            LintConfig::from_toml(text).unwrap().apply_known(&mut finding);
+            assert_eq!(finding.severity, severity, "{text}");
+        }
     }
 
     #[test]
@@ -195,7 +247,10 @@ mod tests {
         assert_eq!((config.deny.len(), config.allow.len(), config.known.len()), (1, 1, 1));
         assert!(LintConfig::from_toml("denny = ['error']").unwrap_err().to_string().contains("denny"));
         assert!(
-            LintConfig::from_toml("deny = ['nothing']").unwrap_err().to_string().contains("matches no rule")
+            LintConfig::from_toml("deny = ['nothing']")
+                .unwrap_err()
+                .to_string()
+                .contains("neither a severity nor")
         );
     }
 }

@@ -1,4 +1,4 @@
-use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_conformance::{Finding, Severity, SeverityLevel};
 use nfsrdma_dissectors::flow::transaction::{ConnectionRole, MessageRecord};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -68,8 +68,10 @@ fn a_finding_is_under_its_field_in_its_message() {
     let finding = |text: &str, message: &Option<MessageRecord>, field| Finding {
         rule,
         severity: SeverityLevel::Error,
+        severity_unless_known: Severity::Error,
         known: None,
         text: text.to_owned(),
+        measurement: None,
         side: ConnectionRole::Server,
         connection: transaction.connection,
         transaction: Some(transaction.index),

@@ -1,10 +1,9 @@
 //! RDMA Reads and Writes: the memory that a Responder may access, and when. RFC 8166 sections 3.1 and 3.4.3 to 3.4.6.
 
+use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transport_event::{
     AccessFault, MemoryAccess, TransportEvent, TransportEventKind,
 };
-
-use nfsrdma_dissectors::flow::chunk::Chunk;
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -18,9 +17,7 @@ fn access_verdict(event: &TransportEvent, wanted: AccessFault, is_read: Option<b
     }
     let MemoryAccess { is_read, handle, offset, length } = access;
     let operation = if is_read { "RDMA Read" } else { "RDMA Write" };
-    Some(Verdict::from_condition(false, || {
-        format!("{operation} of {length} bytes, handle {handle}, offset 0x{offset:x}")
-    }))
+    Some(Verdict::broken(format!("{operation} of {length} bytes, handle {handle}, offset 0x{offset:x}")))
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
@@ -60,7 +57,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.3",
         requirement: "A Responder accesses only memory that a Call in flight offers.",
-        explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use.",
+        explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
+            Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -72,7 +70,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.3",
         requirement: "An RDMA Read stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or reads memory of another use. \
-            Compare offset and length with the Read list of the Call.",
+            Compare offset and length with the Read list of the Call. Example: a segment ends at 0x20101000, and an RDMA \
+            Read of 100 bytes begins 96 bytes before its end: \"RDMA Read of 100 bytes, handle 0x0a010200, offset \
+            0x20100fa0\".",
         subjects: &[Subject::ReadChunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -87,7 +87,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.3",
         requirement: "An RDMA Write stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
-            Compare offset and length with the Write list and the Reply chunk of the Call.",
+            Compare offset and length with the Write list and the Reply chunk of the Call. Example: a segment ends at \
+            0x20101000, and an RDMA Write of 100 bytes begins 96 bytes before its end: \"RDMA Write of 100 bytes, handle \
+            0x0a010200, offset 0x20100fa0\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -102,7 +104,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5.1",
         requirement: "A Responder does not read memory of a Call after its Reply.",
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
-            data, or the access ends the connection.",
+            data, or the access ends the connection. Example: a server answers a WRITE, and then fetches its data: \"RDMA \
+            Read of 4096 bytes, handle 0x0a010200\".",
         subjects: &[Subject::ReadChunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -117,7 +120,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder does not write to memory of a Call after its Reply.",
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
-            connection.",
+            connection. Example: a server answers a READ, and then writes its data: \"RDMA Write of 1024 bytes, handle \
+            0x0a010200\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -131,7 +135,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 sections 3.4.5 and 3.4.6",
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
-        explanation: "The Requester registers the memory for one of the two: the other ends the connection.",
+        explanation: "The Requester registers the memory for one of the two: the other ends the connection. Example: a \
+            server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -145,7 +150,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.1",
         requirement: "Only the Responder of a Call reads and writes memory.",
-        explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results.",
+        explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results. Example: a client \
+            writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
@@ -159,8 +165,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "InfiniBand Architecture Specification volume 1, sections 9.7 and 12.7; RFC 6581 section 9.1",
         requirement: "A side has no more RDMA Reads in flight than its peer declared at the set-up.",
-        explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the connection. \
-            Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames.",
+        explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the \
+            connection. Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames. Example: the \
+            client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
+            in flight, 16 declared by the peer\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::SetUp, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,

@@ -1,11 +1,14 @@
 //! Reverse-direction operation: RFC 8167, RFC 8267 section 6.5.
 
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
+use crate::transaction_view::TransactionView;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -15,7 +18,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A server sends Calls on a connection only after a session has bound it to its backchannel.",
         explanation: "The client may have posted no receive buffer for a Call, so that the connection ends: again after each \
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
-            BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH.",
+            BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
+            CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
         subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -27,9 +31,9 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match (backchannel.is_bound, is_certain) {
                 (true, _) => Verdict::Kept,
                 (false, false) => Verdict::Unknown,
-                (false, true) => Verdict::from_condition(false, || {
-                    "no session has bound the connection to its backchannel".to_owned()
-                }),
+                (false, true) => {
+                    Verdict::broken("no session has bound the connection to its backchannel".to_owned())
+                }
             })
         }),
     },
@@ -39,8 +43,10 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 6.5.2",
         requirement: "A server sends only Short messages on the backchannel of a client whose ca_maxrequestsize is no larger \
             than the inline threshold.",
-        explanation: "A client that supports Long Calls on its backchannel says so with a larger ca_maxrequestsize. Others cannot \
-            fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION.",
+        explanation: "A client that supports Long Calls on its backchannel says so with a larger ca_maxrequestsize. Others \
+            cannot fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
+            the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
+            Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
         subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -52,10 +58,12 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let has_call_chunk = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
             let is_long = has_call_chunk || message.transaction.transaction.reply_chunk.is_some();
-            Some(Verdict::from_condition(!is_long || most > threshold, || {
-                let kind = if has_call_chunk { "Long Call" } else { "Reply chunk" };
-                format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}")
-            }))
+            let (kind, field) = match has_call_chunk {
+                true => ("Long Call", "rpcordma.position"),
+                false => ("Reply chunk", "rpcordma.reply"),
+            };
+            let text = || format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}");
+            Some(Verdict::from_condition(!is_long || most > threshold, text).at_field(field))
         }),
     },
     Rule {
@@ -63,24 +71,51 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8167 section 5.3",
         requirement: "A client that does not support chunks in its backchannel answers a Call with chunks with ERR_CHUNK.",
-        explanation: "Another answer to a Call that the client could not read completely leaves the server to guess. The client \
-            answered, and fetched nothing from the Read chunks of the Call.",
-        subjects: &[Subject::Reverse, Subject::ReadChunks],
+        explanation: "The client reported success, but fetched nothing from the Read chunks of the Call, or did not return \
+            its Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no \
+            place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
+            success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
+        subjects: &[Subject::Reverse, Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
-            let of = transaction.transaction;
-            let is_offered = of.read_chunks.iter().any(|chunk| chunk.offered_bytes() > 0);
-            if of.direction != CallDirection::Reverse || !is_offered {
-                return None;
-            }
-            let is_fetched = of.read_chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
-            let refusal = RpcStatus::RdmaError(ErrorCode::Version1(ErrCode::ERR_CHUNK));
-            let is_refused = transaction.summary.rpc_status == Some(refusal);
-            Some(Verdict::from_condition(is_fetched || is_refused, || {
-                let offered: u64 = of.read_chunks.iter().map(|chunk| chunk.offered_bytes()).sum();
-                format!("nothing fetched of {offered} bytes in Read chunks, and the answer is not ERR_CHUNK")
-            }))
-        }),
+        check: RuleCheck::Transaction(check_refusal),
     },
 ];
+
+/// Judges a Reply to a reverse-direction Call with chunks.
+fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
+    let Transaction { read_chunks, write_chunks, reply_chunk, .. } = view.transaction;
+    let offered = |chunks: &[Chunk]| chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
+    let (to_read, to_write) = (offered(read_chunks), offered(write_chunks));
+    let for_reply = reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    if view.transaction.direction != CallDirection::Reverse || to_read + to_write + for_reply == 0 {
+        return None;
+    }
+    match view.summary.rpc_status? {
+        RpcStatus::RdmaError(ErrorCode::Version1(ErrCode::ERR_CHUNK)) => return Some(Verdict::Kept),
+        RpcStatus::Rpc(status) if status.is_success() => {}
+        // A client that supports chunks may refuse the Call before it uses them.
+        _ => return Some(Verdict::Unknown),
+    }
+    if view.summary.status.is_some_and(|status| !status.is_ok) {
+        return Some(Verdict::Unknown);
+    }
+    let is_fetched = read_chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
+    let reply = view.message(RpcMessageKind::Reply)?;
+    let header = reply.header()?;
+    let ignored = if to_read > 0 && !is_fetched {
+        Some(("Read chunks", to_read, "fetched"))
+    } else if to_write > 0 && header.writes().is_empty() {
+        Some(("Write chunks", to_write, "returned"))
+    } else if for_reply > 0 && header.reply_chunk().is_none() {
+        Some(("a Reply chunk", for_reply, "returned"))
+    } else {
+        None
+    };
+    Some(match ignored {
+        None => Verdict::Kept,
+        Some((chunks, bytes, verb)) => {
+            Verdict::broken(format!("success, but {chunks} of {bytes} bytes not {verb}"))
+        }
+    })
+}

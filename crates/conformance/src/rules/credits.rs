@@ -1,8 +1,8 @@
 //! Credits and inline thresholds: RFC 8166 section 3.3, RFC 8167 section 4, RFC 8797 section 4.
 
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
+use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::write_chunks;
+use super::{reply_chunk, write_chunks};
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -27,7 +27,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder grants at least one credit in each Reply.",
         explanation: "A Requester that honours a grant of zero can never send another Call: the connection stalls. A Call \
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
-            that it has posted.",
+            that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
+            0\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -44,7 +45,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.3.1",
         requirement: "A Requester has no more Calls in flight than the Responder granted.",
         explanation: "The Responder may have no receive buffer for the Call: the transport then answers RNR NAK, or ends the \
-            connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way.",
+            connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
+            Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
+            calls in flight, 1 granted\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -62,7 +65,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8167 section 4.1",
         requirement: "A server has no more reverse-direction Calls in flight than the client granted for them.",
-        explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks.",
+        explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks. \
+            Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
+            calls in flight, 1 granted\".",
         subjects: &[Subject::Call, Subject::Reverse],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -80,7 +85,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.3.3",
         requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
-        explanation: "Until the first Reply, the Requester does not know how many credits it has.",
+        explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
+            NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -100,9 +106,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
         requirement: "A client keeps one credit for the assessment of its connection.",
-        explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further Calls \
-            waited in the client, and a client that has used all credits cannot find out that its server has vanished. A \
-            larger grant may raise throughput; compare the time that the server needs for a Call.",
+        explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further \
+            Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished. \
+            A larger grant may raise throughput; compare the time that the server needs for a Call. Example: fio with 64 \
+            jobs, and a grant of 2: \"all of 2 credits used\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::NoLoss],
         scope: RuleScope::Connection,
@@ -116,21 +123,25 @@ pub(crate) const RULES: &[Rule] = &[
             let elapsed_ns = message.record.end_time.nanoseconds_since(of.connection.first_time?)?;
             let at_limit_ns = of.transaction.credit_use.at_limit_ns;
             let total_ns = of.connection.at_limit_ns + at_limit_ns;
-            let is_limited = at_limit_ns > 0 && elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
-            Some(
-                Verdict::from_condition(!is_limited, || {
-                    format!("all of {granted} credits used for {}% of the time", total_ns * 100 / elapsed_ns)
-                })
-                .by(of.requester()),
-            )
+            // Each later Reply counts, so that the share is that at the end of the connection.
+            let is_limited = elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
+            let values = [u64::from(at_limit_ns > 0), granted.into(), total_ns, elapsed_ns];
+            let verdict = Verdict::measured(!is_limited, values, |all| {
+                let ([_, granted, ..], [.., total_ns, elapsed_ns]) = (all.worst, all.last);
+                let elapsed_ns = elapsed_ns.max(1);
+                let permille = total_ns.saturating_mul(1000).saturating_add(elapsed_ns / 2) / elapsed_ns;
+                format!("all of {granted} credits used for {}.{}% of the time", permille / 10, permille % 10)
+            });
+            Some(verdict.by(of.requester()))
         }),
     },
     Rule {
         id: "rpcrdma/grant-shrunk",
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
-        requirement: "A Responder may lower its grant.",
-        explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients.",
+        requirement: "Observation: a Responder lowers its grant, as it may.",
+        explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
+            a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
         subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,
@@ -142,7 +153,12 @@ pub(crate) const RULES: &[Rule] = &[
             let direction: CallDirection = message.transaction.transaction.direction;
             let before = message.transaction.connection.last_grant(direction)?;
             let granted = words.credits;
-            Some(Verdict::from_condition(granted >= before, || format!("grant {granted}, {before} before")))
+            let values = [before.saturating_sub(granted).into(), granted.into(), before.into(), 0];
+            let verdict = Verdict::measured(granted >= before, values, |all| {
+                let [_, granted, before, _] = all.worst;
+                format!("grant {granted}, {before} before; smaller in {}", all.tally("reply", "replies"))
+            });
+            Some(verdict.at_field("rpcordma.flow_control"))
         }),
     },
     Rule {
@@ -152,22 +168,19 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Send is no longer than the inline threshold of its direction.",
         explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
-            transport ends the connection; the text says if it did. Longer messages must use chunks.",
+            transport ends the connection; the text says if it did. Longer messages must use chunks. Example: both sides declared \
+            4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.
-            if write_chunks::has_unused_reply_chunk(message) {
+            if reply_chunk::has_unused_reply_chunk(message) {
                 return None;
             }
-            let Some((to_server, to_client)) = message.transaction.set_up()?.inline_thresholds() else {
+            let Some(threshold) = write_chunks::threshold_bytes(message.transaction, message.sender()) else {
                 return Some(Verdict::Unknown);
-            };
-            let threshold = match message.sender() {
-                ConnectionRole::Client => to_server,
-                ConnectionRole::Server => to_client,
             };
             let length = message.record.length;
             Some(Verdict::from_condition(length <= threshold as usize, || {

@@ -35,7 +35,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "With RPCSEC_GSS integrity or privacy, no data item is in a chunk of its own, and no Write list is \
             offered.",
         explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
-            verified. Long messages use a Position Zero Read chunk and a Reply chunk.",
+            verified. Long messages use a Position Zero Read chunk and a Reply chunk. Example: the data of a WRITE with \
+            krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
         subjects: &[Subject::Protected],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -51,7 +52,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 8.2.2",
         requirement: "No part of a control message of RPCSEC_GSS is in a chunk of its own.",
         explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
-            the mount fails.",
+            the mount fails. Example: the token of RPCSEC_GSS_INIT is in a Read chunk: \"Read chunk at Position 96 with a \
+            control message\".",
         subjects: &[Subject::Protected],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,

@@ -31,7 +31,7 @@ fn header_fault(event: &TransportEvent) -> Option<HeaderFault> {
 /// Returns a violation if the event is a message with this fault.
 fn message_verdict(event: &TransportEvent, wanted: MessageFault, text: &str) -> Option<Verdict> {
     let is_wanted = event.kind == TransportEventKind::UnexpectedMessage(wanted);
-    is_wanted.then(|| Verdict::from_condition(false, || text.to_owned()))
+    is_wanted.then(|| Verdict::broken(text.to_owned()))
 }
 
 /// Returns `Kept` for an RDMA_ERROR whose Call was captured. One without Call is a transport event.
@@ -66,7 +66,7 @@ fn placement(message: &MessageView<'_>) -> Option<Verdict> {
                 }
             };
             if !has_chunk {
-                return Some(Verdict::from_condition(false, || format!("RDMA_NOMSG without a {chunk}")));
+                return Some(Verdict::broken(format!("RDMA_NOMSG without a {chunk}")));
             }
             Some(Verdict::from_condition(inline == 0, || {
                 format!("RDMA_NOMSG, {inline} bytes behind the header")
@@ -111,7 +111,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.2.1",
         requirement: "The XID of the RPC-over-RDMA header is the XID of the RPC message, inline or in a chunk.",
-        explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call.",
+        explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
+            names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
+            0x01000102\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -147,11 +149,13 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/xid-reused",
         severity: Severity::Error,
-        section: "RFC 5531 section 9",
+        section: "RFC 8167 section 2.4, RFC 5531 section 9",
         requirement: "A Call has an XID that no other Call in flight of its sender has.",
-        explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply completes \
-            the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the two \
-            directions may share an XID (RFC 8167 section 5.2). Look at how the sender chooses XIDs after a reconnect.",
+        explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply \
+            completes the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the \
+            two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
+            Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
+            has no Reply: \"another call with this XID is in flight\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -166,7 +170,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.2.2, RFC 8167 section 5.1",
         requirement: "All messages of a connection have one version of RPC-over-RDMA, except Calls that RDMA_ERROR refuses.",
         explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
-            version answers ERR_VERS; the Requester may then try another.",
+            version answers ERR_VERS; the Requester may then try another. Example: all messages have version 1, then a Call \
+            comes with 3: \"version 3, the connection uses 1\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -200,7 +205,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.2.4",
         requirement: "rdma_proc is one of RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE and RDMA_ERROR.",
-        explanation: "The receiver cannot find the RPC message.",
+        explanation: "The receiver cannot find the RPC message. Example: a header with the number 7, where 4 is the highest: \
+            \"rdma_proc 7\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -219,7 +225,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.6.1",
         requirement: "RDMA_MSGP is not sent.",
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
-            whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666.",
+            whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
+            WRITE behind padding: \"RDMA_MSGP\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -246,9 +253,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.6.2",
         requirement: "RDMA_DONE is not sent.",
-        explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; it \
-            uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
-            and the rule does not apply; see dialect/rfc5666.",
+        explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; \
+            it uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
+            and the rule does not apply; see dialect/rfc5666. Example: a client confirms a Reply that had no Read list: \
+            \"RDMA_DONE\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -258,7 +266,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(true) => None,
                 // The Reply may precede the capture.
                 None if !event.has_set_up => Some(Verdict::Unknown),
-                _ => Some(Verdict::from_condition(false, || "RDMA_DONE".to_owned())),
+                _ => Some(Verdict::broken("RDMA_DONE".to_owned())),
             }
         }),
     },
@@ -267,8 +275,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 4.5",
         requirement: "A message is at least as long as the smallest header: 28 bytes, or 20 for ERR_CHUNK.",
-        explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any byte \
-            is legal: see rpcrdma/keepalive.",
+        explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any \
+            byte is legal: see rpcrdma/keepalive. Example: a Send with six of the seven words of the smallest header: \"24 \
+            bytes\".",
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
@@ -277,7 +286,7 @@ pub(crate) const RULES: &[Rule] = &[
             |event| {
                 let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
                 let is_short = header_fault(event) == Some(HeaderFault::Short);
-                is_short.then(|| Verdict::from_condition(false, || format!("{length} bytes")))
+                is_short.then(|| Verdict::broken(format!("{length} bytes")))
             },
         ),
     },
@@ -288,7 +297,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The chunk lists are valid XDR, end within the Send, and the RPC message of an RDMA_MSG follows them.",
         explanation: "The discriminator of a list entry is 0 or 1, and the number of segments of a chunk is the number that \
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
-            never completed. The text has the byte offset in the Send.",
+            never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
+            instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -297,11 +307,11 @@ pub(crate) const RULES: &[Rule] = &[
             |event| {
                 Some(match header_fault(event)? {
                     HeaderFault::ChunkLists(error) => {
-                        Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
+                        Verdict::broken(format!("byte {}: {}", error.at(), error.reason()))
                     }
-                    HeaderFault::NoRpcMessage => Verdict::from_condition(false, || {
-                        "neither a call nor a reply follows the chunk lists".to_owned()
-                    }),
+                    HeaderFault::NoRpcMessage => {
+                        Verdict::broken("neither a call nor a reply follows the chunk lists".to_owned())
+                    }
                     HeaderFault::Short | HeaderFault::Padded | HeaderFault::ErrorCode(_) => return None,
                 })
             },
@@ -313,7 +323,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 sections 4.2.4 and 4.5.2",
         requirement: "The RPC message of RDMA_MSG follows the header; that of RDMA_NOMSG is in a Position-Zero Read chunk or in \
             the Reply chunk, and nothing follows the header.",
-        explanation: "The receiver cannot find the RPC message, or finds two.",
+        explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
+            Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -324,8 +335,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 sections 4.2.4 and 4.5",
         requirement: "Only the Responder of a Call sends RDMA_ERROR with its XID.",
-        explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR for \
-            the answer to a Call of its own.",
+        explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
+            for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
+            call of its sender\".",
         subjects: &[Subject::RdmaError],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -338,8 +350,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.5",
         requirement: "RDMA_ERROR has the XID of a Call in flight.",
-        explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and the \
-            Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer.",
+        explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and \
+            the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
+            Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
+            flight\".",
         subjects: &[Subject::RdmaError],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -353,7 +367,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.5.1",
         requirement: "RDMA_ERROR is ERR_CHUNK, or ERR_VERS with a range of versions that lacks the version of the Call.",
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
-            version again. RDMA_ERROR with another code is discarded, and the Call is never completed.",
+            version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
+            refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
         subjects: &[Subject::RdmaError],
         needs: &[],
         scope: RuleScope::Each,
@@ -378,9 +393,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             },
             |event| match header_fault(event)? {
-                HeaderFault::ErrorCode(code) => {
-                    Some(Verdict::from_condition(false, || format!("error code {code}")))
-                }
+                HeaderFault::ErrorCode(code) => Some(Verdict::broken(format!("error code {code}"))),
                 _ => None,
             },
         ),
@@ -392,7 +405,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder answers a Call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
             otherwise ERR_CHUNK.",
         explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
-            understand.",
+            understand. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
+            Reply: \"a reply to a call that demands ERR_CHUNK\".",
         subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
@@ -400,9 +414,10 @@ pub(crate) const RULES: &[Rule] = &[
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
             let reply = transaction.message(RpcMessageKind::Reply)?;
             if !reply.record.is_rdma_error() {
-                return Some(Verdict::from_condition(false, || {
-                    format!("a reply to a call that demands {demanded}", demanded = name(demanded))
-                }));
+                return Some(Verdict::broken(format!(
+                    "a reply to a call that demands {demanded}",
+                    demanded = name(demanded)
+                )));
             }
             let Some(ErrorCode::Version1(sent)) = reply.header()?.error() else { return None };
             Some(Verdict::from_condition(sent == demanded, || {
@@ -415,8 +430,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 4.5.2",
         requirement: "A Responder answers a Call whose arguments it cannot decode with GARBAGE_ARGS or a status of bad XDR.",
-        explanation: "The server reports success for arguments that end too early or have undefined values: it does not check \
-            them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments.",
+        explanation: "The server reports success for arguments that end too early or have undefined values: it does not \
+            check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
+            a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
+            44\".",
         subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages, Evidence::WholeMessage],
         scope: RuleScope::Each,
@@ -448,7 +465,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 4506, RFC 5531",
         requirement: "A message of RPC version 2 is decodable to its end.",
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
-            -V shows the message up to there.",
+            -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
+            follow the last item\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::WholeMessage],
         scope: RuleScope::Each,
@@ -464,9 +482,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(_) if read_chunks::explains_decode_error(message) => return None,
                 // See rpcrdma/nomsg-without-chunk.
                 Some(_) if matches!(placement(message), Some(Verdict::Broken(_))) => return None,
-                Some(error) => {
-                    Verdict::from_condition(false, || format!("byte {}: {}", error.at(), error.reason()))
-                }
+                Some(error) => Verdict::broken(format!("byte {}: {}", error.at(), error.reason())),
             })
         }),
     },
@@ -474,9 +490,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/keepalive",
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
-        requirement: "A side may assess an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
-        explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without payload \
-            uses a receive buffer of its receiver; an RDMA Write without payload does not.",
+        requirement: "Observation: a side assesses an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
+        explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
+            payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
+            minute, then a Send of zero bytes: \"Send without payload\".",
         subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Connection,
@@ -493,11 +510,9 @@ pub(crate) const RULES: &[Rule] = &[
                 })
             },
             |event| match event.kind {
-                TransportEventKind::EmptySend => {
-                    Some(Verdict::from_condition(false, || "Send without payload".to_owned()))
-                }
+                TransportEventKind::EmptySend => Some(Verdict::broken("Send without payload".to_owned())),
                 TransportEventKind::EmptyWrite => {
-                    Some(Verdict::from_condition(false, || "RDMA Write without payload".to_owned()))
+                    Some(Verdict::broken("RDMA Write without payload".to_owned()))
                 }
                 _ => None,
             },

@@ -10,22 +10,24 @@ mod perf;
 mod private_data;
 mod rdmap;
 mod read_chunks;
+mod reply_chunk;
 mod rpc;
 mod sessions;
 mod transport;
 mod write_chunks;
 
 use crate::rule::Rule;
-pub(crate) use transport::ENDS_CONNECTION;
 pub(crate) use access::ACCESS_RULES;
+pub(crate) use transport::ENDS_CONNECTION;
 pub(crate) use write_chunks::REFUSED;
 
-const GROUPS: [&[Rule]; 14] = [
+const GROUPS: [&[Rule]; 15] = [
     header::RULES,
     credits::RULES,
     private_data::RULES,
     read_chunks::RULES,
     write_chunks::RULES,
+    reply_chunk::RULES,
     callbacks::RULES,
     access::RULES,
     transport::RULES,

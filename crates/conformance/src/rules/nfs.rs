@@ -80,7 +80,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
         requirement: "The status of a COMPOUND is that of its last result.",
-        explanation: "A client that looks at the status alone takes a failure for a success, or the other way round.",
+        explanation: "A client that looks at the status alone takes a failure for a success, or the other way round. \
+            Example: a LOOKUP finds nothing, and the COMPOUND reports another error: \"COMPOUND NFS4ERR_IO, last result \
+            NFS4ERR_NOENT\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -102,8 +104,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
         requirement: "The server stops at the first operation that fails: its result is the last.",
-        explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have changed \
-            another file.",
+        explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have \
+            changed another file. Example: a LOOKUP fails, and GETATTR has a result: \"LOOKUP returned NFS4ERR_NOENT, result \
+            2 of 3\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -114,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
             let results = operations.results.iter().take(before_last).enumerate();
             let mut failed = results.filter(|(_, result)| result.status() != Nfsstat4::NFS4_OK);
             Some(match failed.next() {
-                Some((at, result)) => Verdict::from_condition(false, || {
+                Some((at, result)) => Verdict::broken({
                     let (name, count) = (result.number(), operations.result_count);
                     format!("{name} returned {}, result {} of {count}", result.status(), at + 1)
                 }),
@@ -129,7 +132,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
         requirement: "A COMPOUND has no more results than operations, and none with NFS4ERR_MINOR_VERS_MISMATCH.",
         explanation: "The Reply belongs to another Call, or the server adds results: the client cannot decode them. Too few \
-            results of a successful COMPOUND break rpcrdma/undecodable.",
+            results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
+            results of two operations: \"2 results of 1 operations\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -150,7 +154,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.2 and 16.2.3",
         requirement: "The k-th result is of the k-th operation, or ILLEGAL.",
-        explanation: "The client decodes the result of another operation. Most clients then return an I/O error.",
+        explanation: "The client decodes the result of another operation. Most clients then return an I/O error. Example: \
+            the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -179,16 +184,16 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
         requirement: "The tag of the results of a COMPOUND is that of its Call.",
-        explanation: "The tag has no other purpose than to help people who read captures.",
+        explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
+            tag: \"tag \"other\", \"\" in the call\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
-            Some(Verdict::from_condition(sent.0 == returned.0, || {
-                format!("tag {returned:?}, {sent:?} in the call")
-            }))
+            let text = || format!("tag {returned:?}, {sent:?} in the call");
+            Some(Verdict::from_condition(sent.0 == returned.0, text).at_field("nfs.tag"))
         }),
     },
     Rule {
@@ -196,8 +201,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8881 section 17, RFC 7862 section 14.2, RFC 8178 section 4.4.2",
         requirement: "A server refuses operations that are not of the minor version of the COMPOUND.",
-        explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended attributes \
-            with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP.",
+        explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended \
+            attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
+            Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
         subjects: &[Subject::Compound],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
@@ -225,7 +231,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 1813 section 3.3.6, RFC 7530 section 16.23, RFC 8881 section 18.22",
         requirement: "READ returns no more bytes than its count.",
-        explanation: "The client's buffer, or its Write chunk, has room for the count alone.",
+        explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
+            bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -250,7 +257,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32",
         requirement: "WRITE writes no more bytes than it has.",
-        explanation: "A client that advances by the returned count loses data.",
+        explanation: "A client that advances by the returned count loses data. Example: a WRITE has 8 bytes of data: \"9 \
+            bytes written of 8\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -258,12 +266,13 @@ pub(crate) const RULES: &[Rule] = &[
             let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
             let excess = writes.find(|write| write.done_bytes > write.asked_bytes);
-            Some(Verdict::from_condition(excess.is_none(), || {
-                let text = |write: &FileAccess| {
-                    format!("{} bytes written of {}", write.done_bytes, write.asked_bytes)
-                };
-                excess.map(text).unwrap_or_default()
-            }))
+            let field = if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" };
+            Some(match excess {
+                None => Verdict::Kept,
+                Some(FileAccess { done_bytes, asked_bytes, .. }) => {
+                    Verdict::broken(format!("{done_bytes} bytes written of {asked_bytes}")).at_field(field)
+                }
+            })
         }),
     },
     Rule {
@@ -272,7 +281,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32.3",
         requirement: "WRITE commits the data at the level that the client asked for, or at a higher one.",
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
-            0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC.",
+            0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
+            \"committed 0, stable 2\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -293,7 +303,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 7862 section 15.10.3",
         requirement: "The contents of READ_PLUS are contiguous in the file.",
-        explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset.",
+        explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset. Example: \
+            a segment of data ends at 4,608, and a hole follows at 5,000: \"a content ends at 4608, the next begins at \
+            5000\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -305,9 +317,9 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match first_gap(results.next()?) {
                 Err(UnknownContent) => Verdict::Unknown,
                 Ok(None) => Verdict::Kept,
-                Ok(Some((end, next))) => Verdict::from_condition(false, || {
-                    format!("a content ends at {end}, the next begins at {next}")
-                }),
+                Ok(Some((end, next))) => {
+                    Verdict::broken(format!("a content ends at {end}, the next begins at {next}"))
+                }
             })
         }),
     },
@@ -317,7 +329,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7862 section 4.8",
         requirement: "The seqid of a copy offload stateid is not zero.",
         explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
-            invalid.",
+            invalid. Example: a client asks for the status of a copy with a stateid whose seqid it cleared: \"seqid 0 in the \
+            copy offload stateid of OFFLOAD_STATUS\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -341,7 +354,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7862 sections 15.2.3 and 16.1",
         requirement: "The result of an asynchronous COPY is reported before its session ends.",
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
-            client does not know how much was copied. Look for a back channel that is down.",
+            client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
+            and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
         subjects: &[Subject::Compound],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -351,9 +365,7 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match unreported {
                 0 => Verdict::Kept,
                 _ if copies.has_gaps => Verdict::Unknown,
-                _ => Verdict::from_condition(false, || {
-                    format!("no result of {unreported} of {started} asynchronous copies")
-                }),
+                _ => Verdict::broken(format!("no result of {unreported} of {started} asynchronous copies")),
             })
         }),
     },
@@ -364,7 +376,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "In minor version 0, a GETATTR of unpredictable length is not beside an operation that must not be \
             repeated.",
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
-            although RENAME or REMOVE was done already.",
+            although RENAME or REMOVE was done already. Example: a COMPOUND removes a file, and reads the ACL of its \
+            directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Connection,
@@ -395,8 +408,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/aux-over-rdma",
         severity: Severity::Info,
         section: "RFC 8267 section 5.1",
-        requirement: "MOUNT, NLM and NSM usually go over TCP.",
-        explanation: "A server must offer them over TCP. Over RDMA, few implementations understand each other.",
+        requirement: "Observation: MOUNT, NLM or NSM go over RDMA, not over TCP as usual.",
+        explanation: "A server must offer them over TCP. Over RDMA, few implementations understand each other. Example: a \
+            client asks for the root filehandle with MNT on its RDMA connection: \"MOUNT over RDMA\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,

@@ -4,7 +4,6 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
-use nfsrdma_dissectors::xdr::roundup;
 
 use super::write_chunks::threshold_bytes;
 use crate::message_view::MessageView;
@@ -23,10 +22,6 @@ const LARGER_THRESHOLDS: [u64; 3] = [8 << 10, 16 << 10, 64 << 10];
 /// Bytes of a segment below which the RDMA operations of a chunk cost more than its data: one packet of the largest path MTU
 /// takes 4,096 bytes, and a registration has 16 pages at least.
 const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
-
-fn filled(bytes: u64) -> u64 {
-    bytes + roundup((bytes % 4) as usize) as u64
-}
 
 /// Judges a message whose data items are in chunks: its length in bytes, had they been inline.
 fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
@@ -54,9 +49,15 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
             RpcMessageKind::Reply => WRITE_CHUNK_BYTES + WRITE_SEGMENT_BYTES * chunk.segments.len() as u64,
         })
         .sum();
-    let inline = (message.record.length as u64).saturating_sub(list_bytes) + filled(data);
-    let verdict = Verdict::from_condition(inline > u64::from(threshold), || {
-        format!("a chunk of {data} bytes; inline, the Send has {inline} of {threshold} bytes")
+    let inline = (message.record.length as u64).saturating_sub(list_bytes) + data.next_multiple_of(4);
+    let is_needed = inline > u64::from(threshold);
+    let verdict = Verdict::measured(is_needed, [data, inline, threshold.into(), 0], |all| {
+        let (tally, bytes) = (all.tally("message", "messages"), all.totals[0]);
+        let [data, inline, threshold, _] = all.worst;
+        format!(
+            "{tally} with {bytes} bytes in chunks would have fitted inline; at most {data} bytes in a chunk: inline, the Send \
+             would have {inline} bytes of the {threshold} allowed"
+        )
     });
     Some(verdict.by(message.transaction.requester()))
 }
@@ -64,12 +65,12 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
 fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let transaction = message.transaction.transaction;
-    let (name, payload) = match message.kind {
+    let payload = match message.kind {
         RpcMessageKind::Call => {
-            let long = transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0))?;
-            ("Long Call", long.offered_bytes())
+            let mut chunks = transaction.read_chunks.iter();
+            chunks.find(|chunk| chunk.position == Some(0))?.offered_bytes()
         }
-        RpcMessageKind::Reply => ("Long Reply", transaction.reply_chunk.as_ref()?.returned_bytes()?),
+        RpcMessageKind::Reply => transaction.reply_chunk.as_ref()?.returned_bytes()?,
     };
     let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
         return Some(Verdict::Unknown);
@@ -77,10 +78,12 @@ fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
     let length = message.record.length as u64 + payload;
     let enough = LARGER_THRESHOLDS.into_iter().find(|larger| length <= *larger);
     let saves = length > u64::from(threshold) && enough.is_some();
-    Some(Verdict::from_condition(!saves, || {
+    let values = [length, threshold.into(), enough.unwrap_or_default(), payload];
+    Some(Verdict::measured(!saves, values, |all| {
+        let (tally, bytes) = (all.tally("Long message", "Long messages"), all.totals[3]);
+        let [length, threshold, enough, _] = all.worst;
         format!(
-            "{name} of {length} bytes, inline threshold {threshold}: {} would do",
-            enough.unwrap_or_default()
+            "{tally} with {bytes} bytes in chunks; at most {length} bytes, inline threshold {threshold}: {enough} would do"
         )
     }))
 }
@@ -90,10 +93,11 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/read-chunk-for-small",
         severity: Severity::Info,
         section: "RFC 8166 section 3.5.1",
-        requirement: "Data that fits into a Send needs no chunk.",
-        explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. The number of findings is that of \
-            messages whose data in Read or Write chunks would have fitted inline. A client that knows the length of a file can \
-            request it without a Write chunk.",
+        requirement: "Observation: data in a chunk would have fitted into the Send.",
+        explanation: "A chunk costs a registration, an RDMA Read or Write, and an invalidation. Messages count whose data in \
+            Read or Write chunks would have fitted inline. A client that knows the length of a file can request it without a \
+            Write chunk. Example: READs of files of 1,000 bytes: \"inline, the Send would have 1108 bytes of the 4096 \
+            allowed\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -103,9 +107,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/threshold-would-save",
         severity: Severity::Info,
         section: "RFC 8797 section 4.2",
-        requirement: "A larger inline threshold avoids Long messages.",
-        explanation: "The number of findings is that of Long Calls and Long Replies that a threshold of 8, 16 or 64 KiB makes \
-            Short. Larger thresholds take more memory for receive buffers: credits times threshold per connection.",
+        requirement: "Observation: a larger inline threshold would avoid Long messages.",
+        explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
+            take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
+            with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
         subjects: &[Subject::LongMessage],
         needs: &[Evidence::SetUp, Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -115,24 +120,24 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/no-invalidation",
         severity: Severity::Info,
         section: "RFC 8797 section 4.1",
-        requirement: "A Reply to a Call with chunks invalidates one of its handles.",
-        explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own before \
-            it completes the Call. Look at the R bits of the private data.",
+        requirement: "Observation: a Reply to a Call with chunks invalidates none of its handles.",
+        explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own \
+            before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
+            plain Send: \"1 reply without invalidation: 1 segments to invalidate locally\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|view| {
             view.message(RpcMessageKind::Call)?.version1()?;
-            let transaction = view.transaction;
-            let chunks = transaction
-                .read_chunks
-                .iter()
-                .chain(&transaction.write_chunks)
-                .chain(&transaction.reply_chunk);
-            let segments = chunks.flat_map(|chunk| &chunk.segments).count();
+            let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
             let reply = view.reply().filter(|_| segments > 0)?;
-            Some(Verdict::from_condition(reply.invalidated_handle.is_some(), || {
-                format!("{segments} segments to invalidate locally")
+            let values = [segments as u64, 0, 0, 0];
+            Some(Verdict::measured(reply.invalidated_handle.is_some(), values, |all| {
+                let (tally, total) = (all.tally("reply", "replies"), all.totals[0]);
+                format!(
+                    "{tally} without invalidation: {total} segments to invalidate locally, {} per reply at most",
+                    all.worst[0]
+                )
             }))
         }),
     },
@@ -140,57 +145,60 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/many-segments",
         severity: Severity::Info,
         section: "RFC 8166 section 3.4.4",
-        requirement: "A chunk has few, long segments.",
+        requirement: "Observation: a chunk has several short segments.",
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
-            register physical pages, or from scattered buffers.",
+            register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
+            \"a chunk of 4096 bytes in 4 segments of 1024 bytes\".",
         subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
-            let transaction = message.transaction.transaction;
-            let chunks = { transaction.read_chunks.iter() }
-                .chain(&transaction.write_chunks)
-                .chain(&transaction.reply_chunk)
-                .filter(|chunk| !chunk.segments.is_empty());
+            let chunks = message.transaction.offered_chunks().filter(|chunk| !chunk.segments.is_empty());
             let mut chunks =
                 chunks.map(|chunk| (chunk.segments.len() as u64, chunk.offered_bytes())).peekable();
             chunks.peek()?;
             let scattered =
                 chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);
-            Some(match scattered {
-                None => Verdict::Kept,
-                Some((segments, bytes)) => Verdict::from_condition(false, || {
-                    format!("a chunk of {bytes} bytes in {segments} segments of {} bytes", bytes / segments)
-                }),
-            })
+            let (segments, bytes) = scattered.unwrap_or_default();
+            Some(Verdict::measured(scattered.is_none(), [segments, bytes, 0, 0], |all| {
+                let (tally, [segments, bytes, ..]) = (all.tally("call", "calls"), all.worst);
+                let average = bytes / segments.max(1);
+                format!(
+                    "{tally}; at worst a chunk of {bytes} bytes in {segments} segments of {average} bytes"
+                )
+            }))
         }),
     },
     Rule {
         id: "perf/serial-credits",
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
-        requirement: "A grant permits more than one Call in flight.",
-        explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look at the \
-            server's number of receive buffers, and at grants of zero, which clients take as one.",
+        requirement: "Observation: a grant permits one Call in flight.",
+        explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look \
+            at the server's number of receive buffers, and at grants of zero, which clients take as one. Example: a server \
+            with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
-            Some(
-                Verdict::from_condition(words.credits > 1, || format!("grant {}", words.credits))
-                    .at_field("rpcordma.flow_control"),
-            )
+            let credits = u64::from(words.credits);
+            let verdict =
+                Verdict::measured(credits > 1, [1_u64.saturating_sub(credits), credits, 0, 0], |all| {
+                    format!("grant {} in {}", all.worst[1], all.tally("reply", "replies"))
+                });
+            Some(verdict.at_field("rpcordma.flow_control"))
         }),
     },
     Rule {
         id: "perf/grant-is-echo",
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
-        requirement: "A grant shows the resources of the Responder, not the request.",
-        explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. Its \
-            receive buffers may not suffice for it.",
+        requirement: "Observation: a grant follows the request, whatever the resources of the Responder are.",
+        explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. \
+            Its receive buffers may not suffice for it. Example: a client requests 32 credits, later 64, and gets both: \
+            \"grants 32 and 64 for requests of 32 and 64\".",
         subjects: &[Subject::Call, Subject::Reply],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Connection,
@@ -204,7 +212,9 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             let is_echo = granted == requested && grant_before == request_before;
-            Some(Verdict::from_condition(!is_echo, || {
+            let values = [requested, granted, request_before, grant_before].map(u64::from);
+            Some(Verdict::measured(!is_echo, values, |all| {
+                let [requested, granted, request_before, grant_before] = all.worst;
                 format!(
                     "grants {grant_before} and {granted} for requests of {request_before} and {requested}"
                 )
@@ -215,16 +225,23 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/ird-limited",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7; RFC 6581 section 9.1",
-        requirement: "The number of RDMA Reads that the client answers at a time does not limit the server.",
-        explanation: "The server had as many RDMA Reads in flight as the client declared: further ones wait. Raise \
-            responder_resources of the client, or use fewer and longer segments.",
+        requirement: "Observation: a side has as many RDMA Reads in flight as its peer declared.",
+        explanation: "Further RDMA Reads wait for one of those in flight. Raise responder_resources of the client, or use \
+            fewer and longer segments. Example: the server fetches a WRITE in 16 segments from a client that declared 16: \
+            \"16 RDMA Reads in flight, 16 declared by the peer\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Absence(
             |event| {
                 let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
-                Some(Verdict::from_condition(count < u32::from(limit), || {
+                // rpcrdma/reads-in-flight judges more than the limit.
+                if count > u32::from(limit) {
+                    return None;
+                }
+                let values = [count.into(), limit.into(), 0, 0];
+                Some(Verdict::measured(count < u32::from(limit), values, |all| {
+                    let [count, limit, ..] = all.worst;
                     format!("{count} RDMA Reads in flight, {limit} declared by the peer")
                 }))
             },

@@ -1,7 +1,8 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
-use nfsrdma_dissectors::flow::NFS_RDMA_PORT;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
+use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -11,14 +12,30 @@ use crate::transaction_view::TransactionView;
 /// Version of the private data. RFC 8797 section 4.
 const PRIVATE_DATA_VERSION: u8 = 1;
 
-/// Returns the private data of both sides, and its format: once per connection, with its first Transaction.
-fn declarations(
-    transaction: &TransactionView<'_>,
-) -> Option<[(ConnectionRole, SidePrivateData, Option<PrivateDataFormat>); 2]> {
+/// Declaration of one side in the set-up of its connection.
+struct Declaration {
+    side: ConnectionRole,
+    data: SidePrivateData,
+    format: Option<PrivateDataFormat>,
+    frame: Option<SetUpFrame>,
+}
+
+/// Returns the declarations of both sides: once per connection, with its first Transaction.
+fn declarations(transaction: &TransactionView<'_>) -> Option<[Declaration; 2]> {
     let set_up = transaction.set_up().filter(|_| transaction.connection.first_frame.is_none())?;
     Some([
-        (ConnectionRole::Client, set_up.client, set_up.client_format),
-        (ConnectionRole::Server, set_up.server, set_up.server_format),
+        Declaration {
+            side: ConnectionRole::Client,
+            data: set_up.client,
+            format: set_up.client_format,
+            frame: set_up.client_frame,
+        },
+        Declaration {
+            side: ConnectionRole::Server,
+            data: set_up.server,
+            format: set_up.server_format,
+            frame: set_up.server_frame,
+        },
     ])
 }
 
@@ -28,15 +45,14 @@ fn format_verdict(
     field: &'static str,
     fault: impl Fn(PrivateDataFormat) -> Option<String>,
 ) -> Option<Verdict> {
-    let mut formats = declarations(transaction)?
-        .into_iter()
-        .filter_map(|(side, _, format)| Some((side, format?)))
-        .peekable();
-    formats.peek()?;
-    let broken = formats.find_map(|(side, format)| Some((side, fault(format)?)));
+    let sides = declarations(transaction)?;
+    sides.iter().find(|declared| declared.format.is_some())?;
+    let broken = sides.iter().find_map(|declared| Some((declared, fault(declared.format?)?)));
     Some(match broken {
         None => Verdict::Kept,
-        Some((side, text)) => Verdict::from_condition(false, || text).by(side).at_field(field),
+        Some((Declaration { side, frame, .. }, text)) => {
+            Verdict::broken(text).by(*side).in_set_up(*frame).at_field(field)
+        }
     })
 }
 
@@ -46,8 +62,11 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Responder uses Send With Invalidate only if both sides set the R bit in their private data.",
-        explanation: "A Requester that did not set R may not expect that its memory is invalidated, and invalidates it again or \
-            uses it on. The server of Linux does not set R itself, and invalidates as soon as the client has set it: known.",
+        explanation: "A Requester that did not set R may not expect that its memory is invalidated: it invalidates the \
+            memory again, or still uses it. The Linux NFS server does not set R itself, and invalidates memory of clients \
+            that set it. A server that does the same has findings of severity known, whatever its implementation; not_known \
+            of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
+            Send With Invalidate: \"invalidated, but the client did not set R\".",
         subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -58,16 +77,17 @@ pub(crate) const RULES: &[Rule] = &[
             let (Some(client), Some(server)) = (announced(set_up.client), announced(set_up.server)) else {
                 return Some(Verdict::Unknown);
             };
-            let verdict = Verdict::from_condition(client && server, || {
+            let values = [0, handle.0.into(), client.into(), server.into()];
+            Some(Verdict::measured(client && server, values, |all| {
+                let [_, handle, client, server] = all.worst;
                 let without = match (client, server) {
-                    (false, false) => "neither side set R",
-                    (false, true) => "the client did not set R",
+                    (0, 0) => "neither side set R",
+                    (0, _) => "the client did not set R",
                     _ => "the server did not set R",
                 };
+                let handle = Handle(u32::try_from(handle).unwrap_or(u32::MAX));
                 format!("handle {handle} invalidated, but {without}")
-            });
-            let is_linux = client && message.sender() == ConnectionRole::Server;
-            Some(if is_linux { verdict.known_of("Linux NFS server") } else { verdict })
+            }))
         }),
     },
     Rule {
@@ -75,20 +95,19 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Send With Invalidate invalidates a handle of the Call with the XID that the Reply carries.",
-        explanation: "The Requester may use the memory of another Call on, which then fails with a Remote Access Error, or wait \
-            for an invalidation that does not come.",
+        explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or \
+            the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
+            the second invalidates the Write chunk of the first: \"is not of this call\".",
         subjects: &[Subject::Reply, Subject::Invalidation],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let of = transaction.transaction;
             let handle = transaction.reply()?.invalidated_handle?;
             // An earlier copy of the Call may have offered other memory.
             if transaction.call()?.copies > 1 {
                 return Some(Verdict::Unknown);
             }
-            let mut offered = { of.read_chunks.iter().chain(&of.write_chunks).chain(&of.reply_chunk) }
-                .flat_map(|chunk| &chunk.segments);
+            let mut offered = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
             let is_own = offered.any(|segment| segment.handle == handle);
             Some(Verdict::from_condition(is_own, || format!("handle {handle} is not of this call")))
         }),
@@ -98,7 +117,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "Only Replies use Send With Invalidate.",
-        explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something else.",
+        explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
+            else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
         subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
@@ -115,7 +135,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8797 section 4",
         requirement: "The reserved bits of the private data are zero.",
-        explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would announce.",
+        explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would \
+            announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
+            too: \"flags 0x81\".",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -137,7 +159,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8797 sections 4 and 5.1",
         requirement: "The private data has version 1.",
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
-            1,024 bytes, and no remote invalidation.",
+            1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
+            2\".",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -155,27 +178,28 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/private-none",
         severity: Severity::Info,
         section: "RFC 8797 section 5.1",
-        requirement: "A side may connect without private data.",
-        explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. Most \
-            Calls and Replies of NFSv4 then need chunks, each with an RDMA operation.",
+        requirement: "Observation: a side connects without private data, as it may.",
+        explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
+            Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
+            an REQ whose private data does not begin with 0xf6ab0e18: \"no private data: inline thresholds of 1024 bytes\".",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
-            if sides.iter().all(|(_, data, _)| *data == SidePrivateData::Cut) {
+            if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
                 return Some(Verdict::Unknown);
             }
             let without = sides
                 .iter()
-                .find(|(_, data, format)| *data == SidePrivateData::Absent && format.is_none())
-                .map(|(side, ..)| *side);
+                .find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
             Some(match without {
                 None => Verdict::Kept,
-                Some(side) => Verdict::from_condition(false, || {
-                    "no private data: inline thresholds of 1024 bytes".to_owned()
-                })
-                .by(side),
+                Some(Declaration { side, frame, .. }) => {
+                    Verdict::broken("no private data: inline thresholds of 1024 bytes".to_owned())
+                        .by(*side)
+                        .in_set_up(*frame)
+                }
             })
         }),
     },
@@ -183,10 +207,13 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/thresholds-shrank",
         severity: Severity::Warning,
         section: "RFC 8797 section 4",
-        requirement: "A Call that is sent again on a new connection fits its inline thresholds, which may be smaller.",
-        explanation: "A client that encodes a Call once, and sends it again as it is, exceeds a smaller threshold, and the \
-            connection ends again. See rpcrdma/send-too-long for Sends that do. Look at the configuration of the server that \
-            took over, or at the device that the client connects through.",
+        requirement: "Inline thresholds do not shrink on the new connection of a client that sends a Call again.",
+        explanation: "The thresholds may change on a reconnection. A client that encodes a Call once, and sends it again as \
+            it is, may exceed a smaller threshold, and the connection ends again. The length of the Call is not judged here: \
+            see rpcrdma/send-too-long for Sends that exceed the threshold. Look at the configuration of the server that took \
+            over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
+            2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
+            connection before\".",
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
@@ -211,8 +238,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8267 section 6.3",
         requirement: "A server of NFS version 4 offers NFS over RDMA at port 20049.",
-        explanation: "Clients connect to this port without asking rpcbind. Another one is a choice of the site, which each mount \
-            must name; port 2049 is that of NFS over TCP.",
+        explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
+            that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
+            client mounts with port=2049: \"port 2049\".",
         subjects: &[],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -222,21 +250,23 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             // A service ID outside the port space of TCP has none.
-            let port = transaction.set_up()?.service.port()?;
-            Some(
-                Verdict::from_condition(port == NFS_RDMA_PORT, || format!("port {port}"))
-                    .by(ConnectionRole::Server),
-            )
+            let set_up = transaction.set_up()?;
+            let port = set_up.service.port()?;
+            let verdict = Verdict::from_condition(port == NFS_RDMA_PORT, || format!("port {port}"));
+            // The client names the port in its request.
+            Some(verdict.by(ConnectionRole::Server).in_set_up(set_up.client_frame))
         }),
     },
     Rule {
         id: "dialect/rfc5666",
         severity: Severity::Info,
         section: "RFC 5666 sections 3.5 and 4.1, RFC 8166 sections 4.3.1 and 4.6",
-        requirement: "A Requester may fetch the Read chunks of a Reply and confirm with RDMA_DONE, as RFC 5666 has it.",
-        explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a connection \
-            that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
-            rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done.",
+        requirement: "Observation: a Requester fetches the Read chunks of a Reply and confirms with RDMA_DONE, as in RFC 5666.",
+        explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a \
+            connection that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
+            rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
+            reads 1,024 bytes from the server: \"1 Read chunks in a reply, fetched by the requester, confirmed with \
+            RDMA_DONE\".",
         subjects: &[Subject::Reply],
         needs: &[],
         scope: RuleScope::Connection,

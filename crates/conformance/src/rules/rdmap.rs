@@ -12,7 +12,7 @@ macro_rules! fault {
     ($judged:ident: $($fault:pat => $text:expr),+ $(,)?) => {
         RuleCheck::Counted(
             |event| match event.kind {
-                $(TransportEventKind::Rdmap($fault) => Some(Verdict::from_condition(false, || $text)),)+
+                $(TransportEventKind::Rdmap($fault) => Some(Verdict::broken($text)),)+
                 _ => None,
             },
             |checks| checks.$judged,
@@ -51,15 +51,13 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The CRC32C of an FPDU is correct where a side requested CRCs.",
         explanation: "The receiver drops the FPDU and ends the connection. The sender computes the CRC wrongly, or bytes \
             changed on the way although the checksum of TCP is right. Judged once a start-up frame or a correct CRC shows \
-            that CRCs are in use.",
+            that CRCs are in use. Example: one bit of an FPDU changed between two checksums of TCP: \"wrong CRC\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
-                TransportEventKind::BadMpaCrc => {
-                    Some(Verdict::from_condition(false, || "wrong CRC".to_owned()))
-                }
+                TransportEventKind::BadMpaCrc => Some(Verdict::broken("wrong CRC".to_owned())),
                 _ => None,
             },
             |checks| checks.fpdu_crcs,
@@ -70,8 +68,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5044 sections 4.3 and 7.1",
         requirement: "A side sends markers if and only if the other side requested them, and each points to its FPDU.",
-        explanation: "The receiver looks for the next FPDU at the wrong place, and ends the connection with a Terminate. Look \
-            at the M bit of the start-up frames.",
+        explanation: "The receiver looks for the next FPDU at the wrong place, and ends the connection with a Terminate. \
+            Look at the M bit of the start-up frames. Example: the MPA Request has the M bit, and the FPDUs of the server \
+            have no markers: \"no markers, which the peer requested\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -88,9 +87,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5044 section 7.1.1, RFC 6581 sections 6, 9 and 10",
         requirement: "The start-up frames of MPA agree with each other and with their revision.",
-        explanation: "Reserved bits are zero. Enhanced connection data needs revision 2, and is in the Reply if and only if it is in \
-            the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the initiator \
-            permits.",
+        explanation: "Reserved bits are zero. Enhanced connection data needs revision 2, and is in the Reply if and only if \
+            it is in the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the \
+            initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
+            data in revision 1\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -101,8 +101,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5044 section 7.1.2",
         requirement: "The responder sends no FPDU before it received one of the initiator.",
-        explanation: "The receiver of the initiator may not be in full operation yet: it takes the FPDU for private data or for \
-            other bytes, and the connection fails now and then.",
+        explanation: "The receiver of the initiator may not be in full operation yet: it takes the FPDU for private data or \
+            for other bytes, and the connection fails now and then. Example: a server sends CB_NULL right after its MPA \
+            Reply: \"FPDU before the first of the initiator\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -113,7 +114,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
         requirement: "The version of DDP is 1; the version of RDMAP is 1, or 0 for the RDMA Consortium's specification.",
-        explanation: "The receiver ends the connection with a Terminate: invalid version.",
+        explanation: "The receiver ends the connection with a Terminate: invalid version. Example: a segment with 2 in the \
+            two bits of the version: \"version 2 of DDP\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -127,7 +129,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
         requirement: "Reserved bits of the control fields are zero.",
-        explanation: "A receiver of a later version would give them a meaning. Some receivers refuse the segment.",
+        explanation: "A receiver of a later version would give them a meaning. Some receivers refuse the segment. Example: a \
+            sender leaves a control field uninitialized: \"reserved bits 0x0 of DDP, 0x1 of RDMAP\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -140,7 +143,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 section 4.1, RFC 7306 section 10",
         requirement: "The opcode of a segment is defined.",
-        explanation: "The receiver ends the connection with a Terminate: unexpected opcode.",
+        explanation: "The receiver ends the connection with a Terminate: unexpected opcode. Example: a segment with an \
+            opcode above those of RFC 7306: \"opcode 0xc\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -151,7 +155,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 section 4.1",
         requirement: "RDMA Writes and Read Responses are tagged; all other messages are untagged.",
-        explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer.",
+        explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer. Example: an RDMA \
+            Write with the T bit clear: \"RDMA Write in an untagged segment\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -166,7 +171,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 section 4.1",
         requirement: "Sends use queue 0, RDMA Read Requests queue 1, and Terminates queue 2.",
-        explanation: "Each queue has buffers of its own; the receiver answers with a Terminate: invalid queue number.",
+        explanation: "Each queue has buffers of its own; the receiver answers with a Terminate: invalid queue number. \
+            Example: a Send in the queue of RDMA Read Requests: \"Send in queue 1\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -177,7 +183,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 section 4.4",
         requirement: "An RDMA Read Request has a header of 28 bytes and no payload.",
-        explanation: "The receiver cannot use the request, and ends the connection.",
+        explanation: "The receiver cannot use the request, and ends the connection. Example: a request with four bytes \
+            behind its header: \"RDMA Read Request with 32 bytes\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -190,14 +197,14 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5041 section 4.3",
         requirement: "The message sequence numbers of each queue begin with 1 and increase by 1 with each message.",
-        explanation: "The number selects the receive buffer. The receiver finds no buffer for it, and ends the connection with \
-            a Terminate.",
+        explanation: "The number selects the receive buffer. The receiver finds no buffer for it, and ends the connection \
+            with a Terminate. Example: the third Send comes without the second: \"number 3 in queue 0, expected 2\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { untagged_fpdus:
             RdmapFault::MessageNumber { queue, number, expected } => {
-                format!("number {} in queue {}, {} follows", number.0, queue.0, expected.0)
+                format!("number {} in queue {}, expected {}", number.0, queue.0, expected.0)
             },
         },
     },
@@ -206,7 +213,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5041 section 5.2",
         requirement: "The offsets of the segments of an untagged message begin with 0 and leave no gap.",
-        explanation: "The receiver places bytes at the wrong place in its receive buffer.",
+        explanation: "The receiver places bytes at the wrong place in its receive buffer. Example: the first segment of a \
+            Send does not begin at 0: \"message offset 4 after 0 bytes\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -221,13 +229,14 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5041 section 5.2",
         requirement: "Each segment of a tagged message continues where the preceding segment ended.",
-        explanation: "Memory has bytes at the wrong place, or lacks bytes, and nothing reports it.",
+        explanation: "Memory has bytes at the wrong place, or lacks bytes, and nothing reports it. Example: the second \
+            segment of an RDMA Write skips four bytes: \"offset 0x20100404, expected 0x20100400\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { ordered_fpdus:
             RdmapFault::TaggedOffset { stag, offset, expected } => {
-                format!("STag {stag}, offset {offset:#x} where {expected:#x} follows")
+                format!("STag {stag}, offset {offset:#x}, expected {expected:#x}")
             },
         },
     },
@@ -236,7 +245,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5041 section 4.1",
         requirement: "The last segment of a message has the L flag, and no other message begins before it.",
-        explanation: "The receiver never completes the message without its last segment.",
+        explanation: "The receiver never completes the message without its last segment. Example: the last segment of an \
+            RDMA Write lacks the L flag, and a Send follows: \"another message begins before the last segment of RDMA \
+            Write\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -249,7 +260,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response goes to the sink that its RDMA Read Request names, from its first byte on.",
-        explanation: "The response overwrites other memory of the requester, or fails with a Terminate.",
+        explanation: "The response overwrites other memory of the requester, or fails with a Terminate. Example: a request \
+            names STag 0x77, and its response goes to 0x66: \"response of 100 bytes, STag 0x00000066\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -264,8 +276,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 section 5.2.2",
         requirement: "Read Responses have the order of their requests.",
-        explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before its \
-            data are there.",
+        explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before it \
+            has its data. Example: the second of two requests is answered first: \"response for STag 0x00000088, 1 earlier \
+            requests wait\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -280,7 +293,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response has as many bytes as its RDMA Read Request asks for.",
-        explanation: "The requester uses memory that the response did not fill.",
+        explanation: "The requester uses memory that the response did not fill. Example: a response ends four bytes before \
+            the end of the request: \"response of 996 bytes, 1000 requested\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
-use nfsrdma_dissectors::xdr::{XdrError, roundup};
+use nfsrdma_dissectors::xdr::XdrError;
 
 use super::write_chunks;
 use crate::message_view::MessageView;
@@ -51,18 +51,17 @@ fn position_zero(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_call())?;
     long_chunk(message)?;
     if message.is_proc(RdmaProc::RDMA_MSG) {
-        let verdict =
-            Verdict::from_condition(false, || "Position zero in an RDMA_MSG, which has a payload".to_owned());
+        let verdict = Verdict::broken("Position zero in an RDMA_MSG, which has a payload".to_owned());
         return Some(verdict.with_severity(Severity::Warning).at_field("rpcordma.position"));
     }
     let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
         .find(|position| is_long_segment(message, *position));
     Some(match elsewhere {
         None => Verdict::Kept,
-        Some(position) => Verdict::from_condition(false, || {
-            format!("a segment of the Position-Zero Read chunk has Position {position}")
-        })
-        .at_field("rpcordma.position"),
+        Some(position) => {
+            Verdict::broken(format!("a segment of the Position-Zero Read chunk has Position {position}"))
+                .at_field("rpcordma.position")
+        }
     })
 }
 
@@ -109,15 +108,15 @@ fn check_item_lengths(
     lengths.peek()?;
     Some(match { lengths }.find(|(chunk, item)| !is_kept(*chunk, *item)) {
         None => Verdict::Kept,
-        Some((chunk, item)) => Verdict::from_condition(false, || {
-            format!("Read chunk of {chunk} bytes, data item of {item} bytes")
-        })
-        .at_field("rpcordma.rdma_length"),
+        Some((chunk, item)) => {
+            Verdict::broken(format!("Read chunk of {chunk} bytes, data item of {item} bytes"))
+                .at_field("rpcordma.rdma_length")
+        }
     })
 }
 
 fn with_roundup(length: u32) -> u64 {
-    u64::from(length) + roundup(length as usize) as u64
+    u64::from(length).next_multiple_of(4)
 }
 
 fn item_length(message: &MessageView<'_>) -> Option<Verdict> {
@@ -174,13 +173,14 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
             }
             let items = view.eligible_items(RpcMessageKind::Call)?;
             if let Some(XdrError::NotEligible { at }) = items.error {
-                return Some(Verdict::from_condition(false, || {
-                    format!("a Read chunk replaces the item at byte {at} of {}", name())
-                }));
+                return Some(Verdict::broken(format!(
+                    "a Read chunk replaces the item at byte {at} of {}",
+                    name()
+                )));
             }
             Some(match view.has_eligible_arguments() {
                 Some(true) => Verdict::Kept,
-                Some(false) => Verdict::from_condition(false, || format!("a Read chunk for {}", name())),
+                Some(false) => Verdict::broken(format!("a Read chunk for {}", name())),
                 None => Verdict::Unknown,
             })
         }
@@ -219,9 +219,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.3.1",
         requirement: "The Read list of a Reply is empty.",
-        explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC 8166 \
-            removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. Otherwise \
-            the Requester ignores the list, or the connection ends.",
+        explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC \
+            8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
+            Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
+            Read chunk, and the client does not read it: \"1 Read chunks in a Reply\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -246,7 +247,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.5",
         requirement: "The Position of a Read chunk is a multiple of four.",
-        explanation: "XDR items begin at multiples of four bytes.",
+        explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
+            and the Read chunk names 82: \"Position 82\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -259,7 +261,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "All segments of a Position-Zero Read chunk have Position zero, and the chunk comes with RDMA_NOMSG.",
         explanation: "The chunk holds the payload itself. A Responder inserts a segment with another Position behind the \
             payload as a data item of its own, and the message ends too early. With RDMA_MSG, which has a payload in the \
-            Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it.",
+            Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a Long Call whose \
+            second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
+            Position 48\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -270,8 +274,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 sections 3.4.5 and 4.3.1.1",
         requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced Call.",
-        explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. Positions \
-            count in the payload with all chunks inserted, roundup included, from the XID on.",
+        explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. \
+            Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
+            chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -282,7 +287,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8166 section 3.4.5",
         requirement: "Read chunks come in the order of their Positions, and the segments of each are consecutive.",
-        explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions.",
+        explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
+            Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -294,10 +300,8 @@ pub(crate) const RULES: &[Rule] = &[
             let descent = pairs.find(|(first, second)| first >= second);
             Some(match descent {
                 None => Verdict::Kept,
-                Some((first, second)) => {
-                    Verdict::from_condition(false, || format!("Position {second} after Position {first}"))
-                        .at_field("rpcordma.position")
-                }
+                Some((first, second)) => Verdict::broken(format!("Position {second} after Position {first}"))
+                    .at_field("rpcordma.position"),
             })
         }),
     },
@@ -306,8 +310,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.5.2",
         requirement: "A Read chunk is as long as its data item, with or without roundup.",
-        explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. Compare \
-            the length word of the item with the sum of the segments.",
+        explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. \
+            Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
+            and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
+            bytes\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -318,7 +324,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 3.4.5.2",
         requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
-        explanation: "The roundup costs bytes on the wire, and often a segment of its own.",
+        explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
+            with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
         subjects: &[Subject::Call, Subject::ReadChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -331,7 +338,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.4.4",
         requirement: "The roundup of a reduced data item is removed from the payload.",
-        explanation: "All arguments or results after the item are misaligned for the receiver.",
+        explanation: "All arguments or results after the item are misaligned for the receiver. Example: the data of a WRITE \
+            are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 bytes of \
+            roundup of a reduced item\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -342,8 +351,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.5.3",
         requirement: "A Position-Zero Read chunk and a used Reply chunk hold whole XDR words, roundup included.",
-        explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end of \
-            the last item.",
+        explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end \
+            of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
+            chunk with 58 bytes, 2 more than whole words\".",
         subjects: &[Subject::LongMessage],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -355,7 +365,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5.1",
         requirement: "A Responder that executes a Call has read its Read chunks.",
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. Look for \
-            RDMA Reads that the capture lacks.",
+            RDMA Reads that the capture lacks. Example: a server reports success for a WRITE whose data it never fetched: \
+            \"4096 bytes at Position 80 were not read\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -387,9 +398,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8267 sections 4, 5.2, 6.1 and 6.5",
         requirement: "Only data of READ and WRITE and the text of READLINK, SYMLINK and CREATE may be in Read and Write chunks.",
-        explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, or \
-            misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
-            callbacks is never eligible.",
+        explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, \
+            or misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
+            callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
+            GETATTR in a Write chunk\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,

@@ -1,6 +1,7 @@
 //! RPC: RFC 5531, and retransmission as NFS restricts it.
 
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
+use nfsrdma_dissectors::rpc::Program;
 
 use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -11,8 +12,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 7530 section 3.1.1, RFC 8881 section 2.9.2",
         requirement: "A Requester does not send a Call again on a living connection.",
-        explanation: "The connection delivers the first Call or ends. The copy uses another credit and receive buffer, and may \
-        end the connection. For NFSv2 and NFSv3 this is a warning. Copies that the transport sends do not count.",
+        explanation: "The connection delivers the first Call or ends. The copy uses another credit and receive buffer, and \
+            may end the connection. The RFCs bind NFSv4 and its callbacks; for NFSv2, NFSv3 and NFSACL this is a warning. \
+            Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
+            seconds, although the connection lives: \"sent 2 times\".",
         subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
@@ -25,11 +28,23 @@ pub(crate) const RULES: &[Rule] = &[
             {
                 return None;
             }
-            let is_old = transaction.summary.version.is_some_and(|version| version < 4);
-            let severity = if is_old { Severity::Warning } else { Severity::Error };
+            let Some(program) = transaction.summary.program else { return Some(Verdict::Unknown) };
+            let severity = match (program, transaction.summary.version) {
+                (Program::NFS, Some(4)) | (Program::NFS_CB, _) => Severity::Error,
+                (Program::NFS | Program::NFSACL, Some(_)) => Severity::Warning,
+                (Program::NFS | Program::NFSACL, None) => return Some(Verdict::Unknown),
+                // No RFC forbids other programs to repeat a Call.
+                _ => return None,
+            };
             let again = call.retransmissions;
             let verdict = Verdict::from_condition(again == 0, || format!("sent {} times", again + 1));
-            Some(verdict.with_severity(severity).by(transaction.requester()).in_frames(&call.frames))
+            Some(
+                verdict
+                    .with_severity(severity)
+                    .by(transaction.requester())
+                    .in_frames(&call.frames)
+                    .at_field("rpcordma.xid"),
+            )
         }),
     },
     Rule {
@@ -37,8 +52,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8881 section 2.9.2",
         requirement: "A Reply is sent on the connection of its Call.",
-        explanation: "The other connection has no Call with this XID: the client drops the Reply, and waits for ever. After a \
-        lost connection, the server waits until the client repeats the Call.",
+        explanation: "The other connection has no Call with this XID: the client drops the Reply and never completes the \
+            Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
+            Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
         subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
@@ -53,7 +69,7 @@ pub(crate) const RULES: &[Rule] = &[
                     let frames = [call.frames.first().copied(), Some(reply.frame)];
                     let frames: Vec<_> = frames.into_iter().flatten().collect();
                     let text = || format!("reply on connection {}", reply.connection);
-                    Some(Verdict::from_condition(false, text).by(transaction.responder()).in_frames(&frames))
+                    Some(Verdict::broken(text()).by(transaction.responder()).in_frames(&frames))
                 }
                 (None, None) => None,
             }

@@ -39,7 +39,7 @@ impl<'t> SlotCall<'t> {
         self.history.last_use.filter(|last_use| last_use.call_time <= self.time)
     }
 
-    /// Returns the executed Call that this one repeats.
+    /// Returns the Call that this one repeats.
     fn repeated_use(&self) -> Option<SlotUse> {
         self.earlier_use().filter(|last_use| last_use.sequence_id == self.sequence.sa_sequenceid)
     }
@@ -54,7 +54,7 @@ fn certain_violation(
     if call.history.has_gaps {
         return Verdict::Unknown;
     }
-    by_client(transaction, call.frames, Verdict::from_condition(false, text))
+    by_client(transaction, call.frames, Verdict::broken(text()))
 }
 
 /// Returns the end of the text about a violation that the server did not refuse.
@@ -167,26 +167,43 @@ fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
     }))
 }
 
-/// An error for a COMPOUND that exceeds a limit of its channel.
-fn has_status(transaction: &TransactionView<'_>, wanted: Nfsstat4) -> bool {
-    transaction.operations.status == Some(wanted)
+/// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.
+fn is_limit_error(status: Option<Nfsstat4>) -> bool {
+    matches!(
+        status,
+        Some(
+            Nfsstat4::NFS4ERR_TOO_MANY_OPS
+                | Nfsstat4::NFS4ERR_REQ_TOO_BIG
+                | Nfsstat4::NFS4ERR_REP_TOO_BIG
+                | Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE
+        )
+    )
 }
 
 fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let call = SlotCall::of(transaction)?;
     let limits = call.history.limits;
     let operations = &transaction.operations;
-    operations.status?;
+    // The errors of SEQUENCE come before the limits.
+    if operations.status.is_none() || (operations.is_refused() && !is_limit_error(operations.status)) {
+        return None;
+    }
     let length = |kind| transaction.transaction.rpc_length(kind);
     let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
     else {
         return Some(Verdict::Unknown);
     };
-    let is_refused = |status| has_status(transaction, status);
+    // The error for an excess may come with a later operation, which another error kept from being executed.
+    let is_unreached =
+        |status| operations.status != Some(status) && operations.status != Some(Nfsstat4::NFS4_OK);
+    let is_refused = |status| operations.status == Some(status);
     let excess = if operations.operation_count > limits.max_operations
         && limits.max_operations > 0
         && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
     {
+        if is_unreached(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
+            return Some(Verdict::Unknown);
+        }
         Some((
             "operations accepted",
             u64::from(operations.operation_count),
@@ -194,8 +211,14 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
             limits.max_operations,
         ))
     } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
-        Some(("bytes of request accepted", request, "ca_maxrequestsize", limits.max_request_bytes))
-    } else if response > u64::from(limits.max_response_bytes) {
+        if is_unreached(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
+            return Some(Verdict::Unknown);
+        }
+        let limit = limits.max_request_bytes;
+        let verdict =
+            Verdict::broken(format!("{request} bytes of request accepted, ca_maxrequestsize {limit}"));
+        return Some(by_client(transaction, call.frames, verdict));
+    } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
         Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))
     } else if call.sequence.sa_cachethis
         && response > u64::from(limits.max_cached_response_bytes)
@@ -207,10 +230,6 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     } else {
         None
     };
-    // Another error, such as NFS4ERR_BADSESSION, may come first.
-    if excess.is_some() && operations.is_refused() {
-        return None;
-    }
     let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
     Some(Verdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
 }
@@ -264,7 +283,8 @@ pub(crate) const RULES: &[Rule] = &[
             sessions.",
         explanation: "Without SEQUENCE there is no slot, and so no protection against a second execution. The server answers \
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
-            COMPOUND instead.",
+            COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
+            operation, which the server accepted\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -276,26 +296,26 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 18.46.3",
         requirement: "SEQUENCE returns the session ID, slot and sequence ID of its arguments.",
         explanation: "A client that finds other values cannot be sure that the Reply belongs to its Call. Linux then \
-            recovers the session.",
+            recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let sent = sequence_arguments(&transaction.operations)?;
             let returned = sequence_result(&transaction.operations)?;
-            let fault = if sent.sa_sessionid != returned.sr_sessionid {
-                Some("sr_sessionid differs from sa_sessionid".to_owned())
+            Some(if sent.sa_sessionid != returned.sr_sessionid {
+                Verdict::broken("sr_sessionid differs from sa_sessionid".to_owned())
+                    .at_field("nfs.session_id4")
             } else if sent.sa_slotid != returned.sr_slotid {
-                Some(format!("sr_slotid {}, sa_slotid {}", returned.sr_slotid, sent.sa_slotid))
+                let text = format!("sr_slotid {}, sa_slotid {}", returned.sr_slotid, sent.sa_slotid);
+                Verdict::broken(text).at_field("nfs.slotid")
             } else if sent.sa_sequenceid != returned.sr_sequenceid {
-                Some(format!(
-                    "sr_sequenceid {}, sa_sequenceid {}",
-                    returned.sr_sequenceid, sent.sa_sequenceid
-                ))
+                let (now, before) = (returned.sr_sequenceid, sent.sa_sequenceid);
+                let text = format!("sr_sequenceid {now}, sa_sequenceid {before}");
+                Verdict::broken(text).at_field("nfs.seqid")
             } else {
-                None
-            };
-            Some(Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
+                Verdict::Kept
+            })
         }),
     },
     Rule {
@@ -304,7 +324,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1 and 18.36.3",
         requirement: "The first use of a slot has the sequence ID 1.",
         explanation: "The server answers NFS4ERR_SEQ_MISORDERED. The client may have kept the sequence IDs of an earlier \
-            session.",
+            session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
+            first use of slot 1\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -319,7 +340,8 @@ pub(crate) const RULES: &[Rule] = &[
                 1 => Verdict::Kept,
                 _ => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} in the first use of slot {slot}")
-                }),
+                })
+                .at_field("nfs.seqid"),
             })
         }),
     },
@@ -329,7 +351,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.1",
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
         explanation: "The server answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After 0xffffffff \
-            comes 0.",
+            comes 0. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -347,6 +369,7 @@ pub(crate) const RULES: &[Rule] = &[
                     let accepted = accepted(transaction);
                     format!("sequence ID {id} on slot {slot}, {before} before{accepted}")
                 })
+                .at_field("nfs.seqid")
             })
         }),
     },
@@ -356,13 +379,16 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.2",
         requirement: "A client repeats a request only after its connection was lost, on another connection.",
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
-            while the server still executes the request.",
+            while the server still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
+            \"sequence ID 2 on slot 0 again on the same connection\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SlotCall::of(transaction)?;
-            let repeated = call.repeated_use()?;
+            // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
+            let has_failed = |earlier: &SlotUse| earlier.reply_time.is_some() && !earlier.is_executed;
+            let repeated = call.repeated_use().filter(|earlier| !has_failed(earlier))?;
             let (now, before) = transaction.operations.arguments_digest.zip(repeated.arguments)?;
             if now.is_same(before) != Some(true) {
                 return None;
@@ -372,7 +398,8 @@ pub(crate) const RULES: &[Rule] = &[
                 false => Verdict::Kept,
                 true => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} on slot {slot} again on the same connection")
-                }),
+                })
+                .at_field("nfs.seqid"),
             })
         }),
     },
@@ -382,7 +409,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.2",
         requirement: "A client waits for the Reply before it uses the slot again.",
         explanation: "If the server has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, and \
-            the client does not know which sequence ID is next. An interrupted Call is a frequent cause.",
+            the client does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
+            interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
+            on slot 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -413,7 +442,7 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let frames: Vec<FrameNumber> =
                 other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
-            Some(by_client(transaction, &frames, Verdict::from_condition(false, text)))
+            Some(by_client(transaction, &frames, Verdict::broken(text())).at_field("nfs.slotid"))
         }),
     },
     Rule {
@@ -421,8 +450,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1, 18.36.3 and 18.46.3",
         requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted.",
-        explanation: "The server answers NFS4ERR_BADSLOT. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE \
-            raise the limit.",
+        explanation: "The server answers NFS4ERR_BADSLOT to a slot that it did not grant, and may answer \
+            NFS4ERR_BAD_HIGH_SLOT if only sa_highest_slotid is too high: a warning, because a client may set it above the \
+            slots in use. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE raise the limit. Example: \
+            ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
@@ -432,19 +463,21 @@ pub(crate) const RULES: &[Rule] = &[
             let (slot, highest) = (sequence.sa_slotid, sequence.sa_highest_slotid);
             if slot > highest {
                 let text = || format!("slot {slot}, sa_highest_slotid {highest}");
-                return Some(by_client(transaction, frames, Verdict::from_condition(false, text)));
+                let verdict = Verdict::broken(text()).at_field("nfs.slotid");
+                return Some(by_client(transaction, frames, verdict));
             }
             let call = SlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
-            Some(match highest <= granted {
-                true => Verdict::Kept,
-                false => certain_violation(transaction, &call, || {
-                    let name = if slot > granted { "slot" } else { "sa_highest_slotid" };
-                    format!(
-                        "{name} {}, slots up to {granted} granted",
-                        if slot > granted { slot } else { highest }
-                    )
-                }),
+            Some(if slot > granted {
+                let text = || format!("slot {slot}, slots up to {granted} granted");
+                certain_violation(transaction, &call, text).at_field("nfs.slotid")
+            } else if highest > granted {
+                let text = || format!("sa_highest_slotid {highest}, slots up to {granted} granted");
+                certain_violation(transaction, &call, text)
+                    .with_severity(Severity::Warning)
+                    .at_field("nfs.high_slotid")
+            } else {
+                Verdict::Kept
             })
         }),
     },
@@ -453,17 +486,21 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8881 sections 2.10.6.1 and 18.46.3",
         requirement: "sr_highest_slotid is not less than the sa_highest_slotid of the client.",
-        explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so only \
-            to a client that ignores sr_target_highest_slotid.",
+        explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so \
+            only to a client that ignores sr_target_highest_slotid. Example: the client has a Call on slot 3, and the server \
+            no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let asked = sequence_arguments(&transaction.operations)?.sa_highest_slotid;
             let enforced = sequence_result(&transaction.operations)?.sr_highest_slotid;
-            Some(Verdict::from_condition(enforced >= asked, || {
-                format!("sr_highest_slotid {enforced}, sa_highest_slotid {asked}")
-            }))
+            Some(
+                Verdict::from_condition(enforced >= asked, || {
+                    format!("sr_highest_slotid {enforced}, sa_highest_slotid {asked}")
+                })
+                .at_field("nfs.high_slotid"),
+            )
         }),
     },
     Rule {
@@ -471,7 +508,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8881 section 2.7",
         requirement: "A session is used in the minor version in which it was created.",
-        explanation: "The server may apply other rules to the same operations, or refuse them.",
+        explanation: "The server may apply other rules to the same operations, or refuse them. Example: a client mounts with \
+            minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -479,7 +517,10 @@ pub(crate) const RULES: &[Rule] = &[
             let call = SlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
             let text = || format!("minor version {used}, the session is of {created}");
-            Some(by_client(transaction, call.frames, Verdict::from_condition(used == created, text)))
+            Some(
+                by_client(transaction, call.frames, Verdict::from_condition(used == created, text))
+                    .at_field("nfs.minorversion"),
+            )
         }),
     },
     Rule {
@@ -488,7 +529,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.1.3.1",
         requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
         explanation: "The server may take it for a retry, and answer with the results of the other Call. At best it returns \
-            NFS4ERR_SEQ_FALSE_RETRY.",
+            NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
+            \"another request with sequence ID 2 on slot 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -499,10 +541,10 @@ pub(crate) const RULES: &[Rule] = &[
             let is_same = digests.and_then(|(now, before)| now.is_same(before));
             Some(match is_same {
                 Some(true) => Verdict::Kept,
-                Some(false) if repeated.is_executed => {
+                Some(false) if repeated.is_executed && !repeated.is_misordered => {
                     let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
                     let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_client(transaction, call.frames, Verdict::from_condition(false, text))
+                    by_client(transaction, call.frames, Verdict::broken(text())).at_field("nfs.seqid")
                 }
                 _ => Verdict::Unknown,
             })
@@ -514,7 +556,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.1.3",
         requirement: "A retry is answered with the results of the first Reply.",
         explanation: "Other results show that the server executed the request twice, or lost its reply cache. A request \
-            without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP.",
+            without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
+            the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages, Evidence::Session],
         scope: RuleScope::Each,
@@ -526,8 +569,10 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.4 and 18.36.3",
         requirement: "Requests, responses and their numbers of operations stay within the limits of the session, or the server \
             returns the error for them.",
-        explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The errors \
-            are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS.",
+        explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The \
+            errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
+            Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
+            8\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
         scope: RuleScope::Each,
@@ -540,7 +585,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "CREATE_SESSION returns no flag of the connection that was not asked for, no larger size, and the number \
             of slots and operations of the back channel unchanged.",
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
-            csa_sequence.",
+            csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
+            offered, 8196 returned\".",
         subjects: &[Subject::Compound],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
@@ -562,7 +608,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.1",
         requirement: "A client stops using slots above sr_target_highest_slotid.",
         explanation: "The server wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
-            were under way, and the next two, do not count.",
+            were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
+            that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
@@ -579,7 +626,8 @@ pub(crate) const RULES: &[Rule] = &[
                 true => Verdict::Kept,
                 false => certain_violation(transaction, &call, || {
                     format!("slot {slot}, sr_target_highest_slotid {highest}")
-                }),
+                })
+                .at_field("nfs.slotid"),
             })
         }),
     },

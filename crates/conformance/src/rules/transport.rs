@@ -9,12 +9,12 @@ use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 /// Returns a violation if the event is a NAK with such a code.
 fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<Verdict> {
     let TransportEventKind::Nak(code) = event.kind else { return None };
-    is_wanted(code).then(|| Verdict::from_condition(false, || format!("NAK {}: {code}", code.0)))
+    is_wanted(code).then(|| Verdict::broken(format!("NAK {}: {code}", code.0)))
 }
 
 /// Returns a violation if the event is of this kind.
 fn event_verdict(event: &TransportEvent, wanted: TransportEventKind, text: &str) -> Option<Verdict> {
-    (event.kind == wanted).then(|| Verdict::from_condition(false, || text.to_owned()))
+    (event.kind == wanted).then(|| Verdict::broken(text.to_owned()))
 }
 
 /// Rules about events that end a connection, or may end it.
@@ -30,11 +30,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-sequence",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
-        requirement: "No packet is lost on the way to its receiver.",
-        explanation: "NAK PSN Sequence Error: the receiver misses a packet and asks for all packets from there on. Each one \
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
+        requirement: "Observation: a receiver reports a missing packet.",
+        explanation: "NAK PSN Sequence Error: the receiver misses a packet and asks for all packets from there on. Each NAK \
             costs a round trip and repeated data. Look at drop and pause counters of switches and adapters. The side is the \
-            receiver that misses packets.",
+            receiver that misses packets. Example: a switch drops one packet of an RDMA Write of 256: \"NAK 0: PSN Sequence \
+            Error\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -46,11 +47,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-invalid-request",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
-        requirement: "A receiver accepts the operation and the length of each request.",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
+        requirement: "Observation: a receiver refuses the operation or the length of a request.",
         explanation: "NAK Invalid Request ends the connection. A Send was longer than the receive buffer, an RDMA Write had \
             another length than its header announced, or too many RDMA Reads were in flight. Look at the request with the \
-            same PSN.",
+            same PSN. Example: a Send of 4,100 bytes into a receive buffer of 4,096: \"NAK 1: Invalid Request\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -62,11 +63,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-access",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
-        requirement: "A receiver permits each access to its memory.",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
+        requirement: "Observation: a receiver refuses an access to its memory.",
         explanation: "NAK Remote Access Error ends the connection. The handle of an RDMA Read or Write is unknown or was \
             invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the Call that \
-            offered the memory.",
+            offered the memory. Example: an RDMA Write to a handle that the client has invalidated: \"NAK 2: Remote Access \
+            Error\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -78,10 +80,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-operational",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
-        requirement: "A receiver completes each request that it accepts.",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
+        requirement: "Observation: a receiver cannot complete a request that it accepted.",
         explanation: "NAK Remote Operational Error ends the connection. The receiver has a local problem: look at the log of \
-            its kernel and at the state of its adapter.",
+            its kernel and at the state of its adapter. Example: the adapter of the receiver fails on a completion queue: \
+            \"NAK 3: Remote Operational Error\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -93,9 +96,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "transport/nak-reserved",
         severity: Severity::Warning,
-        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
+        section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "A NAK of a reliable connection has code 0, 1, 2 or 3.",
-        explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The text has the code.",
+        explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The text has the code. Example: \
+            an acknowledgement with 17 in the field of the code: \"NAK 17: 0x11\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -108,17 +112,18 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/receiver-not-ready",
         severity: Severity::Warning,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2.8",
-        requirement: "A receiver has a receive buffer posted for each Send.",
+        requirement: "Observation: a receiver has posted no receive buffer for a Send.",
         explanation: "RNR NAK: the sender waits for the time in the text and repeats the Send; after the last retry the \
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
-            receives. The side is the receiver.",
+            receives. The side is the receiver. Example: a client sends a second Call, and the server has posted one receive \
+            buffer: \"RNR NAK, wait 1280 µs\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportEventKind::ReceiverNotReady { wait_us } = event.kind else { return None };
-                Some(Verdict::from_condition(false, || format!("RNR NAK, wait {wait_us} \u{b5}s")))
+                Some(Verdict::broken(format!("RNR NAK, wait {wait_us} \u{b5}s")))
             },
             |checks| checks.acknowledgments,
         ),
@@ -127,9 +132,11 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/retransmission",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1; RFC 9293 section 3.8.1",
-        requirement: "A packet or TCP segment is sent once.",
-        explanation: "Packets are repeated after a loss, after RNR NAK, or because an acknowledgement is late. Each costs time \
-            and bandwidth. A repeated packet that the receiver refuses again counts as a sequence gap. Compare with the NAKs of the other side: without them, the sender's timer expired.",
+        requirement: "Observation: a packet or TCP segment is sent again.",
+        explanation: "Packets are repeated after a loss, after RNR NAK, or because an acknowledgement is late. A \
+            retransmission costs time and bandwidth. A repeated packet that the receiver refuses again counts as a sequence \
+            gap. Compare with the NAKs of the other side: without them, the sender's timer expired. Example: a NAK names a \
+            PSN, and the packets from there on come again: \"retransmission\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -142,9 +149,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/repeated-read",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1.1",
-        requirement: "An RDMA Read request is sent once.",
+        requirement: "Observation: an RDMA Read request is sent again.",
         explanation: "The request, or a response to it, was lost. The requester asks again for all of the data, or for the \
-            rest of it. Loss in the direction of the responses shows only here: nobody sends a NAK for a response.",
+            rest of it. Loss in the direction of the responses shows only here: nobody sends a NAK for a response. Example: \
+            a response to an RDMA Read of 1 MiB is lost, and the requester asks again: \"repeated RDMA Read request\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -159,9 +167,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/sequence-gap",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1",
-        requirement: "The packets of a side have consecutive PSNs.",
+        requirement: "Observation: the PSNs of a side have a gap.",
         explanation: "Packets behind a gap: the receiver refuses them. Either the network lost a packet, and a NAK and \
-            retransmissions follow, or the capture lacks it, and the connection goes on.",
+            retransmissions follow, or the capture lacks it, and the connection goes on. Example: PSN 1003 follows 1001: \
+            \"packet behind a gap in the PSNs\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -176,15 +185,16 @@ pub(crate) const RULES: &[Rule] = &[
         section: "InfiniBand Architecture Specification volume 1, sections 9.4.1 and 9.7.4.1",
         requirement: "A message is a packet of position Only, or First, Middle packets and Last of one operation, of equal lengths \
             up to the last.",
-        explanation: "The receiver answers NAK Invalid Request, and the connection ends. Only packets with consecutive PSNs are \
-            judged, so that loss and reordering do not count.",
+        explanation: "The receiver answers NAK Invalid Request, and the connection ends. Only packets with consecutive PSNs \
+            are judged, so that loss and reordering do not count. Example: a Middle packet follows a packet that was a whole \
+            message: \"RC RDMA Write Middle after RC RDMA Write Only\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportEventKind::PacketOrder(fault) = event.kind else { return None };
-                Some(Verdict::from_condition(false, || match fault {
+                Some(Verdict::broken(match fault {
                     PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
                     PacketOrderFault::Length { before, length } => {
                         format!("packet of {length} bytes after one of {before} bytes in a message")
@@ -198,9 +208,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/congestion-notification",
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, annex A17.9.3",
-        requirement: "A path is not congested.",
-        explanation: "Congestion Notification Packet: the sender of this packet received packets that a switch marked, and the \
-            receiver of it lowers its rate. Look at the load of the path towards this side.",
+        requirement: "Observation: a receiver notifies the sender of congestion.",
+        explanation: "Congestion Notification Packet: the sender of this packet received packets that a switch marked, and \
+            the receiver of it lowers its rate. Look at the load of the path towards this side. Example: sixteen clients \
+            write to one server, whose port is full: \"CNP\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -213,9 +224,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/congestion-experienced",
         severity: Severity::Info,
         section: "RFC 3168 section 5",
-        requirement: "A path is not congested.",
+        requirement: "Observation: a switch marks packets because of congestion.",
         explanation: "A switch marked packets of this side because its queue was long. With RoCE, the receiver answers with \
-            CNPs; with TCP, with the ECE flag.",
+            CNPs; with TCP, with the ECE flag. Example: the ECN field of a packet arrives as 3: \"Congestion Experienced\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -231,7 +242,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The ICRC matches the packet.",
         explanation: "A receiver drops the packet silently. A cable, a switch or an adapter damages packets, or a device \
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
-            computes later.",
+            computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -244,9 +255,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/zero-window",
         severity: Severity::Warning,
         section: "RFC 9293 section 3.8.6",
-        requirement: "A receiver takes bytes from TCP as fast as they arrive.",
-        explanation: "The receive buffer is full: the sender waits until the window opens. The side is the slow receiver; look \
-            at its load.",
+        requirement: "Observation: a receiver announces a TCP window of zero bytes.",
+        explanation: "The receive buffer is full: the sender waits until the window opens. The side is the slow receiver; \
+            look at its load. Example: a server stops reading from its socket while it syncs a disk: \"window of zero\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
@@ -259,9 +270,11 @@ pub(crate) const RULES: &[Rule] = &[
         id: "transport/terminate",
         severity: Severity::Warning,
         section: "RFC 5040 section 4.8",
-        requirement: "A side closes the connection without an error.",
-        explanation: "RDMAP Terminate: the sender detected an error in what the other side sent, and closes the connection. The \
-            message has the layer, the type and the code of the error, and often the header at fault; -V shows them.",
+        requirement: "Observation: a side ends the connection with a Terminate.",
+        explanation: "RDMAP Terminate: the sender detected an error in what the other side sent, and closes the connection. \
+            The message has the layer, the type and the code of the error, and often the header at fault; -V shows them. \
+            Example: a server sends a message number that is not expected, and the client ends the connection: \
+            \"Terminate\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,

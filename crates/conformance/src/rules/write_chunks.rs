@@ -1,16 +1,16 @@
-//! Write chunks and Reply chunks: RFC 8166 sections 3.4.6, 4.3.2 and 4.3.3, RFC 8267 section 6.4.
+//! Write chunks, and all chunks that a Reply returns: RFC 8166 sections 3.4.6, 4.3.2 and 4.3.3, RFC 8267 section 6.4.
 
 use nfsrdma_dissectors::field::{EligibleItem, ItemPlacement};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
-use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
-use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, RdmaProc, WriteChunk};
+use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, WriteChunk};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
+use super::reply_chunk::reply_chunk_in_msg;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::session_table::sequence_arguments;
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
@@ -33,7 +33,7 @@ fn rpc_reply<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
         .filter(|reply| reply.version1().is_some() && !reply.record.is_rdma_error())
 }
 
-fn call<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
+pub(super) fn call<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
     view.message(RpcMessageKind::Call).filter(|call| call.version1().is_some())
 }
 
@@ -48,11 +48,6 @@ pub(super) fn threshold_bytes(view: &TransactionView<'_>, sender: ConnectionRole
         ConnectionRole::Client => to_server,
         ConnectionRole::Server => to_client,
     })
-}
-
-/// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
-pub(super) fn has_unused_reply_chunk(message: &MessageView<'_>) -> bool {
-    !message.is_call() && message.transaction.transaction.reply_chunk.is_some()
 }
 
 /// Returns the difference between a chunk and its copy in the Reply.
@@ -110,7 +105,7 @@ fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
     });
     Some(match difference {
         None => Verdict::Kept,
-        Some(text) => Verdict::from_condition(false, || text).at_field("rpcordma.writes"),
+        Some(text) => Verdict::broken(text).at_field("rpcordma.writes"),
     })
 }
 
@@ -160,7 +155,7 @@ fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
     Some(match in_chunks.find(|(item, returned)| u64::from(*item) != *returned) {
         None => Verdict::Kept,
         Some((item, returned)) => {
-            Verdict::from_condition(false, || format!("{returned} bytes returned, data item of {item} bytes"))
+            Verdict::broken(format!("{returned} bytes returned, data item of {item} bytes"))
                 .at_field("rpcordma.rdma_length")
         }
     })
@@ -175,7 +170,7 @@ fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
     let inline = items.find(|(item, _)| item.placement == ItemPlacement::Inline && !is_absent(view, item));
     Some(match inline {
         None => Verdict::Kept,
-        Some((item, chunk)) => Verdict::from_condition(false, || {
+        Some((item, chunk)) => Verdict::broken({
             let offered = chunk.map_or(0, Chunk::offered_bytes);
             format!("{} bytes inline, a Write chunk of {offered} bytes was offered for them", item.length)
         }),
@@ -225,21 +220,11 @@ fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
     let gap = pairs.find(|(returned, offered, next)| *next > 0 && returned < offered);
     Some(match gap {
         None => Verdict::Kept,
-        Some((returned, offered, next)) => Verdict::from_condition(false, || {
-            format!("{returned} of {offered} bytes in a segment, and {next} bytes in the next")
-        }),
+        Some((returned, offered, next)) => Verdict::broken(format!(
+            "{returned} of {offered} bytes in a segment, and {next} bytes in the next"
+        ))
+        .at_field("rpcordma.rdma_length"),
     })
-}
-
-fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
-    message.version1().filter(|_| !message.is_call() && !message.record.has_no_chunks())?;
-    if !message.is_proc(RdmaProc::RDMA_MSG) {
-        return None;
-    }
-    let returned = message.reply_chunk_bytes()?;
-    Some(Verdict::from_condition(returned == 0, || {
-        format!("RDMA_MSG with {returned} bytes in the Reply chunk")
-    }))
 }
 
 /// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
@@ -262,13 +247,11 @@ fn item_in_wrong_chunk(view: &TransactionView<'_>) -> Option<Verdict> {
     in_chunks.peek()?;
     Some(match in_chunks.find(|(operation, chunk)| operation != chunk) {
         None => Verdict::Kept,
-        Some((operation, chunk)) => Verdict::from_condition(false, || {
-            format!(
-                "data of the READ or READLINK number {} in Write chunk number {}",
-                operation + 1,
-                chunk + 1
-            )
-        }),
+        Some((operation, chunk)) => Verdict::broken(format!(
+            "data of the READ or READLINK number {} in Write chunk number {}",
+            operation + 1,
+            chunk + 1
+        )),
     })
 }
 
@@ -295,10 +278,12 @@ fn judge_chunk_sizes(
     let wrong = chunks.iter().find(|(chunk, count)| !is_kept(chunk.offered_bytes(), *count));
     Some(match wrong {
         None => Verdict::Kept,
-        Some((chunk, count)) => Verdict::from_condition(false, || {
-            format!("Write chunk of {} bytes for a READ of {count} bytes", chunk.offered_bytes())
-        })
-        .by(view.requester()),
+        Some((chunk, count)) => Verdict::broken(format!(
+            "Write chunk of {} bytes for a READ of {count} bytes",
+            chunk.offered_bytes()
+        ))
+        .by(view.requester())
+        .at_field("rpcordma.rdma_length"),
     })
 }
 
@@ -321,49 +306,22 @@ fn write_list_unneeded(message: &MessageView<'_>) -> Option<Verdict> {
     )
 }
 
-/// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call requests none.
-fn min_full_reply_bytes(view: &TransactionView<'_>) -> Option<u64> {
-    let chunks = &view.transaction.write_chunks;
-    let reads = view.eligible_reads()?;
-    let inline = reads
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| chunks.get(*at).is_none_or(|chunk| chunk.segments.is_empty()));
-    let total: u64 = inline.filter_map(|(_, count)| *count).map(u64::from).sum();
-    (total > 0).then_some(total)
-}
-
-fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
-    call(view)?;
-    let reply = view.message(RpcMessageKind::Reply)?;
-    // draft-ietf-nfsv4-rfc5667bis-02 section 3 permits either answer.
-    let answer = match reply.header()?.error() {
-        Some(ErrorCode::Version1(ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
-        _ if view.summary.rpc_status
-            == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS))) =>
-        {
-            "GARBAGE_ARGS"
-        }
-        _ => return None,
-    };
-    let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
-    let threshold = threshold_bytes(view, view.responder());
-    let (Some(needed), Some(threshold)) = (min_full_reply_bytes(view), threshold) else {
-        return Some(Verdict::Unknown);
-    };
-    let room = offered.max(u64::from(threshold));
-    Some(
-        Verdict::from_condition(needed <= room, || {
-            format!(
-                "Reply chunk of {offered} bytes for a reply with {needed} bytes of data, answered {answer}"
-            )
-        })
-        .by(view.requester()),
-    )
-}
-
 /// Maximum number of segments of a chunk that each server accepts. RFC 8267 section 6.4.2.
 const MAX_SEGMENTS: usize = 16;
+
+/// Returns `true` if a Call repeats one that was answered ERR_CHUNK or GARBAGE_ARGS: it has the same XID, or the same slot and
+/// sequence ID.
+fn is_sent_again(view: &TransactionView<'_>) -> bool {
+    let has_same_xid =
+        view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
+    let earlier = view.slot.as_ref().and_then(|slot| slot.last_use);
+    let sequence = sequence_arguments(&view.operations);
+    has_same_xid
+        || earlier.zip(sequence).is_some_and(|(earlier, sequence)| {
+            let is_refused = earlier.reply_time.is_some() && !earlier.is_executed;
+            is_refused && earlier.sequence_id == sequence.sa_sequenceid
+        })
+}
 
 fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_call() && is_compound(message.transaction))?;
@@ -373,12 +331,12 @@ fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
         return None;
     }
     let items = reads.iter().filter(|chunk| chunk.position != Some(0)).count();
-    let segments = { reads.iter().chain(writes).chain(&transaction.reply_chunk) }
-        .map(|chunk| chunk.segments.len())
-        .max()
-        .unwrap_or(0);
+    let segments =
+        { message.transaction.offered_chunks() }.map(|chunk| chunk.segments.len()).max().unwrap_or(0);
     Some(Verdict::from_condition(items <= 1 && writes.len() <= 1 && segments <= MAX_SEGMENTS, || {
-        format!("{items} Read chunks, {} Write chunks, up to {segments} segments in a chunk", writes.len())
+        let again = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
+        let writes = writes.len();
+        format!("{items} Read chunks, {writes} Write chunks, up to {segments} segments in a chunk{again}")
     }))
 }
 
@@ -388,9 +346,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 sections 3.4.6 and 4.3.3",
         requirement: "A Reply has the Write chunks and the Reply chunk of its Call, with their segments, handles and offsets.",
-        explanation: "The Requester finds its results by the segments in the Reply: it refuses the Reply, or reads other memory. \
-            Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no data \
-            (RFC 8267 section 6.4.1).",
+        explanation: "The Requester finds its results by the segments in the Reply: it refuses the Reply, or reads other \
+            memory. Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no \
+            data (RFC 8267 section 6.4.1). Example: a Reply returns the Write chunk of a READ with its offset moved by 8: \
+            \"Write chunk with offset 0x20100008, 0x20100000 offered\".",
         subjects: &[Subject::Chunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -401,7 +360,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
-        explanation: "The Requester reads beyond its buffer, or refuses the Reply.",
+        explanation: "The Requester reads beyond its buffer, or refuses the Reply. Example: a segment of 2,048 bytes comes \
+            back with a length that is four bytes larger: \"returned 2052 of 2048 bytes offered\".",
         subjects: &[Subject::Chunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -413,9 +373,10 @@ pub(crate) const RULES: &[Rule] = &[
             let excess = segments.find(|(returned, offered)| returned > offered);
             Some(match excess {
                 None => Verdict::Kept,
-                Some((returned, offered)) => Verdict::from_condition(false, || {
-                    format!("returned {returned} of {offered} bytes offered")
-                }),
+                Some((returned, offered)) => {
+                    Verdict::broken(format!("returned {returned} of {offered} bytes offered"))
+                        .at_field("rpcordma.rdma_length")
+                }
             })
         }),
     },
@@ -424,8 +385,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder fills the segments of a chunk in their order, without gaps.",
-        explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used one \
-            is full.",
+        explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used \
+            one is full. Example: two segments of 2,048 bytes each come back half full: \"1000 of 2048 bytes in a segment, \
+            and 1000 bytes in the next\".",
         subjects: &[Subject::Chunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -437,7 +399,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.6",
         requirement: "The length of a returned segment is the number of bytes that RDMA Writes placed in it.",
         explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
-            unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks.",
+            unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a Reply \
+            returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -448,8 +411,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.6.2",
         requirement: "A returned Write chunk is as long as its data item, without roundup.",
-        explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester cannot \
-            tell which of the two is right. A Responder often has written the roundup, too.",
+        explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester \
+            cannot tell which of the two is right. A Responder often has written the roundup, too. Example: a READ returns \
+            97 bytes, and the chunk includes three bytes of roundup: \"100 bytes returned, data item of 97 bytes\".",
         subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -460,7 +424,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.3.2, RFC 8267 section 6.4.1",
         requirement: "A Responder returns a data item in the Write chunk that the Requester offered for it.",
-        explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it.",
+        explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it. \
+            Example: a server puts the data of a short READ into the Send: \"1000 bytes inline, a Write chunk of 1000 bytes \
+            was offered for them\".",
         subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -472,7 +438,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 6.4.1",
         requirement: "The n-th READ or READLINK of a COMPOUND uses the n-th Write chunk, also if an earlier one returned no data.",
         explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
-            results without data; RFC 8267 does not for NFSv4.",
+            results without data; RFC 8267 does not for NFSv4. Example: the first READ of a COMPOUND returns no data, and \
+            the second one uses its chunk: \"data of the READ or READLINK number 2 in Write chunk number 1\".",
         subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -483,8 +450,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 4.3.2.3",
         requirement: "A Write chunk without segments comes back without segments.",
-        explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory of \
-            another use.",
+        explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory \
+            of another use. Example: a client requests the data of a READ inline with an empty chunk, and the server returns \
+            a segment: \"1 segments in a Write chunk that was offered empty\".",
         subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -497,9 +465,11 @@ pub(crate) const RULES: &[Rule] = &[
                 .find(|(offered, copy)| offered.segments.is_empty() && !copy.target.is_empty());
             Some(match filled {
                 None => Verdict::Kept,
-                Some((_, copy)) => Verdict::from_condition(false, || {
-                    format!("{} segments in a Write chunk that was offered empty", copy.target.len())
-                }),
+                Some((_, copy)) => Verdict::broken(format!(
+                    "{} segments in a Write chunk that was offered empty",
+                    copy.target.len()
+                ))
+                .at_field("rpcordma.writes"),
             })
         }),
     },
@@ -508,8 +478,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8166 section 4.3.2.3",
         requirement: "To have the only data item of a Reply inline, a Requester leaves the Write list empty.",
-        explanation: "An empty Write chunk is for one of several items. It costs eight bytes in Call and Reply, and a Responder \
-            may not expect it.",
+        explanation: "An empty Write chunk is for one of several items. It costs eight bytes in Call and Reply, and a \
+            Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
+            empty Write chunk for the only data item\".",
         subjects: &[Subject::Call, Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -529,7 +500,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 4.3.2",
         requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
-        explanation: "The Requester registers memory in vain, and the Responder may refuse the Call.",
+        explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
+            a Write list: \"1 Write chunks, no operation returns data for them\".",
         subjects: &[Subject::Call, Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -540,7 +512,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "A Write chunk holds all the data that its READ requests.",
-        explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection.",
+        explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection. \
+            Example: a client requests 4,096 bytes, and registers 4,000: \"Write chunk of 4000 bytes for a READ of 4096 \
+            bytes\".",
         subjects: &[Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -553,7 +527,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 3.4.6.2",
         requirement: "A Write chunk has no room for roundup (SHOULD NOT).",
-        explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration.",
+        explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration. Example: a client \
+            requests the last 4,095 bytes of a file, and registers a word more than needed: \"Write chunk of 4096 bytes for \
+            a READ of 4095 bytes\".",
         subjects: &[Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -565,99 +541,27 @@ pub(crate) const RULES: &[Rule] = &[
         }),
     },
     Rule {
-        id: "rpcrdma/long-reply-not-used",
-        severity: Severity::Error,
-        section: "RFC 8166 section 3.5.3",
-        requirement: "A Reply that is longer than the inline threshold uses the Reply chunk of its Call.",
-        explanation: "The Send does not fit into the receive buffer: the transport ends the connection.",
-        subjects: &[Subject::Reply],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
-            message.version1().filter(|_| has_unused_reply_chunk(message))?;
-            if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
-                return None;
-            }
-            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
-                return Some(Verdict::Unknown);
-            };
-            let length = message.record.length;
-            Some(Verdict::from_condition(length <= threshold as usize, || {
-                format!("{length} bytes sent beside a Reply chunk, inline threshold {threshold}")
-            }))
-        }),
-    },
-    Rule {
-        id: "rpcrdma/reply-chunk-in-msg",
-        severity: Severity::Error,
-        section: "RFC 8166 sections 3.5.3 and 4.3.3",
-        requirement: "A Reply with RDMA_MSG returns no bytes in the Reply chunk.",
-        explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two payloads, and \
-            takes one.",
-        subjects: &[Subject::Reply, Subject::Chunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
-        check: RuleCheck::Message(reply_chunk_in_msg),
-    },
-    Rule {
-        id: "rpcrdma/reply-chunk-short",
-        severity: Severity::Error,
-        section: "RFC 8166 section 4.3.3, RFC 8267 section 3.1",
-        requirement: "A Reply chunk holds the longest possible Reply.",
-        explanation: "Judged where the Responder answered ERR_CHUNK or GARBAGE_ARGS, and the Call requests more data than the Reply chunk and the \
-            inline threshold hold. The RPC fails, and with it the operation of the application, unless the client sends it again \
-            with a larger chunk.",
-        subjects: &[Subject::Call, Subject::Reply],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
-        scope: RuleScope::Each,
-        check: RuleCheck::Transaction(reply_chunk_short),
-    },
-    Rule {
-        id: "rpcrdma/reply-chunk-unneeded",
-        severity: Severity::Info,
-        section: "RFC 8166 section 4.3.3",
-        requirement: "A Reply that fits into a Send needs no Reply chunk.",
-        explanation: "A Long Reply costs an RDMA Write, a registration and an invalidation more than a Short one. The Responder \
-            may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk.",
-        subjects: &[Subject::Reply, Subject::LongMessage],
-        needs: &[Evidence::SetUp, Evidence::ChunkLists],
-        scope: RuleScope::Connection,
-        check: RuleCheck::Message(|message| {
-            message.version1().filter(|_| !message.is_call())?;
-            if !message.is_proc(RdmaProc::RDMA_NOMSG) {
-                return None;
-            }
-            let returned = message.reply_chunk_bytes()?;
-            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
-                return Some(Verdict::Unknown);
-            };
-            let length = message.record.length as u64 + returned;
-            Some(Verdict::from_condition(returned == 0 || length > u64::from(threshold), || {
-                format!("a Long Reply would have been a Send of {length} bytes, inline threshold {threshold}")
-            }))
-        }),
-    },
-    Rule {
         id: "rpcrdma/ranges-overlap",
         severity: Severity::Warning,
         section: "RFC 8166 section 4.4.1",
-        requirement: "Calls in flight at the same time do not offer overlapping memory that one of them has written to.",
-        explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range is not.",
+        requirement: "Calls in flight at the same time do not offer overlapping memory of which one range is for results.",
+        explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range \
+            is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
+            offset 0x20100800, are memory of XID 0x00000102 too\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
             call(view)?;
-            written_chunks(view).chain(&view.transaction.read_chunks).next()?;
+            view.offered_chunks().next()?;
             Some(match view.overlap {
                 None => Verdict::Kept,
-                Some(overlap) => Verdict::from_condition(false, || {
-                    format!(
-                        "{} bytes, handle {}, offset 0x{:x}, are memory of XID {} too",
-                        overlap.length, overlap.handle, overlap.offset, overlap.xid
-                    )
-                })
-                .by(view.requester()),
+                Some(overlap) => Verdict::broken(format!(
+                    "{} bytes, handle {}, offset 0x{:x}, are memory of XID {} too",
+                    overlap.length, overlap.handle, overlap.offset, overlap.xid
+                ))
+                .by(view.requester())
+                .at_field("rpcordma.rdma_handle"),
             })
         }),
     },
@@ -667,8 +571,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 6.4.2",
         requirement: "An NFSv4 Call has at most one Read chunk beside the Position-Zero Read chunk, one Write chunk, and 16 \
             segments in each chunk (SHOULD).",
-        explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS, and the client should not repeat the \
-            Call.",
+        explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
+            Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
+            READ on its own: \"0 Read chunks, 1 Write chunks, up to 17 segments in a chunk\".",
         subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -679,7 +584,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8267 section 3.1",
         requirement: "A Call that repeats one that was answered ERR_CHUNK has a new XID.",
-        explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try.",
+        explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
+            Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
+            after ERR_CHUNK\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
@@ -696,12 +603,9 @@ pub(crate) const RULES: &[Rule] = &[
             if view.connection.refused_xids.is_empty() && !is_refused_copy {
                 return None;
             }
-            Some(
-                Verdict::from_condition(!was_refused && !is_refused_copy, || {
-                    format!("XID {xid} again after ERR_CHUNK")
-                })
-                .by(view.requester()),
-            )
+            let text = || format!("XID {xid} again after ERR_CHUNK");
+            let verdict = Verdict::from_condition(!was_refused && !is_refused_copy, text);
+            Some(verdict.by(view.requester()).at_field("rpcordma.xid"))
         }),
     },
 ];

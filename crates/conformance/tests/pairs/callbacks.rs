@@ -95,14 +95,41 @@ pub(crate) const PAIRS: &[Pair] = &[
             let mut callback = long_cb_null(scene.xid());
             callback.fetched.clear();
             if broken {
-                // Accepted, GARBAGE_ARGS: RFC 5531 section 9.
-                let at = callback.reply.rpc.len() - 1;
-                callback.reply.rpc[at] = 4;
                 reverse(scene, &callback);
             } else {
                 scene.fabric.send(Side::Server, &callback.call.encode());
                 scene.error(Side::Client, callback.call.xid, &[2]);
             }
+        },
+    },
+    // A client that supports chunks may refuse a Call before it reads them.
+    Pair {
+        rule: "nfs/cb-chunks-refused",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            open_backchannel(scene);
+            let mut callback = long_cb_null(scene.xid());
+            callback.fetched.clear();
+            if !broken {
+                // Accepted, GARBAGE_ARGS: RFC 5531 section 9.
+                let at = callback.reply.rpc.len() - 1;
+                callback.reply.rpc[at] = 4;
+            }
+            reverse(scene, &callback);
+        },
+    },
+    // A client that supports chunks returns the Reply chunk, if unused.
+    Pair {
+        rule: "nfs/cb-chunks-refused",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            open_backchannel(scene);
+            let mut callback = cb_null(scene.xid()).with_reply_chunk(256);
+            if broken {
+                callback.reply.reply = None;
+                scene.accepted.push("rpcrdma/not-copied");
+            }
+            reverse(scene, &callback);
         },
     },
 ];

@@ -6,6 +6,7 @@
 mod access;
 mod callbacks;
 mod credits;
+mod details;
 mod exchange;
 #[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
 #[path = "../../../../dissectors/tests/conversations/fabric.rs"]
@@ -29,7 +30,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, SeverityLevel, find_rule};
+use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, Rule, SeverityLevel, find_rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
@@ -70,6 +71,11 @@ fn pairs() -> Vec<&'static Pair> {
     .collect()
 }
 
+/// Returns the time of a frame: frames are 2 ms apart.
+fn frame_time(number: u64) -> Timestamp {
+    Timestamp(1_700_000_000_000_000_000 + (number as i64 - 1) * 2_000_000)
+}
+
 /// Returns the findings of a capture.
 fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
     let mut flow =
@@ -77,7 +83,7 @@ fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
     let mut checker = ConformanceChecker::new();
     let mut all = Vec::new();
     for (at, bytes) in frames.iter().enumerate() {
-        let time = Timestamp(1_700_000_000_000_000_000 + at as i64 * 2_000_000);
+        let time = frame_time(at as u64 + 1);
         flow.process_frame(&Frame {
             number: FrameNumber(at as u64 + 1),
             time,
@@ -149,4 +155,29 @@ fn each_rule_has_a_pair() {
     }
     let without: Vec<&str> = counts.iter().filter(|(_, count)| **count == 0).map(|(rule, _)| *rule).collect();
     assert_eq!(without, [""; 0]);
+}
+
+/// Returns the example in an explanation: the text of a finding, in quotes.
+fn example(rule: &Rule) -> Option<&'static str> {
+    let (_, example) = rule.explanation.split_once("Example: ")?;
+    example.strip_suffix("\".")?.split_once(": \"").map(|(_, text)| text)
+}
+
+#[test]
+fn each_explanation_has_an_example_with_the_text_of_a_finding() {
+    let mut texts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for pair in pairs() {
+        for kind in pair.kinds {
+            let mut scene = Scene::new(*kind);
+            (pair.conversation)(&mut scene, true);
+            let found = findings(&scene.frames());
+            let of_rule = found.into_iter().filter(|finding| finding.rule.id == pair.rule);
+            texts.entry(pair.rule).or_default().extend(of_rule.map(|finding| finding.text));
+        }
+    }
+    for rule in RULES {
+        let example = example(rule).unwrap_or_else(|| panic!("{} has no example", rule.id));
+        let is_real = texts[rule.id].iter().any(|text| text.contains(example));
+        assert!(is_real, "{}: no finding \"{example}\": {:#?}", rule.id, texts[rule.id]);
+    }
 }

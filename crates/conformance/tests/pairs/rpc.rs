@@ -1,7 +1,10 @@
 //! Pairs of the rules in `rules/rpc.rs`.
 
-use crate::exchange::{Compound, Operation};
+use crate::exchange::{Compound, Exchange, Operation, rpc_call, rpc_reply};
 use crate::{BOTH, Pair};
+
+const NFSACL: u32 = 100_227;
+const RQUOTA: u32 = 100_011;
 
 pub(crate) const PAIRS: &[Pair] = &[
     Pair {
@@ -14,6 +17,19 @@ pub(crate) const PAIRS: &[Pair] = &[
                 scene.call(&exchange);
             }
             scene.reply(&exchange);
+        },
+    },
+    // RFC 7530 and RFC 8881 do not bind RQUOTA.
+    Pair {
+        rule: "rpc/resent-here",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let xid = scene.xid();
+            let program = if broken { NFSACL } else { RQUOTA };
+            let exchange = Exchange::new(xid, rpc_call(xid, program, 3, 9), rpc_reply(xid));
+            scene.call(&exchange);
+            scene.call(&exchange);
+            scene.reply(&exchange.garbage_args());
         },
     },
     Pair {

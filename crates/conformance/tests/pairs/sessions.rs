@@ -97,6 +97,30 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.compound(&Compound::new(2, &[if broken { next.failed(MISORDERED) } else { next }]));
         },
     },
+    // Only GARBAGE_ARGS proves that the server did not execute the Call.
+    Pair {
+        rule: "nfs/slot-gap",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let failed = access(Operation::sequence(0, 2), 1).exchange(scene.xid());
+            let failed = if broken { failed.garbage_args() } else { failed.refused() };
+            scene.exchange(&failed);
+            sequence(scene, 0, 3);
+        },
+    },
+    // RFC 8267 section 3.1: a Call that was answered ERR_CHUNK may come again.
+    Pair {
+        rule: "nfs/retry-here",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let request = access(Operation::sequence(0, 2), 1);
+            let first = request.exchange(scene.xid());
+            scene.exchange(&if broken { first } else { first.refused() });
+            scene.compound(&request);
+        },
+    },
     Pair {
         rule: "nfs/slot-busy",
         kinds: BOTH,
@@ -250,6 +274,20 @@ pub(crate) const PAIRS: &[Pair] = &[
         rule: "nfs/too-big",
         kinds: BOTH,
         conversation: |scene, broken| session_with(scene, 9, if broken { 76 } else { 80 }),
+    },
+    // A COMPOUND that fails with another error may have failed before its size mattered.
+    Pair {
+        rule: "nfs/too-big",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            session_with(scene, 7, 88);
+            let mut request = access(Operation::sequence(0, 2), 1);
+            if !broken {
+                // NFS4ERR_ACCESS.
+                request.operations[2] = Operation::access(1).failed(13);
+            }
+            scene.compound(&request);
+        },
     },
     // ca_maxrequestsize of the fore channel.
     Pair {

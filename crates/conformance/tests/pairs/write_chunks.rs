@@ -1,6 +1,6 @@
 //! Pairs of the rules in `rules/write_chunks.rs`.
 
-use crate::exchange::{Exchange, data, divide, memory};
+use crate::exchange::{Exchange, data, divide, memory, rpc_call, rpc_reply};
 use crate::writer::Memory;
 use crate::{BOTH, Pair};
 
@@ -188,6 +188,18 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             let exchange = Exchange::read3_inline(scene.xid(), 8192);
             scene.exchange(&exchange.with_reply_chunk(if broken { 8000 } else { 9000 }).refused());
+        },
+    },
+    // NFSPROC3_READDIR with a count of 8,192 bytes. RFC 1813 section 3.3.16.
+    Pair {
+        rule: "rpcrdma/reply-chunk-short",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let xid = scene.xid();
+            let mut call = rpc_call(xid, 100_003, 3, 16);
+            call.opaque(b"file handle 1234").hyper(0).hyper(0).words(&[8192]);
+            let list = Exchange::new(xid, call, rpc_reply(xid));
+            scene.exchange(&list.with_reply_chunk(if broken { 8000 } else { 9000 }).refused());
         },
     },
     Pair {

@@ -39,6 +39,7 @@ use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaOperation};
 use crate::rpcrdma;
 
 use super::PacketMeta;
+use super::setup::SetUpFrame;
 use super::statistics::UndecodedReason;
 use super::stream::{Position, StreamBytes};
 use super::transport_event::{RdmapFault, TransportEventKind};
@@ -185,6 +186,7 @@ struct IwarpDirection {
     messages: IwarpMessages,
     /// Start-up frame that began it.
     startup: Option<Startup>,
+    startup_frame: Option<SetUpFrame>,
 }
 
 /// State of both directions of a connection.
@@ -229,14 +231,14 @@ impl Iwarp {
         let mut inner =
             IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
         own.framing.process(piece, shared, &mut inner);
-        if let Some(startup) = inner.startup {
+        if let Some((startup, frame)) = inner.startup {
             if taker.records_events()
                 && let Some(fault) = startup_faults::startup_fault(&startup, peer.startup.as_ref())
             {
                 let kind = TransportEventKind::Rdmap(RdmapFault::Startup(fault));
                 taker.event(packet_meta, IwarpEvent::Transport(kind));
             }
-            self.handle_startup(sender, startup);
+            self.handle_startup(sender, startup, frame);
         }
     }
 
@@ -258,6 +260,14 @@ impl Iwarp {
             IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
         own.framing.finish(shared, &mut inner);
         own.messages.deliver_incomplete(taker);
+    }
+
+    /// Returns the place of the start-up frame of a side in the capture.
+    pub(super) fn startup_frame(&self, sender: ConnectionSide) -> Option<SetUpFrame> {
+        match sender {
+            ConnectionSide::A => self.a.startup_frame,
+            ConnectionSide::B => self.b.startup_frame,
+        }
     }
 
     /// Returns the start-up frame of a side, which has its private data.
@@ -300,11 +310,11 @@ impl Iwarp {
     }
 
     /// Handles a start-up frame.
-    fn handle_startup(&mut self, sender: ConnectionSide, startup: Startup) {
+    fn handle_startup(&mut self, sender: ConnectionSide, startup: Startup, frame: SetUpFrame) {
         self.has_started = true;
         let (own, peer, shared) = self.directions(sender);
         // A second pair of frames may follow a refusal.
-        own.startup = Some(startup);
+        (own.startup, own.startup_frame) = (Some(startup), Some(frame));
         peer.framing.set_requested_markers(startup.markers);
         if startup.rejected {
             own.framing.set_refused();
@@ -324,7 +334,7 @@ struct IwarpFpduSink<'a, T> {
     own: &'a mut IwarpMessages,
     peer: &'a mut IwarpMessages,
     sink: &'a mut T,
-    startup: Option<Startup>,
+    startup: Option<(Startup, SetUpFrame)>,
 }
 
 impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
@@ -360,7 +370,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     }
 
     fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>) {
-        self.startup = Some(startup);
+        self.startup = Some((startup, packet_meta.set_up_frame()));
         if self.sink.records_events() {
             self.own.order = Some(Box::new(SegmentOrder::at_start(startup.kind)));
         }

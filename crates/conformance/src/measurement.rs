@@ -1,0 +1,73 @@
+//! Values of the violations of a rule on one connection, from which the text of their finding is made.
+
+/// Values of one or several violations. The text is made once, when all of them are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// Number of violations.
+    pub count: u64,
+    /// Number of judgements on the connection; 0 if it is not known.
+    pub judged: u64,
+    /// Values of the violation whose first value is the largest.
+    pub worst: [u64; 4],
+    /// Values of the last violation.
+    pub last: [u64; 4],
+    /// Sums of the values of all violations.
+    pub totals: [u64; 4],
+    /// Makes the text.
+    describe: fn(&Self) -> String,
+}
+
+impl Measurement {
+    /// Creates the measurement of one violation.
+    pub(crate) fn new(values: [u64; 4], describe: fn(&Self) -> String) -> Self {
+        Self { count: 1, judged: 0, worst: values, last: values, totals: values, describe }
+    }
+
+    /// Adds later violations of the same rule.
+    pub(crate) fn add(&mut self, later: &Self) {
+        self.count += later.count;
+        if later.worst[0] > self.worst[0] {
+            self.worst = later.worst;
+        }
+        self.last = later.last;
+        for (total, value) in self.totals.iter_mut().zip(later.totals) {
+            *total = total.saturating_add(value);
+        }
+    }
+
+    /// Returns the text of all violations.
+    pub(crate) fn text(&self) -> String {
+        (self.describe)(self)
+    }
+
+    /// Returns the number of violations of all judgements, such as `62 of 220 replies`, or `1 reply`.
+    pub(crate) fn tally(&self, unit: &str, plural: &str) -> String {
+        let Self { count, judged, .. } = self;
+        match () {
+            () if judged > count => format!("{count} of {judged} {plural}"),
+            () if *count == 1 => format!("{count} {unit}"),
+            () => format!("{count} {plural}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_of_all_violations() {
+        let describe = |all: &Measurement| {
+            let (tally, [worst, ..], [last, ..]) = (all.tally("reply", "replies"), all.worst, all.last);
+            format!("{tally}, {worst} at most, {last} last, {} in all", all.totals[0])
+        };
+        let mut all = Measurement::new([2, 0, 0, 0], describe);
+        assert_eq!(all.text(), "1 reply, 2 at most, 2 last, 2 in all");
+        for value in [7, 4] {
+            all.add(&Measurement::new([value, 0, 0, 0], describe));
+        }
+        assert_eq!(all.text(), "3 replies, 7 at most, 4 last, 13 in all");
+        all.judged = 5;
+        assert_eq!(all.text(), "3 of 5 replies, 7 at most, 4 last, 13 in all");
+    }
+}

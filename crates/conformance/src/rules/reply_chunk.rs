@@ -1,0 +1,155 @@
+//! Long Replies and Reply chunks: RFC 8166 sections 3.5.3 and 4.3.3, RFC 8267 section 3.1.
+
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::decode::RpcStatus;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
+use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, MessageHeader, RdmaProc};
+
+use super::write_chunks::{call, threshold_bytes};
+use crate::message_view::MessageView;
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::subject::Subject;
+use crate::transaction_view::TransactionView;
+
+/// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
+pub(super) fn has_unused_reply_chunk(message: &MessageView<'_>) -> bool {
+    !message.is_call() && message.transaction.transaction.reply_chunk.is_some()
+}
+
+pub(super) fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1().filter(|_| !message.is_call() && !message.record.has_no_chunks())?;
+    if !message.is_proc(RdmaProc::RDMA_MSG) {
+        return None;
+    }
+    let returned = message.reply_chunk_bytes()?;
+    let text = || format!("RDMA_MSG with {returned} bytes in the Reply chunk");
+    Some(Verdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
+}
+
+/// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call requests none.
+fn min_full_reply_bytes(view: &TransactionView<'_>) -> Option<u64> {
+    let chunks = &view.transaction.write_chunks;
+    let reads = view.eligible_reads()?;
+    let inline = reads
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| chunks.get(*at).is_none_or(|chunk| chunk.segments.is_empty()));
+    let total: u64 = inline.filter_map(|(_, count)| *count).map(u64::from).sum();
+    let total = total + view.requested_entries_bytes();
+    (total > 0).then_some(total)
+}
+
+fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
+    call(view)?;
+    let reply = view.message(RpcMessageKind::Reply)?;
+    const GARBAGE_ARGS: RpcStatus = RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS));
+    // draft-ietf-nfsv4-rfc5667bis-02 section 3 permits either answer.
+    let answer = match reply.header().and_then(MessageHeader::error) {
+        Some(ErrorCode::Version1(ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
+        _ if view.summary.rpc_status == Some(GARBAGE_ARGS) => "GARBAGE_ARGS",
+        _ => return None,
+    };
+    let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    let threshold = threshold_bytes(view, view.responder());
+    let (Some(needed), Some(threshold)) = (min_full_reply_bytes(view), threshold) else {
+        return Some(Verdict::Unknown);
+    };
+    let room = offered.max(u64::from(threshold));
+    Some(
+        Verdict::from_condition(needed <= room, || {
+            format!(
+                "Reply chunk of {offered} bytes for a reply of up to {needed} bytes of data, answered {answer}"
+            )
+        })
+        .by(view.requester()),
+    )
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpcrdma/long-reply-not-used",
+        severity: Severity::Error,
+        section: "RFC 8166 section 3.5.3",
+        requirement: "A Reply that is longer than the inline threshold uses the Reply chunk of its Call.",
+        explanation: "The Send does not fit into the receive buffer: the transport ends the connection. Example: a READ \
+            without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
+            chunk, inline threshold 4096\".",
+        subjects: &[Subject::Reply],
+        needs: &[Evidence::SetUp],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| has_unused_reply_chunk(message))?;
+            if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
+                return None;
+            }
+            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+                return Some(Verdict::Unknown);
+            };
+            let length = message.record.length;
+            Some(Verdict::from_condition(length <= threshold as usize, || {
+                format!("{length} bytes sent beside a Reply chunk, inline threshold {threshold}")
+            }))
+        }),
+    },
+    Rule {
+        id: "rpcrdma/reply-chunk-in-msg",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 3.5.3 and 4.3.3",
+        requirement: "A Reply with RDMA_MSG returns no bytes in the Reply chunk.",
+        explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two \
+            payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
+            Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
+        subjects: &[Subject::Reply, Subject::Chunks],
+        needs: &[Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Message(reply_chunk_in_msg),
+    },
+    Rule {
+        id: "rpcrdma/reply-chunk-short",
+        severity: Severity::Error,
+        section: "RFC 8166 section 4.3.3, RFC 8267 section 3.1",
+        requirement: "A Reply chunk holds the longest possible Reply.",
+        explanation: "Judged where the Responder answered ERR_CHUNK or GARBAGE_ARGS, and the Call requests more data than \
+            the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
+            sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
+            \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
+        subjects: &[Subject::Call, Subject::Reply],
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(reply_chunk_short),
+    },
+    Rule {
+        id: "rpcrdma/reply-chunk-unneeded",
+        severity: Severity::Info,
+        section: "RFC 8166 section 4.3.3",
+        requirement: "Observation: a Long Reply would have fitted into a Send.",
+        explanation: "A Long Reply costs an RDMA Write, a registration and an invalidation more than a Short one. The \
+            Responder may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk. \
+            Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
+            inline\".",
+        subjects: &[Subject::Reply, Subject::LongMessage],
+        needs: &[Evidence::SetUp, Evidence::ChunkLists],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Message(|message| {
+            message.version1().filter(|_| !message.is_call())?;
+            if !message.is_proc(RdmaProc::RDMA_NOMSG) {
+                return None;
+            }
+            let returned = message.reply_chunk_bytes()?;
+            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+                return Some(Verdict::Unknown);
+            };
+            let length = message.record.length as u64 + returned;
+            let is_needed = returned == 0 || length > u64::from(threshold);
+            Some(Verdict::measured(is_needed, [length, threshold.into(), returned, 0], |all| {
+                let (tally, bytes) = (all.tally("Long Reply", "Long Replies"), all.totals[2]);
+                let [length, threshold, ..] = all.worst;
+                format!(
+                    "{tally} with {bytes} bytes would have fitted inline; the longest Send would have {length} bytes of the \
+                     {threshold} allowed"
+                )
+            }))
+        }),
+    },
+];

@@ -1,0 +1,224 @@
+//! Side, severity, frames, field and text of single findings.
+
+use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+
+use crate::callbacks::{cb_null, open_backchannel, reverse};
+use crate::exchange::{Compound, Exchange, Operation, memory};
+use crate::fabric::{Kind, Side};
+use crate::scene::{Private, Scene};
+use crate::{BOTH, describe, findings, frame_time, pairs};
+
+/// Returns the only finding of a rule in a conversation.
+fn only(rule: &str, mut scene: Scene, conversation: impl FnOnce(&mut Scene)) -> Finding {
+    conversation(&mut scene);
+    let found = findings(&scene.frames());
+    let of_rule: Vec<&Finding> = found.iter().filter(|finding| finding.rule.id == rule).collect();
+    assert_eq!(of_rule.len(), 1, "{rule}: {:#?}", describe(&found));
+    of_rule[0].clone()
+}
+
+/// Returns the number of the next frame.
+fn next_frame(scene: &Scene) -> u64 {
+    scene.fabric.frames.len() as u64 + 1
+}
+
+fn frames(finding: &Finding) -> Vec<u64> {
+    finding.frames.iter().map(|frame| frame.0).collect()
+}
+
+#[test]
+fn a_repeated_callback_of_version_1_is_an_error() {
+    for kind in BOTH {
+        let finding = only("rpc/resent-here", Scene::new(*kind), |scene| {
+            open_backchannel(scene);
+            let mut callback = cb_null(scene.xid());
+            // CB_COMPOUND. RFC 8881 section 20.2.
+            callback.call.rpc[23] = 1;
+            scene.fabric.send(Side::Server, &callback.call.encode());
+            reverse(scene, &callback.garbage_args());
+        });
+        assert_eq!((finding.severity, finding.side), (SeverityLevel::Error, ConnectionRole::Server));
+    }
+}
+
+#[test]
+fn a_request_that_is_too_big_is_of_the_client() {
+    for kind in BOTH {
+        let mut sent = 0;
+        let finding = only("nfs/too-big", Scene::new(*kind), |scene| {
+            let mut create = Operation::create_session();
+            // ca_maxrequestsize of the fore channel.
+            if let Some((_, result)) = &mut create.result {
+                result[7] = 84;
+            }
+            scene.compound(&Compound::new(2, &[create]));
+            sent = next_frame(scene);
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 1)]));
+        });
+        assert_eq!((finding.side, frames(&finding)), (ConnectionRole::Client, vec![sent]));
+    }
+}
+
+#[test]
+fn a_finding_of_the_client_shows_the_call() {
+    for kind in BOTH {
+        let mut sent = 0;
+        let finding = only("rpcrdma/chunk-too-small", Scene::new(*kind), |scene| {
+            let mut exchange = Exchange::read3(scene.xid(), 1024, 512);
+            exchange.call.writes[0][0].length = 512;
+            sent = next_frame(scene);
+            scene.exchange(&exchange);
+        });
+        assert_eq!((finding.side, frames(&finding)), (ConnectionRole::Client, vec![sent]));
+        assert_eq!(finding.time, frame_time(sent));
+    }
+}
+
+#[test]
+fn a_finding_about_the_set_up_shows_its_messages() {
+    let reserved = Some(Private { flags: 0x81, ..Private::USUAL });
+    for kind in BOTH {
+        // Over iWARP, two segments of the TCP handshake come first.
+        let request = if *kind == Kind::Roce { 1 } else { 3 };
+        for (rule, private, side, frame) in [
+            ("rpcrdma/private-reserved", [reserved, Some(Private::USUAL)], ConnectionRole::Client, request),
+            (
+                "rpcrdma/private-reserved",
+                [Some(Private::USUAL), reserved],
+                ConnectionRole::Server,
+                request + 1,
+            ),
+            ("rpcrdma/private-none", [Some(Private::USUAL), None], ConnectionRole::Server, request + 1),
+        ] {
+            let finding = only(rule, Scene::with_private_data(*kind, private), |_| {});
+            assert_eq!((finding.side, frames(&finding)), (side, vec![frame]), "{rule}");
+            assert_eq!(finding.time, frame_time(frame));
+        }
+    }
+}
+
+#[test]
+fn a_high_limit_is_a_warning_and_a_high_slot_an_error() {
+    for (slot, severity) in [(0, SeverityLevel::Warning), (4, SeverityLevel::Error)] {
+        let finding = only("nfs/slot-range", Scene::new(Kind::Roce), |scene| {
+            scene.session();
+            let mut sequence = Operation::sequence(slot, if slot == 0 { 2 } else { 1 });
+            // sa_highest_slotid; the session has slots 0 to 3.
+            sequence.arguments[6] = 4;
+            scene.compound(&Compound::new(2, &[sequence]));
+        });
+        assert_eq!(finding.severity, severity, "slot {slot}");
+    }
+}
+
+#[test]
+fn the_finding_of_a_connection_has_the_worst_values_and_the_tally() {
+    for kind in BOTH {
+        let finding = only("perf/read-chunk-for-small", Scene::new(*kind), |scene| {
+            // The last one does not fit into a Send of 4,096 bytes.
+            for length in [100, 1000, 200, 5000] {
+                let read = Exchange::read3(scene.xid(), length, length);
+                scene.exchange(&read);
+            }
+        });
+        assert_eq!(finding.count, 3);
+        let expected = "3 of 4 messages with 1300 bytes in chunks would have fitted inline; at most 1000 bytes in a chunk: \
+            inline, the Send would have";
+        assert!(finding.text.starts_with(expected), "{}", finding.text);
+    }
+}
+
+#[test]
+fn the_share_of_time_with_all_credits_in_use_is_that_at_the_end() {
+    let finding = only("rpcrdma/credits-all-used", Scene::new(Kind::Roce), |scene| {
+        let mut first = Exchange::getattr3(scene.xid());
+        first.reply.credits = 2;
+        scene.exchange(&first);
+        for _ in 0..20 {
+            let [mut one, mut two] = [(); 2].map(|()| Exchange::getattr3(scene.xid()));
+            (one.reply.credits, two.reply.credits) = (2, 2);
+            scene.call(&one);
+            scene.call(&two);
+            scene.reply(&one);
+            scene.reply(&two);
+        }
+    });
+    // One of four frames, each 2 ms: between the second Call and the first Reply.
+    let share = finding.text.strip_prefix("all of 2 credits used for ").unwrap();
+    let share: f64 = share.strip_suffix("% of the time").unwrap().parse().unwrap();
+    assert!((22.0..28.0).contains(&share), "{}", finding.text);
+}
+
+#[test]
+fn one_wrong_sequence_id_is_one_finding() {
+    let mut scene = Scene::new(Kind::Roce);
+    scene.session();
+    // The server accepts 4 in the place of 2; the client goes on with 3.
+    for id in [4, 3, 4] {
+        scene.compound(&Compound::new(2, &[Operation::sequence(0, id)]));
+    }
+    let found = findings(&scene.frames());
+    let errors: Vec<&str> = { found.iter().filter(|finding| finding.severity == SeverityLevel::Error) }
+        .map(|finding| finding.rule.id)
+        .collect();
+    assert_eq!(errors, ["nfs/slot-gap"], "{:#?}", describe(&found));
+}
+
+#[test]
+fn a_complex_call_that_comes_again_after_an_error_says_so() {
+    let mut scene = Scene::new(Kind::Roce);
+    scene.session();
+    for _ in 0..2 {
+        let xid = scene.xid();
+        let mut exchange =
+            Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]).exchange(xid);
+        exchange.call.writes = vec![vec![memory(xid, 0, 64)], vec![memory(xid, 1, 64)]];
+        scene.exchange(&exchange.refused());
+    }
+    let found = findings(&scene.frames());
+    let of_rule: Vec<&str> = { found.iter().filter(|finding| finding.rule.id == "rpcrdma/too-complex") }
+        .map(|finding| finding.text.as_str())
+        .collect();
+    let text = "0 Read chunks, 2 Write chunks, up to 1 segments in a chunk";
+    assert_eq!(of_rule, [text.to_owned(), format!("{text}; sent again after an error")]);
+}
+
+/// Fields that findings of rules name: -V shows a finding below its field.
+const FIELDS: &[(&str, &str)] = &[
+    ("nfs/slot-first", "nfs.seqid"),
+    ("nfs/slot-gap", "nfs.seqid"),
+    ("nfs/slot-busy", "nfs.slotid"),
+    ("nfs/sequence-echo", "nfs.slotid"),
+    ("nfs/false-retry", "nfs.seqid"),
+    ("nfs/enforced-slot", "nfs.high_slotid"),
+    ("nfs/highest-slot", "nfs.slotid"),
+    ("nfs/minor-version", "nfs.minorversion"),
+    ("nfs/tag", "nfs.tag"),
+    ("nfs/write-count", "nfs.count4"),
+    ("rpcrdma/returned-too-much", "rpcordma.rdma_length"),
+    ("rpcrdma/returned-not-in-order", "rpcordma.rdma_length"),
+    ("rpcrdma/chunk-too-small", "rpcordma.rdma_length"),
+    ("rpcrdma/ranges-overlap", "rpcordma.rdma_handle"),
+    ("rpcrdma/reply-chunk-in-msg", "rpcordma.reply"),
+    ("rpcrdma/empty-not-kept", "rpcordma.writes"),
+    ("rpc/resent-here", "rpcordma.xid"),
+];
+
+#[test]
+fn findings_name_fields_of_the_decoder() {
+    let registry = nfsrdma_dissectors::catalog::all_fields();
+    let known: Vec<&str> = registry.fields().map(|(name, _)| name).collect();
+    for pair in pairs() {
+        let mut scene = Scene::new(pair.kinds[0]);
+        (pair.conversation)(&mut scene, true);
+        let found = findings(&scene.frames());
+        for finding in found.iter().filter(|finding| finding.rule.id == pair.rule) {
+            assert!(finding.field.is_none_or(|field| known.contains(&field)), "{:?}", finding.field);
+            if let Some((rule, field)) = FIELDS.iter().find(|(rule, _)| *rule == pair.rule) {
+                assert_eq!(finding.field, Some(*field), "{rule}");
+            }
+        }
+    }
+    assert!(FIELDS.iter().all(|(rule, _)| pairs().iter().any(|pair| pair.rule == *rule)));
+}
