@@ -1,6 +1,6 @@
 //! Conformance findings as text, JSON Lines and JUnit XML.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use super::json::SCHEMA;
 use super::junit::{JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalStyle, fit};
 use super::summary::wrap_words;
-use super::units::PluralCount;
+use super::units::{HumanCount, PluralCount};
 use crate::analysis::conformance::report::{LintReport, RuleFindings};
 use crate::escape;
 
@@ -57,6 +57,21 @@ struct SummaryRule {
     findings: u64,
     judged: u64,
     not_judged: u64,
+}
+
+/// Number of findings of a severity: `2 errors`, `4,309 info`.
+pub(super) struct SeverityCount(pub(super) SeverityLevel, pub(super) u64);
+
+impl fmt::Display for SeverityCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(severity, count) = *self;
+        match severity {
+            SeverityLevel::Error | SeverityLevel::Warning => PluralCount(count, severity.name()).fmt(f),
+            SeverityLevel::Known | SeverityLevel::Info => {
+                write!(f, "{} {}", HumanCount(count), severity.name())
+            }
+        }
+    }
 }
 
 fn address_text(address: Address) -> Option<String> {
@@ -141,7 +156,7 @@ fn finding_text(finding: &Finding, screen: &TerminalStyle) -> String {
         finding.text
     );
     if finding.count > 1 {
-        let _ = write!(text, " ({} times)", finding.count);
+        let _ = write!(text, " ({})", PluralCount(finding.count, "time"));
     }
     text
 }
@@ -202,21 +217,16 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
     }
     let shown: u64 = first.iter().map(|finding| finding.count).sum();
     if count > &shown {
-        writeln!(to, "           and {} more; -c shows more", count - shown)?;
+        writeln!(to, "           and {} more; -c shows more", HumanCount(count - shown))?;
     }
     writeln!(to)
 }
 
 fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
-    let severities =
-        [SeverityLevel::Error, SeverityLevel::Warning, SeverityLevel::Known, SeverityLevel::Info];
-    let found: Vec<String> = { severities.into_iter() }
+    let found: Vec<String> = { SeverityLevel::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
-        .map(|(severity, count)| match severity {
-            SeverityLevel::Error | SeverityLevel::Warning => PluralCount(count, severity.name()).to_string(),
-            SeverityLevel::Known | SeverityLevel::Info => format!("{count} {}", severity.name()),
-        })
+        .map(|(severity, count)| SeverityCount(severity, count).to_string())
         .collect();
     let found = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
     writeln!(

@@ -96,7 +96,10 @@ fn an_unknown_pattern_is_an_error() {
     let output = lint(&["--deny", "rpcrdma/credits-zero"], Some(&captures::path("rxe-v42")));
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("is no severity and matches no rule; --list shows all rules"), "{error}");
+    assert!(
+        error.contains("is no severity and matches no rule; --list shows all rules"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -191,7 +194,9 @@ fn the_views_show_findings() {
     assert!(!view(&[]).contains("!error"));
     let tree = view(&["-V", "-c", "1"]);
     assert!(
-        tree.contains("error: rpcrdma/credit-zero, by the server: credit 0 (RFC 8166 section 3.3.1)"),
+        tree.contains(
+            "error: rpcrdma/credit-zero, by the server: credit 0 (RFC 8166 section 3.3.1)"
+        ),
         "{tree}"
     );
     let of_tree: Vec<&str> = tree.lines().collect();
@@ -217,7 +222,7 @@ fn the_views_show_findings() {
         "-Y",
         "nfsrdma.finding == \"rpcrdma/credit-zero\"",
     ]);
-    assert!(fields.contains("rpcrdma/credit-zero\tserver"), "{fields}");
+    assert!(fields.contains("rpcrdma/credit-zero,perf/serial-credits\tserver,server"), "{fields}");
 }
 
 #[test]
@@ -255,4 +260,88 @@ fn a_capture_with_all_credits_in_use_exceeds_none() {
     );
     assert!(exceeded["judged"].as_u64() > Some(700), "{exceeded}");
     assert!(rule("rpcrdma/credits-all-used")["findings"].as_u64() > Some(0));
+}
+
+/// Offset of the last byte of the message sequence number in a segment with one FPDU, over IPv4 with TCP timestamps.
+const MESSAGE_NUMBER: usize = 81;
+
+/// Returns `siw-v42` with a wrong message number in a short GETATTR, and the number of its frame.
+fn with_wrong_message_number() -> (Vec<Kept>, usize) {
+    let said = inspect(&["-T", "json", "--summary", "none"], &captures::path("siw-v42"));
+    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let frame = { lines }
+        .filter(|line| line["operation"] == "GETATTR" && line["reply_chunk"].is_null())
+        .filter_map(|line| line["call"]["frames"][0].as_u64())
+        .nth(5)
+        .unwrap();
+    let (mut frames, frame) = (frames("siw-v42"), usize::try_from(frame).unwrap());
+    frames[frame - 1].bytes[MESSAGE_NUMBER] += 1;
+    (frames, frame)
+}
+
+/// Returns standard output of the default command, which succeeds.
+#[track_caller]
+fn inspect(arguments: &[&str], capture: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    text(&command.args(arguments).arg(capture).output().unwrap(), 0)
+}
+
+#[test]
+fn a_violation_of_a_rule_about_connections_is_a_finding_of_its_transaction() {
+    let (frames, frame) = with_wrong_message_number();
+    let capture = Temporary::new("lint-message-number.pcap", &pcap(&frames));
+    let view = |arguments: &[&str]| inspect(arguments, capture.path());
+    let filter = "nfsrdma.finding == \"rdmap/message-number\"";
+    let lines = view(&["-T", "json", "-Y", filter]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // The message with the wrong number, and the one behind it.
+    let [line, _, summary] = &lines[..] else { panic!("{lines:?}") };
+    schema::assert_keeps(&schema::validator("transaction.schema.json"), line, "message number");
+    assert_eq!(line["call"]["frames"], serde_json::json!([frame]));
+    let finding = &line["findings"][0];
+    assert_eq!((&finding["rule"], &finding["frame"]), (&"rdmap/message-number".into(), &frame.into()));
+    assert_eq!(summary["findings"]["rdmap/message-number"], 2);
+    let list = view(&["--findings"]);
+    assert_eq!(list.lines().filter(|line| line.contains("!error")).count(), 2, "{list}");
+    assert!(list.contains("2 errors (rdmap/message-number ×2)"), "{list}");
+    let tree = view(&["-V", "-Y", filter]);
+    assert!(tree.contains("error: rdmap/message-number, by the client: "), "{tree}");
+}
+
+/// Of these rules, `lint` has one finding per connection and side; other views have each violation in its Transaction.
+#[test]
+fn the_views_and_lint_count_the_same_violations() {
+    let capture = captures::path("rxe-v42");
+    let said = text(&lint(&["-T", "json"], Some(&capture)), 0);
+    let findings = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut of_lint = std::collections::BTreeMap::<String, u64>::new();
+    for line in findings.filter(|line| line["kind"] == "finding") {
+        *of_lint.entry(line["rule"].as_str().unwrap().to_owned()).or_default() +=
+            line["count"].as_u64().unwrap();
+    }
+    assert!(of_lint["rpcrdma/inval-not-announced"] > 50);
+    for (rule, count) in of_lint {
+        let filter = format!("nfsrdma.finding == \"{rule}\"");
+        let lines = inspect(&["-T", "fields", "-e", "nfsrdma.finding", "-Y", &filter], &capture);
+        let found: usize = lines.lines().map(|line| line.matches(&rule).count()).sum();
+        assert_eq!(found as u64, count, "{rule}");
+    }
+}
+
+/// Behind a filter, the totals are those of the selected Transactions; infos do not hide the errors.
+#[test]
+fn the_summary_counts_findings_of_selected_transactions() {
+    let capture = broken("selected");
+    let whole = inspect(&["-q", "--findings"], capture.path());
+    let whole = whole.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(whole.contains("Conformance findings: 1 error (rpcrdma/credit-zero ×1)"), "{whole}");
+    assert!(whole.contains("rules).") && !whole.contains("perf/"), "{whole}");
+    let selected = inspect(&["-q", "--findings", "-Y", "nfsrdma.finding.severity == error"], capture.path());
+    let selected = selected.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        selected.contains(
+            "Conformance findings of these transactions: 1 error (rpcrdma/credit-zero ×1); 1 info (1 rule)."
+        ),
+        "{selected}"
+    );
 }

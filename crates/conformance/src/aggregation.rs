@@ -3,24 +3,24 @@
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use rustc_hash::FxHashMap;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, SeverityLevel};
 
 /// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule alone.
 const MAX_FINDINGS: usize = 1 << 16;
 
-/// Rule, connection and side.
-type FindingKey = (&'static str, u64, ConnectionRole);
+/// Rule, connection, side and severity.
+type FindingKey = (&'static str, u64, ConnectionRole, SeverityLevel);
 
-/// Findings by rule, connection and side.
+/// Findings by rule, connection, side and severity.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionFindings {
     findings: FxHashMap<FindingKey, Finding>,
 }
 
 impl ConnectionFindings {
-    /// Adds a violation. Returns `true` if it is the first of its rule, connection and side.
+    /// Adds a violation. Returns `true` if it is the first of its rule, connection, side and severity.
     pub(crate) fn add(&mut self, finding: Finding) -> bool {
-        let key = (finding.rule.id, finding.connection.number, finding.side);
+        let key = (finding.rule.id, finding.connection.number, finding.side, finding.severity);
         if let Some(known) = self.findings.get_mut(&key) {
             known.count += finding.count;
             let room = Finding::MAX_FRAMES.saturating_sub(known.frames.len());

@@ -16,6 +16,7 @@ use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::ConnectionFindings;
+use crate::attachment::AttachedFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::{Finding, SeverityLevel};
 use crate::memory_table::MemoryTable;
@@ -107,6 +108,8 @@ pub struct ConformanceChecker {
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
+    /// Copies of findings about connections, for Transactions that were not emitted yet, if they are wanted.
+    attached: Option<AttachedFindings>,
 }
 
 impl Default for ConformanceChecker {
@@ -134,19 +137,27 @@ impl ConformanceChecker {
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
+            attached: None,
         }
+    }
+
+    /// Makes each violation in a Transaction a finding of this Transaction, too, if the rule has one finding per connection
+    /// ([`RuleScope::Connection`]). The finding about the connection counts it as well.
+    #[must_use]
+    pub fn with_attached_findings(self) -> Self {
+        Self { attached: Some(AttachedFindings::default()), ..self }
     }
 
     /// Judges the transport events of the last frame. Call it after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
         for event in flow.transport_events() {
-            self.judge_event(&event);
+            self.judge_event(flow, &event);
         }
     }
 
     #[cold]
-    fn judge_event(&mut self, event: &TransportEvent) {
+    fn judge_event(&mut self, flow: &Flow, event: &TransportEvent) {
         for (at, rule) in RULES.iter().enumerate() {
             let (RuleCheck::Event(check)
             | RuleCheck::Absence(check, _)
@@ -172,6 +183,9 @@ impl ConformanceChecker {
             };
             match (rule.scope, event.transaction) {
                 (RuleScope::Connection, _) => {
+                    if let Some(attached) = &mut self.attached {
+                        attached.add(flow, event, finding.clone());
+                    }
                     self.per_connection.add(finding);
                 }
                 (RuleScope::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
@@ -207,6 +221,9 @@ impl ConformanceChecker {
         summary: &RpcSummary,
     ) -> Vec<Finding> {
         let mut findings = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        if let Some(attached) = &mut self.attached {
+            attached.take(key, transaction, &mut findings);
+        }
         for finding in &mut findings {
             (finding.transaction, finding.xid) = (Some(transaction.index), Some(transaction.xid));
             finding.connection = transaction.connection;
@@ -293,8 +310,9 @@ impl ConformanceChecker {
         match rule.scope {
             RuleScope::Each => Some(finding),
             RuleScope::Connection => {
+                let copy = self.attached.is_some().then(|| finding.clone());
                 self.per_connection.add(Finding { transaction: None, xid: None, ..finding });
-                None
+                copy
             }
         }
     }
