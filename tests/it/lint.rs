@@ -195,7 +195,7 @@ fn the_views_show_findings() {
     let tree = view(&["-V", "-c", "1"]);
     assert!(
         tree.contains(
-            "error: rpcrdma/credit-zero, by the server: credit 0 (RFC 8166 section 3.3.1)"
+            "error: rpcrdma/credit-zero, by the server 10.9.0.1: credit 0 (RFC 8166 section 3.3.1)"
         ),
         "{tree}"
     );
@@ -305,7 +305,7 @@ fn a_violation_of_a_rule_about_connections_is_a_finding_of_its_transaction() {
     assert_eq!(list.lines().filter(|line| line.contains("!error")).count(), 2, "{list}");
     assert!(list.contains("2 errors (rdmap/message-number ×2)"), "{list}");
     let tree = view(&["-V", "-Y", filter]);
-    assert!(tree.contains("error: rdmap/message-number, by the client: "), "{tree}");
+    assert!(tree.contains("error: rdmap/message-number, by the client 10.9.0.2: "), "{tree}");
 }
 
 /// Of these rules, `lint` has one finding per connection and side; other views have each violation in its Transaction.
@@ -344,4 +344,17 @@ fn the_summary_counts_findings_of_selected_transactions() {
         ),
         "{selected}"
     );
+}
+
+#[test]
+fn a_known_deviation_has_its_implementation_and_address() {
+    let filter = "nfsrdma.finding == \"rpcrdma/inval-not-announced\"";
+    let tree = inspect(&["-V", "-c", "1", "-Y", filter], &captures::path("rxe-v42"));
+    let line = tree.lines().find(|line| line.contains("rpcrdma/inval-not-announced")).unwrap();
+    assert!(line.trim_start().starts_with("known deviation ("), "{line}");
+    assert!(line.contains("rpcrdma/inval-not-announced, by the server 10.9.0.1: "), "{line}");
+    let lines =
+        inspect(&["-T", "json", "-c", "1", "--summary", "none", "-Y", filter], &captures::path("rxe-v42"));
+    let line: Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!(line["findings"][0]["address"], "10.9.0.1");
 }
