@@ -358,3 +358,25 @@ fn a_known_deviation_has_its_implementation_and_address() {
     let line: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(line["findings"][0]["address"], "10.9.0.1");
 }
+
+/// Without a reason, a filter that selects nothing would look like a trace that conforms.
+#[test]
+fn a_trace_has_no_findings() {
+    let (trace, ..) =
+        crate::traces::compiled("rxe-v3", nfsrdma_inspect::replay::trace::layout::ContentRetention::HASHED);
+    let trace = Temporary::new("lint.trace", &trace);
+    for arguments in [&["-Y", "nfsrdma.finding.severity == info"][..], &["--findings"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        let output = command.args(arguments).arg(trace.path()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains("a trace has none: --findings and nfsrdma.finding need the capture"),
+            "{error}"
+        );
+    }
+    let lines = inspect(&["-T", "json"], trace.path());
+    for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert!(line["findings"].is_null() || line["findings"].as_array().unwrap().is_empty(), "{line}");
+    }
+}
