@@ -58,6 +58,9 @@ pub(super) struct LintArgs {
     files: Vec<PathBuf>,
 
     /// Fail if these are found: severities, rules, or patterns such as 'rpcrdma/*'
+    ///
+    /// A pattern with '*' denies errors and warnings; the id of a rule denies its infos, too. Deviations of known
+    /// implementations fail with --deny known only.
     #[arg(long, value_name = "FINDING", value_delimiter = ',')]
     deny: Vec<FindingPattern>,
 

@@ -64,6 +64,9 @@ fn the_exit_code_depends_on_deny_and_allow() {
         (&["-q", "--deny", "rpcrdma/credit-zero"], 1),
         (&["-q", "--deny", "rpcrdma/*"], 1),
         (&["-q", "--deny", "transport/*"], 0),
+        (&["-q", "--deny", "rpcrdma/reply-chunk-unneeded"], 1),
+        (&["-q", "--deny", "rpcrdma/reply-chunk-*"], 0),
+        (&["-q", "--deny", "info"], 1),
         (&["-q", "--deny", "error", "--allow", "rpcrdma/credit-*"], 0),
     ] {
         assert_eq!(text(&lint(arguments, Some(capture.path())), code), "", "{arguments:?}");
@@ -119,6 +122,8 @@ fn a_configuration_denies_allows_and_knows() {
         said.contains("known    rpcrdma/credit-zero") && said.contains("Known of ExampleOS 3."),
         "{said}"
     );
+    configured("denied", &known.replace("['error']", "['rpcrdma/credit-zero', 'rpcrdma/*']"), 0);
+    configured("known-denied", &known.replace("['error']", "['known']"), 1);
     let said = configured("elsewhere", &known.replace("10.9.0.1", "10.9.0.7"), 1);
     assert!(said.contains("error    rpcrdma/credit-zero"), "{said}");
 }
@@ -378,5 +383,24 @@ fn a_trace_has_no_findings() {
     let lines = inspect(&["-T", "json"], trace.path());
     for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         assert!(line["findings"].is_null() || line["findings"].as_array().unwrap().is_empty(), "{line}");
+    }
+}
+
+/// Linux has known deviations and infos, which patterns do not deny.
+#[test]
+fn the_examples_for_ci_accept_linux() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md")).unwrap();
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let config = Temporary::new("lint-example.toml", example.as_bytes());
+    let config = config.path().to_str().unwrap();
+    for name in ["rxe-v42", "rxe-v3", "siw-v42"] {
+        let capture = captures::path(name);
+        text(&lint(&["-q", "--config", config], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "error", "--deny", "warning", "--allow", "perf/*"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "rpcrdma/*", "--allow", "rpcrdma/port"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "rpcrdma/inval-not-announced"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "known"], Some(&capture)), 1);
     }
 }

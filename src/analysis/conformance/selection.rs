@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use nfsrdma_conformance::{Finding, RULES, Rule, SeverityLevel};
+use nfsrdma_conformance::{Finding, RULES, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use serde::Deserialize;
@@ -62,9 +62,18 @@ impl FindingPattern {
         }
     }
 
-    /// Returns `true` if the pattern names the rule, whatever the severity of its findings.
-    pub fn names(&self, rule: &Rule) -> bool {
-        matches!(self, Self::Rules(pattern) if matches_glob(pattern, rule.id))
+    /// Returns `true` if the pattern denies the finding. A pattern with `*` denies errors and warnings, and the id of a rule its
+    /// infos, too; the deviation of a known implementation is denied by its severity only.
+    pub fn denies(&self, finding: &Finding) -> bool {
+        let is_deniable = match self {
+            Self::Severity(_) => true,
+            Self::Rules(pattern) => match finding.severity {
+                SeverityLevel::Error | SeverityLevel::Warning => true,
+                SeverityLevel::Info => !pattern.contains('*'),
+                SeverityLevel::Known => false,
+            },
+        };
+        is_deniable && self.selects(finding)
     }
 }
 
@@ -152,7 +161,7 @@ impl LintConfig {
 
     /// Returns `true` if the finding fails.
     pub fn denies(&self, finding: &Finding) -> bool {
-        self.deny.iter().any(|pattern| pattern.selects(finding))
+        self.deny.iter().any(|pattern| pattern.denies(finding))
     }
 }
 
