@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Finding, RULES, Rule, SeverityLevel};
+use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleTally, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
@@ -34,6 +34,8 @@ struct FindingLine<'f> {
     transaction: Option<u64>,
     xid: Option<String>,
     count: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    first: bool,
     frames: Vec<u64>,
     time: String,
 }
@@ -78,11 +80,12 @@ fn address_text(address: Address) -> Option<String> {
     super::json::address(address).map(|text| text.0.to_string())
 }
 
-/// Writes the JSON line of kind `finding`.
+/// Writes the JSON line of kind `finding`. `is_first` marks the first violation for a finding about a connection, whose line
+/// with all violations follows at the end.
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn json_line(to: &mut impl Write, finding: &Finding) -> io::Result<()> {
+pub fn json_line(to: &mut impl Write, finding: &Finding, is_first: bool) -> io::Result<()> {
     let line = FindingLine {
         schema: SCHEMA,
         kind: "finding",
@@ -97,6 +100,7 @@ pub fn json_line(to: &mut impl Write, finding: &Finding) -> io::Result<()> {
         transaction: finding.transaction,
         xid: finding.xid.map(|xid| xid.to_string()),
         count: finding.count,
+        first: is_first,
         frames: finding.frames.iter().map(|frame| frame.0).collect(),
         time: finding.time.to_string(),
     };
@@ -210,7 +214,7 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
     )?;
     write_fitted(to, &format!("         {} ({})", rule.requirement, rule.section), screen)?;
     if let Some(known) = first.first().and_then(|finding| finding.known.as_deref()) {
-        write_fitted(to, &format!("         Known of {known}."), screen)?;
+        write_fitted(to, &format!("         Known deviation: {known}."), screen)?;
     }
     for finding in first {
         write_fitted(to, &format!("           {}", finding_text(finding, screen)), screen)?;
@@ -238,7 +242,11 @@ fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
     let judged = report.tallies.iter().filter(|(_, tally)| tally.judged > 0).count() as u64;
     let judgements: u64 = report.tallies.iter().map(|(_, tally)| tally.judged).sum();
     let not_judged: u64 = report.tallies.iter().map(|(_, tally)| tally.not_judged).sum();
-    let idle = report.tallies.len() as u64 - judged;
+    let lacks_evidence = |tally: &&(&Rule, RuleTally)| tally.1.not_judged > 0;
+    let lacking = report.tallies.iter().filter(lacks_evidence).count() as u64;
+    let never =
+        report.tallies.iter().filter(lacks_evidence).filter(|(_, tally)| tally.judged == 0).count() as u64;
+    let idle = report.tallies.len() as u64 - judged - never;
     write!(
         to,
         "{} judged {}; {} did not apply",
@@ -248,7 +256,14 @@ fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
     )?;
     if not_judged > 0 {
         let not_judged = PluralCount(not_judged, "judgement");
-        write!(to, "; {not_judged} lacked evidence (set-up not captured, loss or truncation)")?;
+        let rules = PluralCount(lacking, "rule");
+        write!(to, "; {not_judged} by {rules} lacked evidence (set-up not captured, loss or truncation)")?;
+    }
+    if never > 0 {
+        write!(to, "; {} never judged for lack of evidence", PluralCount(never, "rule"))?;
+    }
+    if report.has_unchecked_icrcs {
+        write!(to, "; transport/icrc needs --check-icrc")?;
     }
     writeln!(to)
 }
@@ -309,6 +324,11 @@ pub fn explain(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()>
     Ok(())
 }
 
+/// Returns `true` for a rule that is judged only if ICRCs are checked.
+fn is_icrc_rule(rule: &Rule) -> bool {
+    rule.needs.contains(&Evidence::CheckedIcrc)
+}
+
 /// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that was
 /// never judged is skipped.
 ///
@@ -328,7 +348,12 @@ pub fn junit(
         let lines = denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, screen));
         let failure = (count > 0)
             .then(|| (format!("{}: {}", PluralCount(count, "finding"), rule.requirement), lines.collect()));
-        let case = JunitTestCase { name: rule.id, failure, is_skipped: tally.judged == 0, live_ns: 0 };
+        let skipped = (tally.judged == 0).then(|| match tally.not_judged {
+            0 if is_icrc_rule(rule) && report.has_unchecked_icrcs => "needs --check-icrc".to_owned(),
+            0 => "did not apply".to_owned(),
+            lacking => format!("{} lacked evidence", PluralCount(lacking, "judgement")),
+        });
+        let case = JunitTestCase { name: rule.id, failure, skipped, live_ns: 0 };
         match suites.last_mut().filter(|suite| suite.name == group) {
             Some(suite) => suite.cases.push(case),
             None => suites.push(JunitTestSuite {

@@ -100,7 +100,7 @@ fn an_unknown_pattern_is_an_error() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(
-        error.contains("is no severity and matches no rule; --list shows all rules"),
+        error.contains("is neither a severity nor a pattern of rules; --list shows all rules"),
         "{error}"
     );
 }
@@ -119,7 +119,7 @@ fn a_configuration_denies_allows_and_knows() {
                  implementation = 'ExampleOS 3'\n";
     let said = configured("known", known, 0);
     assert!(
-        said.contains("known    rpcrdma/credit-zero") && said.contains("Known of ExampleOS 3."),
+        said.contains("known    rpcrdma/credit-zero") && said.contains("Known deviation: ExampleOS 3."),
         "{said}"
     );
     configured("denied", &known.replace("['error']", "['rpcrdma/credit-zero', 'rpcrdma/*']"), 0);
@@ -351,6 +351,110 @@ fn the_summary_counts_findings_of_selected_transactions() {
     );
 }
 
+/// Linux has known deviations and infos, which patterns do not deny.
+#[test]
+fn the_examples_for_ci_accept_linux() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md")).unwrap();
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let config = Temporary::new("lint-example.toml", example.as_bytes());
+    let config = config.path().to_str().unwrap();
+    for name in ["rxe-v42", "rxe-v3", "siw-v42"] {
+        let capture = captures::path(name);
+        text(&lint(&["-q", "--config", config], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "error", "--deny", "warning", "--allow", "perf/*"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "rpcrdma/*", "--allow", "rpcrdma/port"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "rpcrdma/inval-not-announced"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "known"], Some(&capture)), 1);
+    }
+}
+
+#[test]
+fn an_error_in_the_configuration_has_its_reason() {
+    let config = Temporary::new("lint-bad.toml", b"deny = ['error']\ndenny = ['error']\n");
+    let path = config.path().to_str().unwrap();
+    for (path, reason) in
+        [(path, ": line 2: unknown field `denny`"), ("/nonexistent/lint.toml", ": no such file or directory")]
+    {
+        let output = lint(&["--config", path], Some(&captures::path("rxe-v42")));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(&format!("--config {path}{reason}")), "{error}");
+    }
+}
+
+#[test]
+fn a_count_limits_the_findings_of_each_rule() {
+    const SEND_ONLY: u8 = 4;
+    let is_send = |frame: &&mut Kept| {
+        frame.bytes.get(26..30) == Some(&[10, 9, 0, 1]) && frame.bytes.get(42) == Some(&SEND_ONLY)
+    };
+    let mut frames = without_credits();
+    for frame in frames.iter_mut().filter(is_send).take(4) {
+        frame.bytes[HEADER + 8..HEADER + 12].fill(0);
+    }
+    let capture = Temporary::new("lint-count.pcap", &pcap(&frames));
+    let of_rules = |arguments: &[&str]| {
+        let said = text(&lint(arguments, Some(capture.path())), 0);
+        let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut rules = std::collections::BTreeMap::<String, u64>::new();
+        for line in lines.filter(|line| line["kind"] == "finding") {
+            *rules.entry(line["rule"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+        rules
+    };
+    let (all, two) = (of_rules(&["-T", "json"]), of_rules(&["-T", "json", "-c", "2"]));
+    assert!(all["rpcrdma/credit-zero"] == 4 && all.len() > 2, "{all:?}");
+    assert_eq!(two, all.into_iter().map(|(rule, count)| (rule, count.min(2))).collect());
+}
+
+/// Rules are judged, never judged for lack of evidence, or do not apply.
+#[test]
+fn the_last_line_accounts_for_each_rule() {
+    let last_line = |arguments: &[&str], name: &str| {
+        let said = text(&lint(arguments, Some(&captures::path(name))), 0);
+        said.lines().last().unwrap().to_owned()
+    };
+    let number = |line: &str, text: &str| -> usize {
+        let part = line.split("; ").find(|part| part.contains(text)).unwrap_or("0");
+        part.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let rules = text(&lint(&["--list"], None), 0);
+    let line = last_line(&[], "rxe-v42-mid");
+    let [judged, idle, never] =
+        [" judged ", " did not apply", " never judged for lack of evidence"].map(|text| number(&line, text));
+    assert!(never > 0, "{line}");
+    assert_eq!(judged + idle + never, rules.lines().count(), "{line}");
+
+    let hint = "; transport/icrc needs --check-icrc";
+    assert!(line.ends_with(hint), "{line}");
+    assert!(!last_line(&["--check-icrc"], "rxe-v42").contains(hint));
+    assert!(!last_line(&[], "siw-v42").contains(hint));
+    let icrc = rules.lines().find(|line| line.starts_with("transport/icrc")).unwrap();
+    assert!(icrc.ends_with("needs the option --check-icrc"), "{icrc}");
+}
+
+#[test]
+fn a_skipped_case_has_its_reason() {
+    let report = Temporary::new("lint-skipped.xml", b"");
+    let path = report.path().to_str().unwrap();
+    text(&lint(&["-q", "--junit", path], Some(&captures::path("rxe-v42-mid"))), 0);
+    let written = std::fs::read_to_string(report.path()).unwrap();
+    let message = |rule: &str| {
+        let line = written.lines().find(|line| line.contains(&format!("name=\"{rule}\""))).unwrap();
+        line.split_once("<skipped message=\"").unwrap().1.split_once('"').unwrap().0.to_owned()
+    };
+    assert_eq!(message("transport/icrc"), "needs --check-icrc");
+    assert_eq!(message("rdmap/crc"), "did not apply");
+    let said = text(&lint(&["-T", "json"], Some(&captures::path("rxe-v42-mid"))), 0);
+    let summary: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let is_lacking = |rule: &&Value| rule["judged"] == 0 && rule["not_judged"].as_u64() > Some(1);
+    let lacking = summary["rules"].as_array().unwrap().iter().find(is_lacking).unwrap();
+    let count: usize = message(lacking["rule"].as_str().unwrap()).split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(lacking["not_judged"], count);
+}
+
 #[test]
 fn a_known_deviation_has_its_implementation_and_address() {
     let filter = "nfsrdma.finding == \"rpcrdma/inval-not-announced\"";
@@ -362,6 +466,41 @@ fn a_known_deviation_has_its_implementation_and_address() {
         inspect(&["-T", "json", "-c", "1", "--summary", "none", "-Y", filter], &captures::path("rxe-v42"));
     let line: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(line["findings"][0]["address"], "10.9.0.1");
+}
+
+/// A live capture has no end to wait for.
+#[test]
+fn the_first_violation_of_a_rule_about_connections_is_known_at_its_frame() {
+    use nfsrdma_conformance::{ConformanceChecker, RuleScope};
+    use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut checker = ConformanceChecker::new().with_first_violations();
+    let mut first = Vec::new();
+    for (at, kept) in frames("rxe-v42-loss").iter().enumerate() {
+        let number = at as u64 + 1;
+        flow.process_frame(&kept.frame(number));
+        checker.record_events(&flow);
+        for finding in checker.take_first() {
+            assert!(finding.frames.iter().all(|frame| frame.0 <= number));
+            first.push((number, finding));
+        }
+    }
+    let naks: Vec<_> =
+        first.iter().filter(|(_, finding)| finding.rule.id == "transport/nak-sequence").collect();
+    let [(number, nak)] = &naks[..] else { panic!("{naks:?}") };
+    assert_eq!((nak.count, nak.frames[0].0), (1, *number));
+    let total = checker.finish();
+    let total = total.iter().find(|finding| finding.rule.id == "transport/nak-sequence").unwrap();
+    assert_eq!((total.count, total.frames[0], total.rule.scope), (10, nak.frames[0], RuleScope::Connection));
+    // The line of a first violation differs from that of the total, and both keep the schema.
+    let validator = schema::validator("lint.schema.json");
+    for (finding, is_first) in [(nak, true), (total, false)] {
+        let mut line = Vec::new();
+        nfsrdma_inspect::output::lint::json_line(&mut line, finding, is_first).unwrap();
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        schema::assert_keeps(&validator, &line, "first");
+        assert_eq!(line.get("first").is_some(), is_first);
+    }
 }
 
 /// Without a reason, a filter that selects nothing would look like a trace that conforms.
@@ -383,24 +522,5 @@ fn a_trace_has_no_findings() {
     let lines = inspect(&["-T", "json"], trace.path());
     for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         assert!(line["findings"].is_null() || line["findings"].as_array().unwrap().is_empty(), "{line}");
-    }
-}
-
-/// Linux has known deviations and infos, which patterns do not deny.
-#[test]
-fn the_examples_for_ci_accept_linux() {
-    let page =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md")).unwrap();
-    let (_, rest) = page.split_once("```toml\n").unwrap();
-    let (example, _) = rest.split_once("```").unwrap();
-    let config = Temporary::new("lint-example.toml", example.as_bytes());
-    let config = config.path().to_str().unwrap();
-    for name in ["rxe-v42", "rxe-v3", "siw-v42"] {
-        let capture = captures::path(name);
-        text(&lint(&["-q", "--config", config], Some(&capture)), 0);
-        text(&lint(&["-q", "--deny", "error", "--deny", "warning", "--allow", "perf/*"], Some(&capture)), 0);
-        text(&lint(&["-q", "--deny", "rpcrdma/*", "--allow", "rpcrdma/port"], Some(&capture)), 0);
-        text(&lint(&["-q", "--deny", "rpcrdma/inval-not-announced"], Some(&capture)), 0);
-        text(&lint(&["-q", "--deny", "known"], Some(&capture)), 1);
     }
 }

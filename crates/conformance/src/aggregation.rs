@@ -18,20 +18,17 @@ pub(crate) struct ConnectionFindings {
 }
 
 impl ConnectionFindings {
-    /// Adds a violation. Returns `true` if it is the first of its rule, connection, side and severity.
-    pub(crate) fn add(&mut self, finding: Finding) -> bool {
+    /// Adds a violation. Returns it if it is the first of its rule, connection, side and severity.
+    pub(crate) fn add(&mut self, finding: Finding) -> Option<&Finding> {
         let key = (finding.rule.id, finding.connection.number, finding.side, finding.severity);
         if let Some(known) = self.findings.get_mut(&key) {
             known.count += finding.count;
             let room = Finding::MAX_FRAMES.saturating_sub(known.frames.len());
             known.frames.extend(finding.frames.into_iter().take(room));
-            return false;
+            return None;
         }
         let has_room = self.findings.len() < MAX_FINDINGS;
-        if has_room {
-            self.findings.insert(key, finding);
-        }
-        has_room
+        has_room.then(|| &*self.findings.entry(key).or_insert(finding))
     }
 
     /// Removes and returns all findings, in the order of their first frames.

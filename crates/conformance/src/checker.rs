@@ -110,6 +110,8 @@ pub struct ConformanceChecker {
     per_connection: ConnectionFindings,
     /// Copies of findings about connections, for Transactions that were not emitted yet, if they are wanted.
     attached: Option<AttachedFindings>,
+    /// First violations of rules with one finding per connection, if they are wanted.
+    first: Option<Vec<Finding>>,
 }
 
 impl Default for ConformanceChecker {
@@ -138,6 +140,7 @@ impl ConformanceChecker {
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
             attached: None,
+            first: None,
         }
     }
 
@@ -146,6 +149,12 @@ impl ConformanceChecker {
     #[must_use]
     pub fn with_attached_findings(self) -> Self {
         Self { attached: Some(AttachedFindings::default()), ..self }
+    }
+
+    /// Stores the first violation for each finding about a connection, for [`ConformanceChecker::take_first`].
+    #[must_use]
+    pub fn with_first_violations(self) -> Self {
+        Self { first: Some(Vec::new()), ..self }
     }
 
     /// Judges the transport events of the last frame. Call it after each frame.
@@ -186,7 +195,7 @@ impl ConformanceChecker {
                     if let Some(attached) = &mut self.attached {
                         attached.add(flow, event, finding.clone());
                     }
-                    self.per_connection.add(finding);
+                    self.add_to_connection(finding);
                 }
                 (RuleScope::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
                     self.pending.entry(key).or_default().push(finding);
@@ -311,9 +320,15 @@ impl ConformanceChecker {
             RuleScope::Each => Some(finding),
             RuleScope::Connection => {
                 let copy = self.attached.is_some().then(|| finding.clone());
-                self.per_connection.add(Finding { transaction: None, xid: None, ..finding });
+                self.add_to_connection(Finding { transaction: None, xid: None, ..finding });
                 copy
             }
+        }
+    }
+
+    fn add_to_connection(&mut self, finding: Finding) {
+        if let (Some(finding), Some(first)) = (self.per_connection.add(finding), &mut self.first) {
+            first.push(finding.clone());
         }
     }
 
@@ -334,6 +349,12 @@ impl ConformanceChecker {
     /// Removes and returns the findings about connections that are complete.
     pub fn take_ready(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.ready)
+    }
+
+    /// Removes and returns the first violations for findings about connections, which [`ConformanceChecker::finish`] returns
+    /// with all their violations. Empty without [`ConformanceChecker::with_first_violations`].
+    pub fn take_first(&mut self) -> Vec<Finding> {
+        self.first.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Ends the input. Returns the findings about connections, and those whose Transaction was not emitted.

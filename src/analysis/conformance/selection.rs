@@ -25,7 +25,7 @@ pub struct UnknownPattern(String);
 
 impl fmt::Display for UnknownPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no severity and matches no rule; --list shows all rules", self.0)
+        write!(f, "'{}' is neither a severity nor a pattern of rules; --list shows all rules", self.0)
     }
 }
 
@@ -130,9 +130,13 @@ impl LintConfig {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// Returns an error with line and column if the text is no TOML, or a key or pattern is unknown.
-    pub fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
-        toml::from_str(text)
+    /// Returns the line and the reason if the text is no TOML, or a key or pattern is unknown.
+    pub fn from_toml(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            format!("line {line}: {}", error.message())
+        })
     }
 
     /// Applies the known deviations to a finding.
@@ -190,7 +194,7 @@ mod tests {
         let error = "rpcrdma/credit".parse::<FindingPattern>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "'rpcrdma/credit' is no severity and matches no rule; --list shows all rules"
+            "'rpcrdma/credit' is neither a severity nor a pattern of rules; --list shows all rules"
         );
     }
 
@@ -202,9 +206,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((config.deny.len(), config.allow.len(), config.known.len()), (1, 1, 1));
-        assert!(LintConfig::from_toml("denny = ['error']").unwrap_err().to_string().contains("denny"));
-        assert!(
-            LintConfig::from_toml("deny = ['nothing']").unwrap_err().to_string().contains("matches no rule")
-        );
+        assert!(LintConfig::from_toml("denny = ['error']").unwrap_err().contains("denny"));
+        assert!(LintConfig::from_toml("deny = ['nothing']").unwrap_err().contains("neither a severity nor"));
     }
 }
