@@ -107,6 +107,9 @@ impl BaselineCounts {
         for (what, count) in &trace.evicted {
             set(&format!("given_up.{what}"), *count);
         }
+        for (rule, count) in &trace.findings {
+            set(&format!("findings.{rule}"), *count);
+        }
     }
 }
 

@@ -431,7 +431,13 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
                 trace.display()
             );
         }
-        let settings = args.settings(memory, filter.as_ref());
+        if args.findings || filter.as_ref().is_some_and(Filter::uses_findings) {
+            bail!(
+                "{}: conformance rules judge packets, and a trace has none: --findings and nfsrdma.finding need the capture",
+                trace.display()
+            );
+        }
+        let settings = OutputSettings { findings: false, ..args.settings(memory, filter.as_ref()) };
         return show_trace(trace, settings, filter, args.max_lines());
     }
     let room = args

@@ -1,14 +1,15 @@
 //! `lint`: conformance findings of captures or live traffic.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError};
-use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, find_rule};
+use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError, os_error_text};
+use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, RuleScope, find_rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::dialect::DialectArgs;
@@ -58,6 +59,9 @@ pub(super) struct LintArgs {
     files: Vec<PathBuf>,
 
     /// Fail if these are found: severities, rules, or patterns such as 'rpcrdma/*'
+    ///
+    /// A pattern with '*' denies errors and warnings; the id of a rule denies its infos, too. Deviations of known
+    /// implementations fail with --deny known only.
     #[arg(long, value_name = "FINDING", value_delimiter = ',')]
     deny: Vec<FindingPattern>,
 
@@ -81,7 +85,7 @@ pub(super) struct LintArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
-    /// Check the ICRC of each packet
+    /// Check the ICRC of each packet, which transport/icrc needs
     #[arg(long)]
     check_icrc: bool,
 
@@ -125,9 +129,10 @@ impl LintArgs {
         let mut config = match &self.config {
             None => LintConfig::default(),
             Some(path) => {
-                let text =
-                    fs::read_to_string(path).with_context(|| format!("--config {}", path.display()))?;
-                LintConfig::from_toml(&text).with_context(|| format!("--config {}", path.display()))?
+                let name = path.display();
+                let text = fs::read_to_string(path)
+                    .map_err(|error| anyhow!("--config {name}: {}", os_error_text(&error)))?;
+                LintConfig::from_toml(&text).map_err(|error| anyhow!("--config {name}: {error}"))?
             }
         };
         config.deny.extend(self.deny.iter().cloned());
@@ -221,33 +226,59 @@ struct FindingOutput<'a, W> {
     config: &'a LintConfig,
     report: LintReport,
     to: W,
-    shown: usize,
+    /// Numbers of findings shown, by rule.
+    shown: BTreeMap<&'static str, usize>,
 }
 
 impl<W: Write> FindingOutput<'_, W> {
+    /// Adds findings to the report, and shows them if the format does so one by one.
     fn add(&mut self, findings: Vec<Finding>) -> Result<()> {
         for mut finding in findings {
             self.config.apply_known(&mut finding);
             if !self.config.reports(&finding) {
                 continue;
             }
-            if !self.args.quiet {
+            // The first violation of a rule about connections was announced; the report has the total.
+            let is_announced = finding.rule.scope == RuleScope::Connection;
+            if !self.args.quiet && self.has_room(&finding) {
                 match self.args.format {
-                    ReportFormat::Json if self.args.count.is_none_or(|count| self.shown < count) => {
-                        self.shown += 1;
-                        lint::json_line(&mut self.to, &finding).map_err(write_error)?;
-                    }
-                    ReportFormat::Text if self.args.is_live() => {
+                    ReportFormat::Json => lint::json_line(&mut self.to, &finding, false),
+                    ReportFormat::Text if self.args.is_live() && !is_announced => {
                         lint::text_line(&mut self.to, &finding, &style::screen(self.args.color))
-                            .map_err(write_error)?;
                     }
-                    ReportFormat::Json | ReportFormat::Text => {}
+                    ReportFormat::Text => Ok(()),
                 }
+                .map_err(write_error)?;
+                *self.shown.entry(finding.rule.id).or_default() += 1;
             }
             let is_denied = self.config.denies(&finding);
             self.report.add(finding, is_denied);
         }
         Ok(())
+    }
+
+    /// Shows the first violations of rules about connections, whose totals follow at the end.
+    fn announce(&mut self, findings: Vec<Finding>) -> Result<()> {
+        for mut finding in findings {
+            self.config.apply_known(&mut finding);
+            if self.args.quiet || !self.config.reports(&finding) || !self.has_room(&finding) {
+                continue;
+            }
+            match self.args.format {
+                ReportFormat::Json => lint::json_line(&mut self.to, &finding, true),
+                ReportFormat::Text => {
+                    lint::text_line(&mut self.to, &finding, &style::screen(self.args.color))
+                }
+            }
+            .map_err(write_error)?;
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if fewer findings of the rule were shown than `-c` permits. In text, it limits the report only.
+    fn has_room(&self, finding: &Finding) -> bool {
+        let shown = self.shown.get(finding.rule.id).copied().unwrap_or(0);
+        self.args.format == ReportFormat::Text || self.args.count.is_none_or(|count| shown < count)
     }
 }
 
@@ -261,13 +292,16 @@ fn read(
 ) -> Result<(LintReport, Vec<SourceError>)> {
     let mut flow = Flow::new(args.limits(memory));
     let mut checker = ConformanceChecker::new();
+    if args.is_live() {
+        checker = checker.with_first_violations();
+    }
     let mut progress = ProgressLine::new();
     let mut output = FindingOutput {
         args,
         config,
         report: LintReport::new(args.count.unwrap_or(DEFAULT_SHOWN_FINDINGS)),
         to: BufWriter::new(progress.stdout()),
-        shown: 0,
+        shown: BTreeMap::new(),
     };
     let mut errors = Vec::new();
     let mut is_over = false;
@@ -304,6 +338,7 @@ fn read(
             output.add(findings)?;
         }
         output.add(checker.take_ready())?;
+        output.announce(checker.take_first())?;
         if args.is_live() {
             output.to.flush().map_err(write_error)?;
         }
@@ -316,7 +351,7 @@ fn read(
     }
     output.add(checker.finish())?;
     let FindingOutput { mut report, mut to, .. } = output;
-    report.finish(&checker, &flow);
+    report.finish(&checker, &flow, args.check_icrc);
     if report.frames == 0 && !errors.is_empty() {
         return Ok((report, errors));
     }

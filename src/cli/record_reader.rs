@@ -179,6 +179,10 @@ impl ComparedRecordReader {
                 return Some((client, record));
             }
             if self.is_over {
+                if let Some(mut conformance) = self.conformance.take() {
+                    conformance.finish();
+                    self.trace.record_findings(&conformance.counts_without_transaction());
+                }
                 return None;
             }
             match source.next() {

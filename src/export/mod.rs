@@ -15,14 +15,14 @@ mod rows;
 mod table;
 mod tally;
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use nfsrdma_conformance::Finding;
+use nfsrdma_conformance::{ConformanceChecker, Finding};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 
-use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::names::{FileNames, Filehandles};
 use crate::memory::Memory;
 use crate::output::json::JsonLines;
@@ -43,7 +43,7 @@ pub struct Export {
     connections: ExportTable<ConnectionRow<'static>>,
     findings: ExportTable<FindingRow<'static>>,
     tallies: ExportConnectionTallies,
-    conformance: ConformanceRun,
+    conformance: ConformanceChecker,
     lines: JsonLines,
     names: FileNames,
 }
@@ -64,7 +64,7 @@ impl Export {
             connections: ExportTable::create(directory, &partition, inputs, eighth / 2)?,
             findings: ExportTable::create(directory, &partition, inputs, eighth / 2)?,
             tallies: ExportConnectionTallies::new(memory.tables_bytes()),
-            conformance: ConformanceRun::default(),
+            conformance: ConformanceChecker::new(),
             lines: JsonLines::default(),
             names: FileNames::new(Filehandles::Names, memory.names_bytes()).with_operations(),
         })
@@ -103,7 +103,8 @@ impl Export {
         let mut found = Vec::new();
         let is_complete = transaction.with_messages(|reading| {
             let facts = reading.summary();
-            found = conformance.check(Some(key), transaction, reading, &facts);
+            found = conformance.check_transaction(Some(key), transaction, reading, &facts);
+            found.sort_by_key(|finding| Reverse(finding.severity));
             names.infer(transaction, reading, &facts);
             transactions.add(&TransactionRow::of(transaction, &facts, names.paths()))?;
             lines.with_decoded_values(reading, &facts, |of| {

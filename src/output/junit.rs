@@ -137,8 +137,8 @@ pub(super) struct JunitTestCase<'a> {
     pub(super) name: &'a str,
     /// Summary of the failure in one line, and the following lines.
     pub(super) failure: Option<(String, Vec<String>)>,
-    /// `true` if none of the steps was compared with the recording, or if the rule was never judged.
-    pub(super) is_skipped: bool,
+    /// Reason why none of the steps was compared with the recording, or why the rule was never judged.
+    pub(super) skipped: Option<String>,
     /// Total time of the server for all steps in nanoseconds.
     pub(super) live_ns: u128,
 }
@@ -181,7 +181,7 @@ fn write_suite(
     let JunitTestSuite { name, properties, elapsed, cases } = suite;
     let (class, timestamp) = (class(name), timestamp(started));
     let failures = cases.iter().filter(|case| case.failure.is_some()).count();
-    let skipped = cases.iter().filter(|case| case.is_skipped).count();
+    let skipped = cases.iter().filter(|case| case.skipped.is_some()).count();
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
@@ -199,16 +199,18 @@ fn write_suite(
         let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
         let name = XmlText(case.name);
         write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlText(class))?;
-        match &case.failure {
-            Some((message, lines)) => {
+        match (&case.failure, &case.skipped) {
+            (Some((message, lines)), _) => {
                 writeln!(to, ">")?;
                 write!(to, r#"      <failure message="{}" type="mismatched">"#, XmlText(message))?;
                 write!(to, "{}", XmlText(&lines.join("\n")))?;
                 writeln!(to, "</failure>")?;
                 writeln!(to, "    </testcase>")?;
             }
-            None if case.is_skipped => writeln!(to, "><skipped/></testcase>")?,
-            None => writeln!(to, "/>")?,
+            (None, Some(reason)) => {
+                writeln!(to, r#"><skipped message="{}"/></testcase>"#, XmlText(reason))?;
+            }
+            (None, None) => writeln!(to, "/>")?,
         }
     }
     writeln!(to, "    <system-out/>")?;

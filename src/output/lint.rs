@@ -1,10 +1,10 @@
 //! Conformance findings as text, JSON Lines and JUnit XML.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Finding, RULES, Rule, SeverityLevel};
+use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleTally, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use super::json::SCHEMA;
 use super::junit::{JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalStyle, fit};
 use super::summary::wrap_words;
-use super::units::PluralCount;
+use super::units::{HumanCount, PluralCount};
 use crate::analysis::conformance::report::{LintReport, RuleFindings};
 use crate::escape;
 
@@ -34,6 +34,8 @@ struct FindingLine<'f> {
     transaction: Option<u64>,
     xid: Option<String>,
     count: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    first: bool,
     frames: Vec<u64>,
     time: String,
 }
@@ -59,15 +61,31 @@ struct SummaryRule {
     not_judged: u64,
 }
 
+/// Number of findings of a severity: `2 errors`, `4,309 info`.
+pub(super) struct SeverityCount(pub(super) SeverityLevel, pub(super) u64);
+
+impl fmt::Display for SeverityCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(severity, count) = *self;
+        match severity {
+            SeverityLevel::Error | SeverityLevel::Warning => PluralCount(count, severity.name()).fmt(f),
+            SeverityLevel::Known | SeverityLevel::Info => {
+                write!(f, "{} {}", HumanCount(count), severity.name())
+            }
+        }
+    }
+}
+
 fn address_text(address: Address) -> Option<String> {
     super::json::address(address).map(|text| text.0.to_string())
 }
 
-/// Writes the JSON line of kind `finding`.
+/// Writes the JSON line of kind `finding`. `is_first` marks the first violation for a finding about a connection, whose line
+/// with all violations follows at the end.
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn json_line(to: &mut impl Write, finding: &Finding) -> io::Result<()> {
+pub fn json_line(to: &mut impl Write, finding: &Finding, is_first: bool) -> io::Result<()> {
     let line = FindingLine {
         schema: SCHEMA,
         kind: "finding",
@@ -82,6 +100,7 @@ pub fn json_line(to: &mut impl Write, finding: &Finding) -> io::Result<()> {
         transaction: finding.transaction,
         xid: finding.xid.map(|xid| xid.to_string()),
         count: finding.count,
+        first: is_first,
         frames: finding.frames.iter().map(|frame| frame.0).collect(),
         time: finding.time.to_string(),
     };
@@ -141,7 +160,7 @@ fn finding_text(finding: &Finding, screen: &TerminalStyle) -> String {
         finding.text
     );
     if finding.count > 1 {
-        let _ = write!(text, " ({} times)", finding.count);
+        let _ = write!(text, " ({})", PluralCount(finding.count, "time"));
     }
     text
 }
@@ -195,28 +214,23 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
     )?;
     write_fitted(to, &format!("         {} ({})", rule.requirement, rule.section), screen)?;
     if let Some(known) = first.first().and_then(|finding| finding.known.as_deref()) {
-        write_fitted(to, &format!("         Known of {known}."), screen)?;
+        write_fitted(to, &format!("         Known deviation: {known}."), screen)?;
     }
     for finding in first {
         write_fitted(to, &format!("           {}", finding_text(finding, screen)), screen)?;
     }
     let shown: u64 = first.iter().map(|finding| finding.count).sum();
     if count > &shown {
-        writeln!(to, "           and {} more; -c shows more", count - shown)?;
+        writeln!(to, "           and {} more; -c shows more", HumanCount(count - shown))?;
     }
     writeln!(to)
 }
 
 fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
-    let severities =
-        [SeverityLevel::Error, SeverityLevel::Warning, SeverityLevel::Known, SeverityLevel::Info];
-    let found: Vec<String> = { severities.into_iter() }
+    let found: Vec<String> = { SeverityLevel::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
-        .map(|(severity, count)| match severity {
-            SeverityLevel::Error | SeverityLevel::Warning => PluralCount(count, severity.name()).to_string(),
-            SeverityLevel::Known | SeverityLevel::Info => format!("{count} {}", severity.name()),
-        })
+        .map(|(severity, count)| SeverityCount(severity, count).to_string())
         .collect();
     let found = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
     writeln!(
@@ -228,7 +242,11 @@ fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
     let judged = report.tallies.iter().filter(|(_, tally)| tally.judged > 0).count() as u64;
     let judgements: u64 = report.tallies.iter().map(|(_, tally)| tally.judged).sum();
     let not_judged: u64 = report.tallies.iter().map(|(_, tally)| tally.not_judged).sum();
-    let idle = report.tallies.len() as u64 - judged;
+    let lacks_evidence = |tally: &&(&Rule, RuleTally)| tally.1.not_judged > 0;
+    let lacking = report.tallies.iter().filter(lacks_evidence).count() as u64;
+    let never =
+        report.tallies.iter().filter(lacks_evidence).filter(|(_, tally)| tally.judged == 0).count() as u64;
+    let idle = report.tallies.len() as u64 - judged - never;
     write!(
         to,
         "{} judged {}; {} did not apply",
@@ -238,7 +256,14 @@ fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
     )?;
     if not_judged > 0 {
         let not_judged = PluralCount(not_judged, "judgement");
-        write!(to, "; {not_judged} lacked evidence (set-up not captured, loss or truncation)")?;
+        let rules = PluralCount(lacking, "rule");
+        write!(to, "; {not_judged} by {rules} lacked evidence (set-up not captured, loss or truncation)")?;
+    }
+    if never > 0 {
+        write!(to, "; {} never judged for lack of evidence", PluralCount(never, "rule"))?;
+    }
+    if report.has_unchecked_icrcs {
+        write!(to, "; transport/icrc needs --check-icrc")?;
     }
     writeln!(to)
 }
@@ -299,6 +324,11 @@ pub fn explain(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()>
     Ok(())
 }
 
+/// Returns `true` for a rule that is judged only if ICRCs are checked.
+fn is_icrc_rule(rule: &Rule) -> bool {
+    rule.needs.contains(&Evidence::CheckedIcrc)
+}
+
 /// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that was
 /// never judged is skipped.
 ///
@@ -318,7 +348,12 @@ pub fn junit(
         let lines = denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, screen));
         let failure = (count > 0)
             .then(|| (format!("{}: {}", PluralCount(count, "finding"), rule.requirement), lines.collect()));
-        let case = JunitTestCase { name: rule.id, failure, is_skipped: tally.judged == 0, live_ns: 0 };
+        let skipped = (tally.judged == 0).then(|| match tally.not_judged {
+            0 if is_icrc_rule(rule) && report.has_unchecked_icrcs => "needs --check-icrc".to_owned(),
+            0 => "did not apply".to_owned(),
+            lacking => format!("{} lacked evidence", PluralCount(lacking, "judgement")),
+        });
+        let case = JunitTestCase { name: rule.id, failure, skipped, live_ns: 0 };
         match suites.last_mut().filter(|suite| suite.name == group) {
             Some(suite) => suite.cases.push(case),
             None => suites.push(JunitTestSuite {

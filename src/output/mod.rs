@@ -299,8 +299,6 @@ impl<W: Write> Output<W> {
     pub fn record_events(&mut self, flow: &Flow) {
         if let Some(conformance) = &mut self.conformance {
             conformance.record_events(flow);
-            // Counted for the summary; no view shows findings about connections.
-            conformance.take_ready();
         }
     }
 
@@ -353,6 +351,9 @@ impl<W: Write> Output<W> {
                 };
                 let Some(FrameTally { frames, bytes, times }) = tally else { return Ok(false) };
                 statistics.record_selected_frames(frames, bytes, times);
+            }
+            if let Some(conformance) = conformance {
+                conformance.select(findings);
             }
             *lines += u64::from(settings.view == LineView::Transactions);
             let facts = facts.unwrap_or_else(|| reading.summary());
@@ -496,7 +497,6 @@ impl<W: Write> Output<W> {
         if let Some(conformance) = &mut self.conformance {
             conformance.finish();
         }
-        let conformance = self.conformance.as_deref();
         let icrc = self.settings.icrc.then(|| flow.icrc_counts());
         let names = self.names.dropped_count();
         let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
@@ -504,6 +504,10 @@ impl<W: Write> Output<W> {
         let statistics = &self.statistics;
         let glyphs = self.settings.screen.glyphs;
         let is_filtered = self.selection.as_ref().is_some_and(|selection| !selection.accepts_all());
+        let findings = self.conformance.as_deref().map(|conformance| match is_filtered {
+            true => conformance.selected_counts(),
+            false => conformance.counts(),
+        });
         let summary = CaptureSummary {
             statistics,
             flow,
@@ -515,7 +519,7 @@ impl<W: Write> Output<W> {
             filtered: is_filtered.then_some(self.settings.view),
             has_iso,
             glyphs,
-            conformance,
+            findings,
         };
         match self.settings.summary {
             SummaryFormat::None => {}

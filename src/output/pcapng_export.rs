@@ -43,8 +43,16 @@ struct TransactionLabel {
     about: String,
     /// Status of the Reply, with a leading comma.
     status: String,
-    /// Conformance findings, each with a leading semicolon.
-    findings: String,
+    /// Conformance findings with their frames.
+    findings: Vec<FindingLabel>,
+}
+
+/// Finding in the comments on its frames.
+#[derive(Debug)]
+struct FindingLabel {
+    frames: Vec<FrameNumber>,
+    /// `error rpcrdma/credit-zero by the server: credit 0`.
+    text: String,
 }
 
 /// Role of a frame in a Transaction.
@@ -62,7 +70,7 @@ struct FrameMembership {
 }
 
 impl FrameMembership {
-    fn comment(&self) -> String {
+    fn comment(&self, frame: FrameNumber) -> String {
         let TransactionLabel { index, connection, about, status, findings } = &*self.of;
         let what = match self.role {
             TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
@@ -83,6 +91,7 @@ impl FrameMembership {
         };
         let status =
             if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
+        let findings = findings_text(findings, frame);
         format!("Transaction {index}, connection {connection}: {what} {about}{status}{findings}")
     }
 }
@@ -271,7 +280,7 @@ impl<W: Write> FrameFile<W> {
             connections.insert(transaction.connection.number);
         }
         let label = Rc::new(TransactionLabel {
-            findings: findings_text(findings),
+            findings: finding_labels(findings, transaction, &steps),
             ..self.label(transaction, reading, facts, about)
         });
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
@@ -315,7 +324,7 @@ impl<W: Write> FrameFile<W> {
             connection: transaction.connection.number,
             about,
             status,
-            findings: String::new(),
+            findings: Vec::new(),
         }
     }
 
@@ -368,7 +377,7 @@ impl<W: Write> FrameFile<W> {
             known
                 .iter()
                 .flat_map(|known| &known.memberships)
-                .map(FrameMembership::comment)
+                .map(|membership| membership.comment(number))
                 .chain(set_up.clone())
         };
         match &mut self.bytes {
@@ -426,13 +435,37 @@ impl<W: Write> FrameFile<W> {
     }
 }
 
-/// Returns the findings of a Transaction as the end of its comments: `; error rpcrdma/credit-zero: credit 0`.
-fn findings_text(findings: &[Finding]) -> String {
+/// Returns the findings of a Transaction with those of their frames that belong to it, or with its last message if none does.
+fn finding_labels(
+    findings: &[Finding],
+    transaction: &Transaction,
+    steps: &[(FrameNumber, FrameAction)],
+) -> Vec<FindingLabel> {
+    let frames_of =
+        |which| transaction.message(which).map(|message| message.frames.as_slice()).unwrap_or_default();
+    let [call, reply] = [RpcMessageKind::Call, RpcMessageKind::Reply].map(frames_of);
+    let is_own = |frame: &FrameNumber| {
+        call.contains(frame) || reply.contains(frame) || steps.iter().any(|(of, _)| of == frame)
+    };
+    let label = |finding: &Finding| {
+        let mut frames: Vec<FrameNumber> = finding.frames.iter().copied().filter(is_own).collect();
+        if frames.is_empty() {
+            frames.extend(reply.last().or(call.last()));
+        }
+        let (severity, rule) = (finding.severity.name(), finding.rule.id);
+        FindingLabel { frames, text: format!("{severity} {rule} by the {}: {}", finding.side, finding.text) }
+    };
+    findings.iter().map(label).collect()
+}
+
+/// Returns the findings of a frame as the end of its comment: `; error rpcrdma/credit-zero by the server: credit 0`.
+fn findings_text(findings: &[FindingLabel], frame: FrameNumber) -> String {
     let mut text = String::new();
-    for finding in findings.iter().take(MAX_NAMED_FINDINGS) {
-        let _ = write!(text, "; {} {}: {}", finding.severity.name(), finding.rule.id, finding.text);
+    let of_frame = || findings.iter().filter(|finding| finding.frames.contains(&frame));
+    for finding in of_frame().take(MAX_NAMED_FINDINGS) {
+        let _ = write!(text, "; {}", finding.text);
     }
-    match findings.len().saturating_sub(MAX_NAMED_FINDINGS) {
+    match of_frame().count().saturating_sub(MAX_NAMED_FINDINGS) {
         0 => {}
         more => _ = write!(text, "; {}", PluralCount(more as u64, "more finding")),
     }

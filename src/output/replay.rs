@@ -493,7 +493,7 @@ impl ReplayReportView<'_> {
             junit::JunitTestCase {
                 name: "files",
                 failure: failure.or_else(unfinished),
-                is_skipped: false,
+                skipped: None,
                 live_ns: 0,
             }
         });
@@ -509,7 +509,8 @@ impl ReplayReportView<'_> {
             }
             let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
-            junit::JunitTestCase { name, failure, is_skipped, live_ns: of.latencies[1].sum() }
+            let skipped = is_skipped.then(|| "no step was replayed".to_owned());
+            junit::JunitTestCase { name, failure, skipped, live_ns: of.latencies[1].sum() }
         });
         operations.chain(walk).collect()
     }

@@ -5,6 +5,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use nfsrdma_capture_file::Counters;
@@ -22,7 +23,7 @@ use super::operations::OperationStatsObject;
 use super::settings::LineView;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;
-use crate::analysis::conformance::run::ConformanceRun;
+use crate::analysis::conformance::run::FindingCounts;
 use crate::analysis::connections::ConnectionTallies;
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RecoveryTally, Statistics};
 use crate::escape;
@@ -49,8 +50,8 @@ pub struct CaptureSummary<'a> {
     pub has_iso: bool,
     /// Characters of the text.
     pub glyphs: Glyphs,
-    /// Findings of the conformance rules, if they were applied.
-    pub conformance: Option<&'a ConformanceRun>,
+    /// Numbers of conformance findings, if the rules were applied: those of the selected Transactions behind a filter.
+    pub findings: Option<&'a FindingCounts>,
 }
 
 impl CaptureSummary<'_> {
@@ -110,13 +111,25 @@ impl CaptureSummary<'_> {
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
             captured_twice: self.flow.stats().duplicate_frames(),
-            findings: self.conformance.map(|conformance| {
-                NamedCountsObject(conformance.counts().map(|(_, rule, count)| (rule, count)).collect())
-            }),
+            findings: self.findings.map(FindingCountsObject::from),
             icrc: icrc.map(IcrcObject::from),
             dropped,
             capture: counters,
         }
+    }
+}
+
+/// Number of findings by rule.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct FindingCountsObject(BTreeMap<&'static str, u64>);
+
+impl From<&FindingCounts> for FindingCountsObject {
+    fn from(counts: &FindingCounts) -> Self {
+        let mut by_rule = BTreeMap::new();
+        // A rule may have findings of several severities.
+        counts.iter().for_each(|(_, rule, count)| *by_rule.entry(rule).or_default() += count);
+        Self(by_rule)
     }
 }
 
@@ -153,7 +166,7 @@ struct SummaryObject<'a> {
     recovery: RecoveryObject,
     captured_twice: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    findings: Option<NamedCountsObject>,
+    findings: Option<FindingCountsObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     icrc: Option<IcrcObject>,
     #[serde(skip_serializing_if = "Option::is_none")]

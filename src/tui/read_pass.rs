@@ -415,8 +415,6 @@ impl PassState {
     fn record_events(&mut self) {
         if let Some(conformance) = &mut self.conformance {
             conformance.record_events(&self.flow);
-            // The interface shows findings about Transactions only.
-            conformance.take_ready();
         }
     }
 

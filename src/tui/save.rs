@@ -155,7 +155,6 @@ pub(super) fn save(
         }
         if let Some(conformance) = &mut conformance {
             conformance.record_events(&flow);
-            conformance.take_ready();
         }
         while let Some((key, mut transaction)) = flow.next_with_key() {
             let is_whole =

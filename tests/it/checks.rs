@@ -421,6 +421,29 @@ fn the_document_on_ci_shows_what_works() {
     }
 }
 
+/// Offset of the flags of an MPA start-up frame, over IPv4 with TCP timestamps.
+const MPA_FLAGS: usize = 66 + 16;
+
+/// A finding that belongs to no transaction: a reserved bit of the MPA Request.
+#[test]
+fn a_new_finding_about_a_connection_is_a_difference() {
+    let folder = Folder::new("connection-finding");
+    let mut frames = crate::mutations::frames("siw-v42");
+    frames.truncate(400);
+    folder.write("trace.pcap", &crate::tunnels::pcap(&frames));
+    ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
+    assert!(!folder.read("trace.pcap.baseline").contains("findings."));
+    let is_request = |bytes: &[u8]| bytes.get(66..).is_some_and(|data| data.starts_with(b"MPA ID Req Frame"));
+    let request = frames.iter_mut().find(|frame| is_request(&frame.bytes)).unwrap();
+    request.bytes[MPA_FLAGS] |= 0x01;
+    folder.write("trace.pcap", &crate::tunnels::pcap(&frames));
+    let said = ends(&run(&folder.0, &["trace.pcap"]), 1);
+    assert!(said.contains("capture, finding: findings rdmap/startup: 0 → 1"), "{said}");
+    ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
+    assert!(folder.read("trace.pcap.baseline").contains("\nfindings.rdmap/startup 1\n"));
+    ends(&run(&folder.0, &["trace.pcap"]), 0);
+}
+
 #[test]
 fn a_new_and_a_vanished_finding_are_differences() {
     let folder = Folder::new("findings");

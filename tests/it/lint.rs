@@ -64,6 +64,9 @@ fn the_exit_code_depends_on_deny_and_allow() {
         (&["-q", "--deny", "rpcrdma/credit-zero"], 1),
         (&["-q", "--deny", "rpcrdma/*"], 1),
         (&["-q", "--deny", "transport/*"], 0),
+        (&["-q", "--deny", "rpcrdma/reply-chunk-unneeded"], 1),
+        (&["-q", "--deny", "rpcrdma/reply-chunk-*"], 0),
+        (&["-q", "--deny", "info"], 1),
         (&["-q", "--deny", "error", "--allow", "rpcrdma/credit-*"], 0),
     ] {
         assert_eq!(text(&lint(arguments, Some(capture.path())), code), "", "{arguments:?}");
@@ -116,9 +119,11 @@ fn a_configuration_denies_allows_and_knows() {
                  implementation = 'ExampleOS 3'\n";
     let said = configured("known", known, 0);
     assert!(
-        said.contains("known    rpcrdma/credit-zero") && said.contains("Known of ExampleOS 3."),
+        said.contains("known    rpcrdma/credit-zero") && said.contains("Known deviation: ExampleOS 3."),
         "{said}"
     );
+    configured("denied", &known.replace("['error']", "['rpcrdma/credit-zero', 'rpcrdma/*']"), 0);
+    configured("known-denied", &known.replace("['error']", "['known']"), 1);
     let said = configured("elsewhere", &known.replace("10.9.0.1", "10.9.0.7"), 1);
     assert!(said.contains("error    rpcrdma/credit-zero"), "{said}");
 }
@@ -194,7 +199,9 @@ fn the_views_show_findings() {
     assert!(!view(&[]).contains("!error"));
     let tree = view(&["-V", "-c", "1"]);
     assert!(
-        tree.contains("error: rpcrdma/credit-zero, by the server: credit 0 (RFC 8166 section 3.3.1)"),
+        tree.contains(
+            "error: rpcrdma/credit-zero, by the server 10.9.0.1: credit 0 (RFC 8166 section 3.3.1)"
+        ),
         "{tree}"
     );
     let of_tree: Vec<&str> = tree.lines().collect();
@@ -220,7 +227,7 @@ fn the_views_show_findings() {
         "-Y",
         "nfsrdma.finding == \"rpcrdma/credit-zero\"",
     ]);
-    assert!(fields.contains("rpcrdma/credit-zero\tserver"), "{fields}");
+    assert!(fields.contains("rpcrdma/credit-zero,perf/serial-credits\tserver,server"), "{fields}");
 }
 
 #[test]
@@ -269,5 +276,263 @@ fn calls_answered_with_err_chunk_break_no_rule() {
         let judged = |id: &str| rules.iter().find(|rule| rule["rule"] == id).unwrap()["judged"].as_u64();
         assert!(judged("rpcrdma/error-no-call") > Some(0), "{name}");
         assert!(judged("rpcrdma/error-range") > Some(0), "{name}");
+    }
+}
+
+/// Offset of the last byte of the message sequence number in a segment with one FPDU, over IPv4 with TCP timestamps.
+const MESSAGE_NUMBER: usize = 81;
+
+/// Returns `siw-v42` with a wrong message number in a short GETATTR, and the number of its frame.
+fn with_wrong_message_number() -> (Vec<Kept>, usize) {
+    let said = inspect(&["-T", "json", "--summary", "none"], &captures::path("siw-v42"));
+    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let frame = { lines }
+        .filter(|line| line["operation"] == "GETATTR" && line["reply_chunk"].is_null())
+        .filter_map(|line| line["call"]["frames"][0].as_u64())
+        .nth(5)
+        .unwrap();
+    let (mut frames, frame) = (frames("siw-v42"), usize::try_from(frame).unwrap());
+    frames[frame - 1].bytes[MESSAGE_NUMBER] += 1;
+    (frames, frame)
+}
+
+/// Returns standard output of the default command, which succeeds.
+#[track_caller]
+fn inspect(arguments: &[&str], capture: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    text(&command.args(arguments).arg(capture).output().unwrap(), 0)
+}
+
+#[test]
+fn a_violation_of_a_rule_about_connections_is_a_finding_of_its_transaction() {
+    let (frames, frame) = with_wrong_message_number();
+    let capture = Temporary::new("lint-message-number.pcap", &pcap(&frames));
+    let view = |arguments: &[&str]| inspect(arguments, capture.path());
+    let filter = "nfsrdma.finding == \"rdmap/message-number\"";
+    let lines = view(&["-T", "json", "-Y", filter]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // The message with the wrong number, and the one behind it.
+    let [line, _, summary] = &lines[..] else { panic!("{lines:?}") };
+    schema::assert_keeps(&schema::validator("transaction.schema.json"), line, "message number");
+    assert_eq!(line["call"]["frames"], serde_json::json!([frame]));
+    let finding = &line["findings"][0];
+    assert_eq!((&finding["rule"], &finding["frame"]), (&"rdmap/message-number".into(), &frame.into()));
+    assert_eq!(summary["findings"]["rdmap/message-number"], 2);
+    let list = view(&["--findings"]);
+    assert_eq!(list.lines().filter(|line| line.contains("!error")).count(), 2, "{list}");
+    assert!(list.contains("2 errors (rdmap/message-number ×2)"), "{list}");
+    let tree = view(&["-V", "-Y", filter]);
+    assert!(tree.contains("error: rdmap/message-number, by the client 10.9.0.2: "), "{tree}");
+}
+
+/// Of these rules, `lint` has one finding per connection and side; other views have each violation in its Transaction.
+#[test]
+fn the_views_and_lint_count_the_same_violations() {
+    let capture = captures::path("rxe-v42");
+    let said = text(&lint(&["-T", "json"], Some(&capture)), 0);
+    let findings = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut of_lint = std::collections::BTreeMap::<String, u64>::new();
+    for line in findings.filter(|line| line["kind"] == "finding") {
+        *of_lint.entry(line["rule"].as_str().unwrap().to_owned()).or_default() +=
+            line["count"].as_u64().unwrap();
+    }
+    assert!(of_lint["rpcrdma/inval-not-announced"] > 50);
+    for (rule, count) in of_lint {
+        let filter = format!("nfsrdma.finding == \"{rule}\"");
+        let lines = inspect(&["-T", "fields", "-e", "nfsrdma.finding", "-Y", &filter], &capture);
+        let found: usize = lines.lines().map(|line| line.matches(&rule).count()).sum();
+        assert_eq!(found as u64, count, "{rule}");
+    }
+}
+
+/// Behind a filter, the totals are those of the selected Transactions; infos do not hide the errors.
+#[test]
+fn the_summary_counts_findings_of_selected_transactions() {
+    let capture = broken("selected");
+    let whole = inspect(&["-q", "--findings"], capture.path());
+    let whole = whole.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(whole.contains("Conformance findings: 1 error (rpcrdma/credit-zero ×1)"), "{whole}");
+    assert!(whole.contains("rules).") && !whole.contains("perf/"), "{whole}");
+    let selected = inspect(&["-q", "--findings", "-Y", "nfsrdma.finding.severity == error"], capture.path());
+    let selected = selected.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        selected.contains(
+            "Conformance findings of these transactions: 1 error (rpcrdma/credit-zero ×1); 1 info (1 rule)."
+        ),
+        "{selected}"
+    );
+}
+
+/// Linux has known deviations and infos, which patterns do not deny.
+#[test]
+fn the_examples_for_ci_accept_linux() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md")).unwrap();
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let config = Temporary::new("lint-example.toml", example.as_bytes());
+    let config = config.path().to_str().unwrap();
+    for name in ["rxe-v42", "rxe-v3", "siw-v42"] {
+        let capture = captures::path(name);
+        text(&lint(&["-q", "--config", config], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "error", "--deny", "warning", "--allow", "perf/*"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "rpcrdma/*", "--allow", "rpcrdma/port"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "rpcrdma/inval-not-announced"], Some(&capture)), 0);
+        text(&lint(&["-q", "--deny", "known"], Some(&capture)), 1);
+    }
+}
+
+#[test]
+fn an_error_in_the_configuration_has_its_reason() {
+    let config = Temporary::new("lint-bad.toml", b"deny = ['error']\ndenny = ['error']\n");
+    let path = config.path().to_str().unwrap();
+    for (path, reason) in
+        [(path, ": line 2: unknown field `denny`"), ("/nonexistent/lint.toml", ": no such file or directory")]
+    {
+        let output = lint(&["--config", path], Some(&captures::path("rxe-v42")));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(&format!("--config {path}{reason}")), "{error}");
+    }
+}
+
+#[test]
+fn a_count_limits_the_findings_of_each_rule() {
+    const SEND_ONLY: u8 = 4;
+    let is_send = |frame: &&mut Kept| {
+        frame.bytes.get(26..30) == Some(&[10, 9, 0, 1]) && frame.bytes.get(42) == Some(&SEND_ONLY)
+    };
+    let mut frames = without_credits();
+    for frame in frames.iter_mut().filter(is_send).take(4) {
+        frame.bytes[HEADER + 8..HEADER + 12].fill(0);
+    }
+    let capture = Temporary::new("lint-count.pcap", &pcap(&frames));
+    let of_rules = |arguments: &[&str]| {
+        let said = text(&lint(arguments, Some(capture.path())), 0);
+        let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut rules = std::collections::BTreeMap::<String, u64>::new();
+        for line in lines.filter(|line| line["kind"] == "finding") {
+            *rules.entry(line["rule"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+        rules
+    };
+    let (all, two) = (of_rules(&["-T", "json"]), of_rules(&["-T", "json", "-c", "2"]));
+    assert!(all["rpcrdma/credit-zero"] == 4 && all.len() > 2, "{all:?}");
+    assert_eq!(two, all.into_iter().map(|(rule, count)| (rule, count.min(2))).collect());
+}
+
+/// Rules are judged, never judged for lack of evidence, or do not apply.
+#[test]
+fn the_last_line_accounts_for_each_rule() {
+    let last_line = |arguments: &[&str], name: &str| {
+        let said = text(&lint(arguments, Some(&captures::path(name))), 0);
+        said.lines().last().unwrap().to_owned()
+    };
+    let number = |line: &str, text: &str| -> usize {
+        let part = line.split("; ").find(|part| part.contains(text)).unwrap_or("0");
+        part.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let rules = text(&lint(&["--list"], None), 0);
+    let line = last_line(&[], "rxe-v42-mid");
+    let [judged, idle, never] =
+        [" judged ", " did not apply", " never judged for lack of evidence"].map(|text| number(&line, text));
+    assert!(never > 0, "{line}");
+    assert_eq!(judged + idle + never, rules.lines().count(), "{line}");
+
+    let hint = "; transport/icrc needs --check-icrc";
+    assert!(line.ends_with(hint), "{line}");
+    assert!(!last_line(&["--check-icrc"], "rxe-v42").contains(hint));
+    assert!(!last_line(&[], "siw-v42").contains(hint));
+    let icrc = rules.lines().find(|line| line.starts_with("transport/icrc")).unwrap();
+    assert!(icrc.ends_with("needs the option --check-icrc"), "{icrc}");
+}
+
+#[test]
+fn a_skipped_case_has_its_reason() {
+    let report = Temporary::new("lint-skipped.xml", b"");
+    let path = report.path().to_str().unwrap();
+    text(&lint(&["-q", "--junit", path], Some(&captures::path("rxe-v42-mid"))), 0);
+    let written = std::fs::read_to_string(report.path()).unwrap();
+    let message = |rule: &str| {
+        let line = written.lines().find(|line| line.contains(&format!("name=\"{rule}\""))).unwrap();
+        line.split_once("<skipped message=\"").unwrap().1.split_once('"').unwrap().0.to_owned()
+    };
+    assert_eq!(message("transport/icrc"), "needs --check-icrc");
+    assert_eq!(message("rdmap/crc"), "did not apply");
+    let said = text(&lint(&["-T", "json"], Some(&captures::path("rxe-v42-mid"))), 0);
+    let summary: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let is_lacking = |rule: &&Value| rule["judged"] == 0 && rule["not_judged"].as_u64() > Some(1);
+    let lacking = summary["rules"].as_array().unwrap().iter().find(is_lacking).unwrap();
+    let count: usize = message(lacking["rule"].as_str().unwrap()).split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(lacking["not_judged"], count);
+}
+
+#[test]
+fn a_known_deviation_has_its_implementation_and_address() {
+    let filter = "nfsrdma.finding == \"rpcrdma/inval-not-announced\"";
+    let tree = inspect(&["-V", "-c", "1", "-Y", filter], &captures::path("rxe-v42"));
+    let line = tree.lines().find(|line| line.contains("rpcrdma/inval-not-announced")).unwrap();
+    assert!(line.trim_start().starts_with("known deviation ("), "{line}");
+    assert!(line.contains("rpcrdma/inval-not-announced, by the server 10.9.0.1: "), "{line}");
+    let lines =
+        inspect(&["-T", "json", "-c", "1", "--summary", "none", "-Y", filter], &captures::path("rxe-v42"));
+    let line: Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!(line["findings"][0]["address"], "10.9.0.1");
+}
+
+/// A live capture has no end to wait for.
+#[test]
+fn the_first_violation_of_a_rule_about_connections_is_known_at_its_frame() {
+    use nfsrdma_conformance::{ConformanceChecker, RuleScope};
+    use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut checker = ConformanceChecker::new().with_first_violations();
+    let mut first = Vec::new();
+    for (at, kept) in frames("rxe-v42-loss").iter().enumerate() {
+        let number = at as u64 + 1;
+        flow.process_frame(&kept.frame(number));
+        checker.record_events(&flow);
+        for finding in checker.take_first() {
+            assert!(finding.frames.iter().all(|frame| frame.0 <= number));
+            first.push((number, finding));
+        }
+    }
+    let naks: Vec<_> =
+        first.iter().filter(|(_, finding)| finding.rule.id == "transport/nak-sequence").collect();
+    let [(number, nak)] = &naks[..] else { panic!("{naks:?}") };
+    assert_eq!((nak.count, nak.frames[0].0), (1, *number));
+    let total = checker.finish();
+    let total = total.iter().find(|finding| finding.rule.id == "transport/nak-sequence").unwrap();
+    assert_eq!((total.count, total.frames[0], total.rule.scope), (10, nak.frames[0], RuleScope::Connection));
+    // The line of a first violation differs from that of the total, and both keep the schema.
+    let validator = schema::validator("lint.schema.json");
+    for (finding, is_first) in [(nak, true), (total, false)] {
+        let mut line = Vec::new();
+        nfsrdma_inspect::output::lint::json_line(&mut line, finding, is_first).unwrap();
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        schema::assert_keeps(&validator, &line, "first");
+        assert_eq!(line.get("first").is_some(), is_first);
+    }
+}
+
+/// Without a reason, a filter that selects nothing would look like a trace that conforms.
+#[test]
+fn a_trace_has_no_findings() {
+    let (trace, ..) =
+        crate::traces::compiled("rxe-v3", nfsrdma_inspect::replay::trace::layout::ContentRetention::HASHED);
+    let trace = Temporary::new("lint.trace", &trace);
+    for arguments in [&["-Y", "nfsrdma.finding.severity == info"][..], &["--findings"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        let output = command.args(arguments).arg(trace.path()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains("a trace has none: --findings and nfsrdma.finding need the capture"),
+            "{error}"
+        );
+    }
+    let lines = inspect(&["-T", "json"], trace.path());
+    for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert!(line["findings"].is_null() || line["findings"].as_array().unwrap().is_empty(), "{line}");
     }
 }

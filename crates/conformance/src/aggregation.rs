@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use rustc_hash::FxHashMap;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, SeverityLevel};
 use crate::rule::{Rule, RuleCheck, RuleScope};
 use crate::rules::RULES;
 
@@ -12,8 +12,8 @@ const MAX_FINDINGS: usize = 1 << 16;
 /// Maximum number of connections whose judgements are counted. Beyond it, they are forgotten, and texts lack them.
 const MAX_CONNECTIONS: usize = 1 << 16;
 
-/// Rule, connection and side.
-type FindingKey = (&'static str, u64, ConnectionRole);
+/// Rule, connection, side and severity.
+type FindingKey = (&'static str, u64, ConnectionRole, SeverityLevel);
 
 /// Numbers of judgements on one connection, by [`tally_index`].
 pub(crate) type Judgements = Vec<u32>;
@@ -30,7 +30,7 @@ pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     RULES.iter().filter(is_tallied).position(|tallied| tallied.id == rule.id)
 }
 
-/// Findings by rule, connection and side.
+/// Findings by rule, connection, side and severity.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionFindings {
     findings: FxHashMap<FindingKey, Finding>,
@@ -39,9 +39,9 @@ pub(crate) struct ConnectionFindings {
 }
 
 impl ConnectionFindings {
-    /// Adds a violation. Returns `true` if it is the first of its rule, connection and side.
-    pub(crate) fn add(&mut self, finding: Finding) -> bool {
-        let key = (finding.rule.id, finding.connection.number, finding.side);
+    /// Adds a violation. Returns it if it is the first of its rule, connection, side and severity.
+    pub(crate) fn add(&mut self, finding: Finding) -> Option<&Finding> {
+        let key = (finding.rule.id, finding.connection.number, finding.side, finding.severity);
         if let Some(known) = self.findings.get_mut(&key) {
             known.count += finding.count;
             if let (Some(all), Some(later)) = (&mut known.measurement, &finding.measurement) {
@@ -53,13 +53,10 @@ impl ConnectionFindings {
                     known.frames.push(frame);
                 }
             }
-            return false;
+            return None;
         }
         let has_room = self.findings.len() < MAX_FINDINGS;
-        if has_room {
-            self.findings.insert(key, finding);
-        }
-        has_room
+        has_room.then(|| &*self.findings.entry(key).or_insert(finding))
     }
 
     /// Removes and returns the judgements on a connection. Add them again.

@@ -15,6 +15,7 @@ use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, Judgements, tally_index};
+use crate::attachment::AttachedFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::Finding;
 use crate::known::find_known;
@@ -168,6 +169,10 @@ pub struct ConformanceChecker {
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
+    /// Copies of findings about connections, for Transactions that were not emitted yet, if they are wanted.
+    attached: Option<AttachedFindings>,
+    /// First violations of rules with one finding per connection, if they are wanted.
+    first: Option<Vec<Finding>>,
 }
 
 impl Default for ConformanceChecker {
@@ -201,19 +206,34 @@ impl ConformanceChecker {
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
+            attached: None,
+            first: None,
         }
+    }
+
+    /// Makes each violation in a Transaction a finding of this Transaction, too, if the rule has one finding per connection
+    /// ([`RuleScope::Connection`]). The finding about the connection counts it as well.
+    #[must_use]
+    pub fn with_attached_findings(self) -> Self {
+        Self { attached: Some(AttachedFindings::default()), ..self }
+    }
+
+    /// Stores the first violation for each finding about a connection, for [`ConformanceChecker::take_first`].
+    #[must_use]
+    pub fn with_first_violations(self) -> Self {
+        Self { first: Some(Vec::new()), ..self }
     }
 
     /// Judges the transport events of the last frame. Call it after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
         for event in flow.transport_events() {
-            self.judge_event(&event);
+            self.judge_event(flow, &event);
         }
     }
 
     #[cold]
-    fn judge_event(&mut self, event: &TransportEvent) {
+    fn judge_event(&mut self, flow: &Flow, event: &TransportEvent) {
         for &PreparedRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
             let lacks_set_up = rule.needs.contains(&Evidence::SetUp) && !event.has_set_up;
@@ -232,7 +252,10 @@ impl ConformanceChecker {
             };
             match (rule.scope, event.transaction) {
                 (RuleScope::Connection, _) => {
-                    self.per_connection.add(finding);
+                    if let Some(attached) = &mut self.attached {
+                        attached.add(flow, event, finding.clone());
+                    }
+                    self.add_to_connection(finding);
                 }
                 (RuleScope::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
                     self.pending.entry(key).or_default().push(finding);
@@ -266,7 +289,10 @@ impl ConformanceChecker {
         messages: &TransactionMessages<'_>,
         summary: &RpcSummary,
     ) -> Vec<Finding> {
-        let of_events = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        let mut of_events = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        if let Some(attached) = &mut self.attached {
+            attached.take(key, transaction, &mut of_events);
+        }
         let of_transaction = |finding| Finding {
             transaction: Some(transaction.index),
             xid: Some(transaction.xid),
@@ -394,9 +420,16 @@ impl ConformanceChecker {
         match rule.scope {
             RuleScope::Each => Some(finding),
             RuleScope::Connection => {
-                self.per_connection.add(Finding { transaction: None, xid: None, ..finding });
-                None
+                let copy = self.attached.is_some().then(|| finding.clone());
+                self.add_to_connection(Finding { transaction: None, xid: None, ..finding });
+                copy
             }
+        }
+    }
+
+    fn add_to_connection(&mut self, finding: Finding) {
+        if let (Some(finding), Some(first)) = (self.per_connection.add(finding), &mut self.first) {
+            first.push(finding.clone());
         }
     }
 
@@ -417,6 +450,14 @@ impl ConformanceChecker {
     /// Removes and returns the findings about connections that are complete.
     pub fn take_ready(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.ready)
+    }
+
+    /// Removes and returns the first violations for findings about connections, which [`ConformanceChecker::finish`] returns
+    /// with all their violations. Empty without [`ConformanceChecker::with_first_violations`].
+    pub fn take_first(&mut self) -> Vec<Finding> {
+        let mut findings = self.first.as_mut().map(std::mem::take).unwrap_or_default();
+        findings.iter_mut().for_each(|finding| finding.complete_text(0));
+        findings
     }
 
     /// Ends the input. Returns the findings about connections, and those whose Transaction was not emitted.

@@ -8,6 +8,7 @@
 #![doc = include_str!("../README.md")]
 
 mod aggregation;
+mod attachment;
 mod checker;
 mod connection_history;
 mod eligible_items;

@@ -47,6 +47,8 @@ pub enum Evidence {
     WholeMessage,
     /// The session of the COMPOUND, from its CREATE_SESSION on.
     Session,
+    /// The result of a check of the ICRC, which is off by default.
+    CheckedIcrc,
 }
 
 /// Evidence that a message or Transaction provides.
@@ -87,6 +89,7 @@ impl Evidence {
             Self::NoLoss => "no packet loss before the reply",
             Self::WholeMessage => "the complete message",
             Self::Session => "the session from its CREATE_SESSION on",
+            Self::CheckedIcrc => "the option --check-icrc",
         }
     }
 }

@@ -77,6 +77,7 @@ impl BaselineCheck {
             let kind = match key.split('.').next() {
                 Some("incomplete") => DifferenceKind::Incomplete,
                 Some("undecoded") => DifferenceKind::Undecoded,
+                Some("findings") => DifferenceKind::Finding,
                 _ => DifferenceKind::Account,
             };
             if then != now && !self.comparison.tolerates(key, then, now) {

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nfsrdma_conformance::SeverityLevel;
 use nfsrdma_dissectors::flow::{EvictedState, Flow, Transaction, UndecodedReason};
 
 use super::record::ComparisonRecord;
+use crate::analysis::conformance::run::FindingCounts;
 
 /// Maximum number of transports and of versions kept; real captures have fewer.
 const MAX_NAMES: usize = 16;
@@ -28,6 +30,8 @@ pub struct ComparedCapture {
     pub undecoded: BTreeMap<&'static str, u64>,
     /// Number of evicted states, by kind.
     pub evicted: BTreeMap<&'static str, u64>,
+    /// Number of violations of conformance rules in no Transaction, by rule, of severity error or warning.
+    pub findings: BTreeMap<&'static str, u64>,
 }
 
 impl ComparedCapture {
@@ -55,5 +59,12 @@ impl ComparedCapture {
         self.undecoded =
             flow.stats().undecoded_counts().map(|(why, count)| (UndecodedReason::key(why), count)).collect();
         self.evicted = flow.evicted_counts().map(|(what, count)| (EvictedState::key(what), count)).collect();
+    }
+
+    /// Takes the counts of violations in no Transaction at the end of the capture.
+    pub fn record_findings(&mut self, counts: &FindingCounts) {
+        for (_, rule, count) in counts.iter().filter(|(severity, ..)| *severity >= SeverityLevel::Warning) {
+            *self.findings.entry(rule).or_default() += count;
+        }
     }
 }

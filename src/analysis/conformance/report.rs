@@ -33,12 +33,21 @@ pub struct LintReport {
     pub transactions: u64,
     /// Judgements of each rule.
     pub tallies: Vec<(&'static Rule, RuleTally)>,
+    /// `true` if there are packets with an ICRC, and their ICRCs were not to be checked.
+    pub has_unchecked_icrcs: bool,
 }
 
 impl LintReport {
     /// Creates an empty report that stores the first `max_stored` findings of each rule.
     pub fn new(max_stored: usize) -> Self {
-        Self { max_stored, findings: BTreeMap::new(), frames: 0, transactions: 0, tallies: Vec::new() }
+        Self {
+            max_stored,
+            findings: BTreeMap::new(),
+            frames: 0,
+            transactions: 0,
+            tallies: Vec::new(),
+            has_unchecked_icrcs: false,
+        }
     }
 
     /// Adds a finding.
@@ -58,9 +67,12 @@ impl LintReport {
         }
     }
 
-    /// Records the judgements of a checker at the end of the input, which `flow` has processed.
-    pub fn finish(&mut self, checker: &ConformanceChecker, flow: &Flow) {
-        self.tallies = checker.tallies(&flow.transport_checks()).collect();
+    /// Records the judgements of a checker at the end of the input, which `flow` has processed, with its ICRCs if
+    /// `checks_icrcs` is set.
+    pub fn finish(&mut self, checker: &ConformanceChecker, flow: &Flow, checks_icrcs: bool) {
+        let checks = flow.transport_checks();
+        self.has_unchecked_icrcs = !checks_icrcs && checks.packets > 0;
+        self.tallies = checker.tallies(&checks).collect();
     }
 
     /// Returns `true` if no rule was judged: the input has neither RDMA packets nor RPC messages.

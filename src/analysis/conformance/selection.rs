@@ -66,13 +66,27 @@ impl FindingPattern {
         }
     }
 
+    /// Returns `true` if the pattern denies the finding. A pattern with `*` denies errors and warnings, and the id of a rule its
+    /// infos, too; the deviation of a known implementation is denied by its severity only.
+    pub fn denies(&self, finding: &Finding) -> bool {
+        let is_deniable = match self {
+            Self::Severity(_) => true,
+            Self::Rules(pattern) => match finding.severity {
+                SeverityLevel::Error | SeverityLevel::Warning => true,
+                SeverityLevel::Info => !pattern.contains('*'),
+                SeverityLevel::Known => false,
+            },
+        };
+        is_deniable && self.selects(finding)
+    }
+
     /// Returns `true` if the pattern names the rule, whatever the severity of its findings.
     pub fn names(&self, rule: &Rule) -> bool {
         matches!(self, Self::Rules(pattern) if matches_glob(pattern, rule.id))
     }
 }
 
-/// Returns `true` if `*` in the pattern can stand for parts of the text so that both are equal.
+/// Returns `true` if the pattern matches the text; `*` matches any part.
 fn matches_glob(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -127,9 +141,13 @@ impl LintConfig {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// Returns an error with line and column if the text is not TOML, or a key or pattern is unknown.
-    pub fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
-        toml::from_str(text)
+    /// Returns the line and the reason if the text is not TOML, or a key or pattern is unknown.
+    pub fn from_toml(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            format!("line {line}: {}", error.message())
+        })
     }
 
     /// Applies the known deviations to a finding.
@@ -161,7 +179,7 @@ impl LintConfig {
 
     /// Returns `true` if the finding fails.
     pub fn denies(&self, finding: &Finding) -> bool {
-        self.deny.iter().any(|pattern| pattern.selects(finding))
+        self.deny.iter().any(|pattern| pattern.denies(finding))
     }
 }
 
@@ -245,12 +263,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((config.deny.len(), config.allow.len(), config.known.len()), (1, 1, 1));
-        assert!(LintConfig::from_toml("denny = ['error']").unwrap_err().to_string().contains("denny"));
-        assert!(
-            LintConfig::from_toml("deny = ['nothing']")
-                .unwrap_err()
-                .to_string()
-                .contains("neither a severity nor")
-        );
+        assert!(LintConfig::from_toml("denny = ['error']").unwrap_err().contains("denny"));
+        assert!(LintConfig::from_toml("deny = ['nothing']").unwrap_err().contains("neither a severity nor"));
     }
 }

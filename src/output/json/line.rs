@@ -177,6 +177,7 @@ struct FindingObject<'t> {
     known: Option<&'t str>,
     text: &'t str,
     side: &'static str,
+    address: Option<JsonText<Address>>,
     frame: Option<u64>,
 }
 
@@ -191,6 +192,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
                 known: finding.known.as_deref(),
                 text: &finding.text,
                 side: finding.side.name(),
+                address: address(finding.endpoint().address),
                 frame: finding.frames.first().map(|frame| frame.0),
             })
             .collect();

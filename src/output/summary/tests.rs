@@ -25,7 +25,7 @@ fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> S
             filtered: None,
             has_iso: false,
             glyphs: Glyphs::UNICODE,
-            conformance: None,
+            findings: None,
         },
         &mut text,
     );
@@ -144,7 +144,7 @@ fn of_nothing_there_is_a_summary_too() {
         filtered: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
-        conformance: None,
+        findings: None,
     };
     let mut text = Vec::new();
     summary.text(&mut text, 80).unwrap();
@@ -197,7 +197,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         filtered: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
-        conformance: None,
+        findings: None,
     }
     .text(&mut text, 200)
     .unwrap();
@@ -250,7 +250,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
         filtered: None,
         has_iso: false,
         glyphs: Glyphs::UNICODE,
-        conformance: None,
+        findings: None,
     }
     .text(&mut text, 200)
     .unwrap();

@@ -8,11 +8,12 @@ use nfsrdma_conformance::SeverityLevel;
 use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
+use super::super::lint::SeverityCount;
 use super::super::settings::LineView;
 use super::super::style::Glyphs;
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
-use crate::analysis::conformance::run::ConformanceRun;
+use crate::analysis::conformance::run::FindingCounts;
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, RecoveryTally, Statistics};
 
 /// Maximum number of connections shown; of many, only the largest matter.
@@ -75,8 +76,8 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         }
         text.push('.');
     }
-    if let Some(conformance) = summary.conformance {
-        push_findings(conformance, summary.glyphs, &mut text);
+    if let Some(findings) = summary.findings {
+        push_findings(findings, summary.filtered.is_some(), summary.glyphs, &mut text);
     }
     if let Some(counters) = &summary.counters {
         push_capture_counters(counters, &mut text);
@@ -110,22 +111,32 @@ fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
     text
 }
 
-/// Appends the number of conformance findings by severity, with their rules.
-fn push_findings(conformance: &ConformanceRun, glyphs: Glyphs, text: &mut String) {
+/// Appends the number of conformance findings by severity, with their rules. Findings of severity info, of which there may be
+/// many, have a number only, except those about the transport.
+fn push_findings(findings: &FindingCounts, is_filtered: bool, glyphs: Glyphs, text: &mut String) {
     let mut parts = Vec::new();
     for severity in SeverityLevel::ALL {
-        let count = conformance.count_of(severity);
+        let count = findings.of_severity(severity);
         if count == 0 {
             continue;
         }
-        let rules: Vec<String> = { conformance.counts() }
-            .filter(|(of, ..)| *of == severity)
-            .map(|(_, rule, count)| format!("{rule} {}{count}", glyphs.times))
-            .collect();
-        parts.push(format!("{} {} ({})", HumanCount(count), severity.name(), rules.join(", ")));
+        let (mut rules, mut unnamed) = (Vec::new(), 0);
+        for (_, rule, count) in findings.iter().filter(|(of, ..)| *of == severity) {
+            if severity == SeverityLevel::Info && !rule.starts_with("transport/") {
+                unnamed += 1;
+            } else {
+                rules.push(format!("{rule} {}{}", glyphs.times, HumanCount(count)));
+            }
+        }
+        if unnamed > 0 {
+            let other = if rules.is_empty() { "rule" } else { "other rule" };
+            rules.push(PluralCount(unnamed, other).to_string());
+        }
+        parts.push(format!("{} ({})", SeverityCount(severity, count), rules.join(", ")));
     }
     let found = if parts.is_empty() { "none".to_owned() } else { parts.join("; ") };
-    let _ = write!(text, " Conformance findings: {found}.");
+    let about = if is_filtered { " of these transactions" } else { "" };
+    let _ = write!(text, " Conformance findings{about}: {found}.");
 }
 
 /// Appends the number of retransmissions by sender, and the time spent in recovery.

@@ -150,9 +150,11 @@ impl TreeView {
             SeverityLevel::Info => (styles.dim, None),
         };
         let (severity, rule) = (finding.severity.name(), finding.rule);
-        let known = known.map(|known| format!(" of {known}")).unwrap_or_default();
+        let known = known.map(|known| format!(" deviation ({known})")).unwrap_or_default();
+        let address = super::super::json::address(finding.endpoint().address);
+        let address = address.map(|text| format!(" {}", text.0)).unwrap_or_default();
         let text = format_args!(
-            "{severity}{known}: {}, by the {}: {} ({})",
+            "{severity}{known}: {}, by the {}{address}: {} ({})",
             rule.id, finding.side, finding.text, rule.section
         );
         heading(depth, style, text)

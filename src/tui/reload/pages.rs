@@ -40,7 +40,6 @@ impl ReloadWorker {
             };
             if let Some(conformance) = &mut conformance {
                 conformance.record_events(&flow);
-                conformance.take_ready();
             }
             while let Some((key, transaction)) = flow.next_with_key() {
                 transaction.with_messages(|reading| {

@@ -48,7 +48,7 @@ fn a_row_has_a_mark_and_its_tree_the_finding_if_rules_are_applied() {
             screen.ask('/', "credit-zero");
             let line = screen.app.tree.chosen().unwrap();
             assert!(
-                line.text().starts_with("error: rpcrdma/credit-zero, by the server: credit 0"),
+                line.text().starts_with("error: rpcrdma/credit-zero, by the server 10.9.0.1: credit 0"),
                 "{line:?}"
             );
         }

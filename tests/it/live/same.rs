@@ -32,6 +32,8 @@ fn timeless(mut value: Value) -> Value {
     // A lost copy is possible after a pause as long as an ACK timeout.
     let times = ["time", "end_time", "latency_ns", "phases_ns", "lost_copy"];
     strip(&mut value, &times);
+    // The frame of a finding.
+    strip(&mut value, &["frame"]);
     let is_acknowledged = ["client_port", "server_port"].iter().any(|port| {
         let port = value[port].as_u64();
         value["transport"] != "tcp" || port.is_some_and(|port| [111, 2049, 20049].contains(&port))

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::PacketOrderFault;
 use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKind};
 use nfsrdma_dissectors::infiniband::NakCode;
 
-use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 
 /// Returns a violation if the event is a NAK with such a code.
 fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<Verdict> {
@@ -244,7 +244,7 @@ pub(crate) const RULES: &[Rule] = &[
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
         subjects: &[],
-        needs: &[],
+        needs: &[Evidence::CheckedIcrc],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::BadIcrc, "wrong ICRC"),

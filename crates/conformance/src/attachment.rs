@@ -1,0 +1,67 @@
+//! Copies of findings about connections, for the Transactions in which the violations occurred.
+
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::frame::FrameNumber;
+use rustc_hash::FxHashMap;
+
+use crate::finding::Finding;
+
+/// Maximum number of Transactions, and of frames, whose copies wait. An event may follow the Transaction of its frame, or its
+/// frame may belong to none: nothing takes such a copy.
+const MAX_WAITING: usize = 1 << 14;
+
+/// Copies that wait for their Transactions to be emitted.
+#[derive(Debug, Default)]
+pub(crate) struct AttachedFindings {
+    by_transaction: FxHashMap<TransactionKey, Vec<Finding>>,
+    /// Copies of events that name no Transaction.
+    by_frame: FxHashMap<FrameNumber, Vec<Finding>>,
+}
+
+impl AttachedFindings {
+    /// Adds a copy for the Transaction of an event, or else of its frame. Call it before the next frame is processed.
+    pub(crate) fn add(&mut self, flow: &Flow, event: &TransportEvent, finding: Finding) {
+        let moves_chunk_data = || flow.frame_events().iter().find(|moved| moved.frame == event.frame);
+        match event.transaction.or_else(|| moves_chunk_data().map(|moved| moved.key)) {
+            Some(key) => {
+                if self.by_transaction.len() >= MAX_WAITING {
+                    self.by_transaction.clear();
+                }
+                self.by_transaction.entry(key).or_default().push(finding);
+            }
+            None => {
+                if self.by_frame.len() >= MAX_WAITING {
+                    self.by_frame.clear();
+                }
+                self.by_frame.entry(event.frame).or_default().push(finding);
+            }
+        }
+    }
+
+    /// Moves the copies of a Transaction to `findings`. A copy for a frame that holds messages of several Transactions goes to
+    /// the first of them.
+    pub(crate) fn take(
+        &mut self,
+        key: Option<TransactionKey>,
+        transaction: &Transaction,
+        findings: &mut Vec<Finding>,
+    ) {
+        if let Some(copies) = key.and_then(|key| self.by_transaction.remove(&key)) {
+            findings.extend(copies);
+        }
+        if self.by_frame.is_empty() {
+            return;
+        }
+        let records = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|kind| transaction.message(kind));
+        for frame in records.into_iter().flatten().flat_map(|record| &record.frames) {
+            let Some(copies) = self.by_frame.get_mut(frame) else { continue };
+            let is_own = |copy: &mut Finding| copy.connection.number == transaction.connection.number;
+            findings.extend(copies.extract_if(.., is_own));
+            if copies.is_empty() {
+                self.by_frame.remove(frame);
+            }
+        }
+    }
+}
