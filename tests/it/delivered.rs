@@ -105,7 +105,10 @@ const SEND_OR_WRITE_OR_READ: std::ops::RangeInclusive<u8> = 0x00..=0x0c;
 #[test]
 fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
     let mut moved = 0;
-    for name in captures::ALL.into_iter().filter(|name| name.starts_with("rxe") && !name.contains("conc")) {
+    // Those with several connections are left out.
+    for name in captures::ALL.into_iter().filter(|name| {
+        name.starts_with("rxe") && !["conc", "errors"].iter().any(|several| name.contains(several))
+    }) {
         let packets = packets(&captures::bytes(name));
         let mut by_path: BTreeMap<_, Vec<&Packet>> = BTreeMap::new();
         for packet in &packets {

@@ -151,8 +151,8 @@ gives_its_own_bytes! {
     // which name their operation without their Calls.
     rxe_v3, "rxe-v3": 394, 394, 10, 14, 9;
     rxe_v40, "rxe-v40": 458, 458, 37, 14, 9;
-    rxe_v40_errors, "rxe-v40-errors": 0, 0, 0, 0, 0;
     rxe_v40_deleg, "rxe-v40-deleg": 68, 68, 5, 1, 3;
+    rxe_v40_errors, "rxe-v40-errors": 278, 278, 1, 1, 0;
     rxe_v41, "rxe-v41": 454, 454, 39, 14, 9;
     rxe_v42, "rxe-v42": 474, 474, 42, 13, 8;
     rxe_v42_bulk_loss1, "rxe-v42-bulk-loss1": 92, 92, 9, 6, 6;
@@ -166,12 +166,12 @@ gives_its_own_bytes! {
     rxe_v42_mid, "rxe-v42-mid": 440, 440, 39, 13, 8;
     rxe_v42_snap128, "rxe-v42-snap128": 474, 4, 0, 0, 0;
     siw_v3, "siw-v3": 396, 396, 10, 14, 9;
-    siw_v40_errors, "siw-v40-errors": 0, 0, 0, 0, 0;
+    siw_v40_errors, "siw-v40-errors": 280, 280, 1, 1, 0;
     siw_v41, "siw-v41": 454, 454, 39, 14, 9;
     siw_v42, "siw-v42": 450, 450, 41, 13, 8;
     siw_v42_crc, "siw-v42-crc": 474, 474, 42, 13, 8;
     siw_v42_mid, "siw-v42-mid": 440, 440, 39, 13, 8;
     tcp_v3, "tcp-v3": 402, 402, 0, 0, 0;
-    tcp_v42_ganesha, "tcp-v42-ganesha": 0, 0, 0, 0, 0;
     tcp_v42, "tcp-v42": 474, 474, 0, 0, 0;
+    tcp_v42_ganesha, "tcp-v42-ganesha": 178, 178, 0, 0, 0;
 }

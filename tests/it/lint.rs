@@ -268,10 +268,15 @@ fn a_capture_with_all_credits_in_use_exceeds_none() {
 }
 
 #[test]
-fn calls_answered_with_err_chunk_break_no_rule() {
+fn the_call_answered_with_err_chunk_offered_too_short_a_reply_chunk() {
     for name in ["rxe-v40-errors", "siw-v40-errors"] {
-        let said = text(&lint(&["-T", "json", "--deny", "warning"], Some(&captures::path(name))), 0);
+        let said = text(&lint(&["-T", "json", "--deny", "error"], Some(&captures::path(name))), 1);
         let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let broken: Vec<_> = { lines.iter() }
+            .filter(|line| line["severity"] == "error" || line["severity"] == "warning")
+            .map(|line| (line["rule"].as_str().unwrap(), line["side"].as_str().unwrap()))
+            .collect();
+        assert_eq!(broken, [("rpcrdma/reply-chunk-short", "client")], "{name}");
         let rules = lines.last().unwrap()["rules"].as_array().unwrap();
         let judged = |id: &str| rules.iter().find(|rule| rule["rule"] == id).unwrap()["judged"].as_u64();
         assert!(judged("rpcrdma/error-no-call") > Some(0), "{name}");

@@ -27,7 +27,8 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
         let because: u64 = plan.reasons.values().map(|because| because.steps).sum();
         assert_eq!(others.iter().sum::<u64>(), because, "{name}");
         assert_eq!(plan.operations.values().flatten().sum::<u64>(), plan.total());
-        let is_whole = !["snap128", "mid", "krb5", "head"].iter().any(|part| name.ends_with(part));
+        // A server did not read the data of a Call in `errors`.
+        let is_whole = !["snap128", "mid", "krb5", "head", "errors"].iter().any(|part| name.ends_with(part));
         if is_whole {
             let [skipped, unreplayable] = [plan.steps[2], plan.steps[3]];
             assert_eq!((plan.steps[1], unreplayable), (0, 0), "{name}: {:?}", plan.reasons);

@@ -191,7 +191,9 @@ fn every_byte_is_told(capture: &str) -> u64 {
             return;
         }
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            let Some(record) = transaction.message(which) else { continue };
+            // RDMA_ERROR has no RPC message.
+            let record = transaction.message(which).filter(|record| !record.is_rdma_error());
+            let Some(record) = record else { continue };
             let at = format!("{capture}: the {which:?} in {:?} of {transaction:?}", record.frames);
             let header = record.rpc_offset.filter(|_| record.rpcrdma.is_some()).unwrap_or(0);
             let mut covered = Covered::new(0, header);

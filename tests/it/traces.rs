@@ -348,6 +348,10 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 emit(&step.reply, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed)
                     .unwrap();
                 let Some(whole) = put_together(&out, &placed, &mut contents) else { return };
+                // RDMA_ERROR has no RPC message.
+                if whole.is_empty() {
+                    return;
+                }
                 let (ear, heard) = visit_reply(&step.asked, xdr::Cursor::new(&whole));
                 heard.unwrap();
                 bind_slots(step, &ear, &whole, |slot, value| {
@@ -356,7 +360,8 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 });
             })
             .unwrap();
-        assert!(found > 20 || name == "rxe-v42-snap128", "{name}: {found}");
+        let has_few = name == "rxe-v42-snap128" || name.ends_with("-errors");
+        assert!(found > 20 || has_few, "{name}: {found}");
     }
 }
 

@@ -90,6 +90,12 @@ fn is_about_loss(finding: &Finding) -> bool {
     finding.rule.id.starts_with("transport/") && finding.severity < SeverityLevel::Error
 }
 
+/// The test client of these captures offers a Reply chunk that is too short.
+fn is_provoked(path: &Path, finding: &Finding) -> bool {
+    let name = path.file_name().unwrap().to_string_lossy();
+    name.ends_with("-errors.pcap.gz") && finding.rule.id == "rpcrdma/reply-chunk-short"
+}
+
 fn describe(findings: &[&Finding]) -> String {
     let line = |finding: &&Finding| {
         format!("{} {} {:?}: {}\n", finding.rule.id, finding.severity.name(), finding.frames, finding.text)
@@ -105,6 +111,7 @@ fn real_captures_break_no_requirement() {
             .iter()
             .filter(|finding| finding.severity >= SeverityLevel::Warning)
             .filter(|finding| !is_about_loss(finding))
+            .filter(|finding| !is_provoked(&path, finding))
             .collect();
         assert!(bad.is_empty(), "{}: {} findings\n{}", path.display(), bad.len(), describe(&bad));
         let judged: u64 = tallies.iter().map(|(_, tally)| tally.judged).sum();

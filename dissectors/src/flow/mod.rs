@@ -783,7 +783,8 @@ impl Flow {
             );
             let place = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = place;
-            entry.transaction.has_connection_ended = connection.is_ending;
+            entry.transaction.has_connection_ended =
+                connection.is_ending && entry.transaction.reply.is_none();
             entry.transaction.credit_use.is_direction_known = connection.client().is_some();
             entry.transaction.set_up.clone_from(&connection.parameters);
         }

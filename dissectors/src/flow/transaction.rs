@@ -586,8 +586,7 @@ pub struct Transaction {
     pub reply_read_chunks: Vec<Chunk>,
     /// `true` if an RDMA_DONE closed it.
     pub is_done: bool,
-    /// `true` if the end of its connection was captured before the Transaction was emitted. It has a meaning for a Call
-    /// without Reply: there will be none.
+    /// `true` for a Call without Reply if the end of its connection was captured: there will be none.
     pub has_connection_ended: bool,
     /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,

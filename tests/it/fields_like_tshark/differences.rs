@@ -177,7 +177,7 @@ fn is_of_rpcbind(d: &Difference<'_>) -> bool {
     first(d.our_row, "rpc.program").is_some_and(|program| program == "100000")
 }
 
-pub(super) const RULES: [Rule; 46] = [
+pub(super) const RULES: [Rule; 47] = [
     Rule {
         title: "Frames that a snap length cut",
         why: "tshark reads nothing of a management datagram or a message whose frame is cut.",
@@ -187,6 +187,18 @@ pub(super) const RULES: [Rule; 46] = [
         explains: |d, _| {
             let is_cut = |frame| d.shown.theirs.get(&frame).is_some_and(|theirs| theirs.is_cut);
             d.is_only_ours() && (is_cut(d.pair.theirs) || is_cut(d.pair.ours))
+        },
+    },
+    Rule {
+        title: "Start-up frames on ports that are used again",
+        why: "tshark takes them for FPDUs of the connection before: 19792 is \"MP\".",
+        right: US,
+        section: "RFC 5044 section 7.1.1",
+        elsewhere: None,
+        explains: |d, _| {
+            d.is_only_theirs()
+                && (d.field == "iwarp_mpa.fpdu"
+                    || (d.field == "iwarp_mpa.ulpdulength" && d.theirs() == ["19792"]))
         },
     },
     Rule {

@@ -639,7 +639,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server cannot recall delegations and layouts, and may revoke them. Look for the end of the connection \
             that was bound to the backchannel (-V --view connections), for BIND_CONN_TO_SESSION, and for callbacks that the \
             client did not answer. The side is the client, which must act. A client that never asks for a backchannel may \
-            ignore it.",
+            ignore it. Example: the connection of the backchannel has ended, and the results of the next SEQUENCE have the \
+            flag: \"SEQ4_STATUS_CB_PATH_DOWN\".",
         subjects: &[Subject::Compound],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Connection,
