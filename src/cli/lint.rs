@@ -337,8 +337,10 @@ fn read(
             });
             output.add(findings)?;
         }
-        output.add(checker.take_ready())?;
-        output.announce(checker.take_first())?;
+        if checker.has_findings() {
+            output.add(checker.take_ready())?;
+            output.announce(checker.take_first())?;
+        }
         if args.is_live() {
             output.to.flush().map_err(write_error)?;
         }

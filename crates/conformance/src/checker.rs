@@ -227,6 +227,13 @@ impl ConformanceChecker {
     /// Judges the transport events of the last frame. Call it after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
+        if flow.has_transport_events() {
+            self.judge_events(flow);
+        }
+    }
+
+    #[cold]
+    fn judge_events(&mut self, flow: &Flow) {
         for event in flow.transport_events() {
             self.judge_event(flow, &event);
         }
@@ -445,6 +452,12 @@ impl ConformanceChecker {
         {
             self.sessions.record_callback(call.operations().map_while(Result::ok));
         }
+    }
+
+    /// Returns `false` if [`ConformanceChecker::take_ready`] and [`ConformanceChecker::take_first`] return nothing.
+    #[inline]
+    pub fn has_findings(&self) -> bool {
+        !self.ready.is_empty() || self.first.as_ref().is_some_and(|first| !first.is_empty())
     }
 
     /// Removes and returns the findings about connections that are complete.

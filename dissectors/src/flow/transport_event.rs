@@ -578,6 +578,13 @@ impl Flow {
         }
     }
 
+    /// Returns `false` if [`Flow::transport_events`] is empty.
+    #[inline]
+    pub fn has_transport_events(&self) -> bool {
+        let TransportEvents { events, early, released, .. } = &self.transaction_table.transport_events;
+        !(events.is_empty() && early.is_empty() && released.is_empty())
+    }
+
     /// Iterates over the transport events of the last frame, on connections that have carried RPC. Events of earlier frames
     /// are among them if the last frame confirmed them, or is the first with RPC, and after [`Flow::finish`] those of
     /// connections that were set up for RPC-over-RDMA and never carried RPC. Empty unless
