@@ -47,6 +47,7 @@ struct PreparedRule<F> {
 type MessageCheck = fn(&MessageView<'_>) -> Option<Verdict>;
 type TransactionCheck = fn(&TransactionView<'_>) -> Option<Verdict>;
 type EventCheck = fn(&TransportEvent) -> Option<Verdict>;
+type AbsenceCheck = fn(&TransactionView<'_>) -> bool;
 
 impl<F> PreparedRule<F> {
     /// Returns the rules for which `check` returns a function.
@@ -137,7 +138,7 @@ static EVENT_RULES: LazyLock<Vec<PreparedRule<EventCheck>>> = LazyLock::new(|| {
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
-static ABSENCE_RULES: LazyLock<Vec<PreparedRule<fn(&TransactionView<'_>) -> bool>>> = LazyLock::new(|| {
+static ABSENCE_RULES: LazyLock<Vec<PreparedRule<AbsenceCheck>>> = LazyLock::new(|| {
     PreparedRule::select(|rule| match rule.check {
         RuleCheck::Absence(_, applies) => Some(applies),
         _ => None,
