@@ -26,6 +26,9 @@ pub(super) fn command(first: &Path) -> Option<String> {
         Some((_, instead)) => format!("; give {instead} instead"),
         None => {
             let definition = super::command();
+            if definition.get_subcommands().any(|known| known.get_name() == word) {
+                return Some(format!("{word} is a command, not a file: give its options after it"));
+            }
             let near = nearest(word, definition.get_subcommands().map(clap::Command::get_name));
             proposal(&near)
         }
@@ -59,6 +62,12 @@ mod tests {
 
     fn said(word: &str) -> Option<String> {
         command(Path::new(word))
+    }
+
+    #[test]
+    fn a_command_behind_options_is_recognised() {
+        let expected = "lint is a command, not a file: give its options after it";
+        assert_eq!(said("lint").as_deref(), Some(expected));
     }
 
     #[test]

@@ -227,7 +227,7 @@ fn seed_004_2_2_2_what_was_negotiated_is_in_one_place() {
 /// 004 section 2.6: "if a back channel is bound, the client is subject to revocation of its delegations if the back channel is
 /// lost. Any connection loss should be corrected by the client as soon as possible."
 #[test]
-fn seed_004_2_6_the_loss_of_the_back_channel_is_told() {
+fn seed_004_2_6_the_loss_of_the_backchannel_is_reported() {
     let mut network = Network::new();
     let [fore, back] = [(); 2].map(|()| network.connect());
     network.create_session(fore, false);

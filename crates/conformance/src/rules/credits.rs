@@ -168,8 +168,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Send is no longer than the inline threshold of its direction.",
         explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
-            transport ends the connection; the text says if it did. Longer messages must use chunks. Example: both sides declared \
-            4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
+            transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
+            both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
         subjects: &[Subject::Version1],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,

@@ -62,3 +62,15 @@ pub static RULES: [&Rule; COUNT] = {
     }
     all
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_of_each_list_exist() {
+        for id in ACCESS_RULES.iter().chain(&ENDS_CONNECTION) {
+            assert!(RULES.iter().any(|rule| rule.id == *id), "{id}");
+        }
+    }
+}

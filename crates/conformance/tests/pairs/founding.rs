@@ -314,7 +314,7 @@ fn seed_002_3_too_little_memory_is_named_with_either_answer() {
 /// 002 section 4.2: "An NFS client provides a Reply chunk when the maximum possible reply size is larger than the client's
 /// responder inline threshold".
 #[test]
-fn seed_002_4_2_a_long_reply_that_was_not_needed_is_told() {
+fn seed_002_4_2_a_long_reply_that_was_not_needed_is_reported() {
     for (length, is_unneeded) in [(3000, true), (5000, false)] {
         expect_information("rpcrdma/reply-chunk-unneeded", is_unneeded, |scene| {
             let exchange = Exchange::read3_inline(scene.xid(), length);
@@ -471,7 +471,7 @@ fn seed_004_2_2_4_a_reply_comes_on_the_connection_of_its_call() {
 /// 004 section 2.4: "The client must not send more requests than the number which the server has previously advertised, or in
 /// the case of the first request, only one", and "a server may wish to reduce the number of credits".
 #[test]
-fn seed_004_2_4_requests_stay_within_the_credits_and_their_reduction_is_told() {
+fn seed_004_2_4_requests_stay_within_the_credits_and_their_reduction_is_reported() {
     for (credits, rules) in [(2, &[][..]), (1, &[("rpcrdma/credit-exceeded", CLIENT)])] {
         expect(rules, |scene| {
             grant(scene, credits);
@@ -557,7 +557,7 @@ fn seed_004_2_6_a_server_that_has_lost_the_back_channel_says_so() {
 
 /// RFC 8267 section 6.7.2: keep-alives, and the credit that is kept for them.
 #[test]
-fn seed_8267_6_7_2_keep_alives_and_the_use_of_the_last_credit_are_told() {
+fn seed_8267_6_7_2_keep_alives_and_the_use_of_the_last_credit_are_reported() {
     for is_sent in [false, true] {
         expect_information("rpcrdma/keepalive", is_sent, |scene| {
             if is_sent {
@@ -565,8 +565,8 @@ fn seed_8267_6_7_2_keep_alives_and_the_use_of_the_last_credit_are_told() {
             }
         });
     }
-    for (credits, is_told) in [(2, true), (3, false)] {
-        expect_information("rpcrdma/credits-all-used", is_told, |scene| {
+    for (credits, is_reported) in [(2, true), (3, false)] {
+        expect_information("rpcrdma/credits-all-used", is_reported, |scene| {
             grant(scene, credits);
             for _ in 0..10 {
                 let reads = two_reads(scene, credits);
