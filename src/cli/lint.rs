@@ -332,6 +332,8 @@ fn read(
         while let Some((key, transaction)) = flow.next_with_key() {
             output.report.transactions += 1;
             let findings = transaction.with_messages(|messages| {
+                // The summary is made from the operations that the rules need.
+                messages.compound();
                 let summary = messages.summary();
                 checker.check_transaction(Some(key), &transaction, messages, &summary)
             });

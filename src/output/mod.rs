@@ -331,6 +331,10 @@ impl<W: Write> Output<W> {
         transaction.with_messages(|reading| {
             // Transactions that the filter rejects provide names, too.
             let mut facts = None;
+            if conformance.is_some() {
+                // The rules need the operations, from which the summary is then made.
+                reading.compound();
+            }
             if names.is_enabled() {
                 let facts = facts.get_or_insert_with(|| reading.summary());
                 // In the view of frames, names were learned from the frames already, before the connection had a name.

@@ -22,10 +22,7 @@ pub(crate) type Judgements = Vec<u32>;
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     let is_tallied = |rule: &&&Rule| {
         rule.scope == RuleScope::Connection
-            && matches!(
-                rule.check,
-                RuleCheck::Message(_) | RuleCheck::MessageOrEvent(..) | RuleCheck::Transaction(_)
-            )
+            && !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..))
     };
     RULES.iter().filter(is_tallied).position(|tallied| tallied.id == rule.id)
 }

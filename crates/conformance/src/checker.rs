@@ -14,7 +14,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::{ConnectionFindings, Judgements, tally_index};
+use crate::aggregation::{ConnectionFindings, Judgements};
 use crate::attachment::AttachedFindings;
 use crate::connection_history::{ConnectionHistories, ConnectionHistory};
 use crate::finding::Finding;
@@ -23,6 +23,7 @@ use crate::memory_table::MemoryTable;
 use crate::message_view::MessageView;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
+use crate::rule_plan::{PlanVerdict, PreparedRule, RulePlans};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::subject::{Subject, SubjectSet};
@@ -31,68 +32,10 @@ use crate::transaction_view::TransactionView;
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
 
-/// A rule, prepared for the many messages or Transactions that `check` judges.
-#[derive(Clone, Copy, Debug)]
-struct PreparedRule<F> {
-    /// Index in [`RULES`].
-    at: usize,
-    rule: &'static Rule,
-    subjects: SubjectSet,
-    needs: EvidenceSet,
-    /// Index of its judgements on a connection, if its findings are about connections.
-    tally_index: Option<usize>,
-    check: F,
-}
-
 type MessageCheck = fn(&MessageView<'_>) -> Option<Verdict>;
 type TransactionCheck = fn(&TransactionView<'_>) -> Option<Verdict>;
 type EventCheck = fn(&TransportEvent) -> Option<Verdict>;
 type AbsenceCheck = fn(&TransactionView<'_>) -> bool;
-
-impl<F> PreparedRule<F> {
-    /// Returns the rules for which `check` returns a function.
-    fn select(check: impl Fn(&'static Rule) -> Option<F>) -> Vec<Self> {
-        let prepared = |(at, rule): (usize, &'static Rule)| {
-            Some(Self {
-                at,
-                rule,
-                subjects: SubjectSet::of(rule.subjects),
-                needs: EvidenceSet::of(rule.needs),
-                tally_index: tally_index(rule),
-                check: check(rule)?,
-            })
-        };
-        RULES.iter().copied().enumerate().filter_map(prepared).collect()
-    }
-
-    /// Counts a judgement on a connection.
-    #[inline]
-    fn count_judgement(&self, verdict: &Verdict, judgements: &mut Judgements) {
-        let Some(at) = self.tally_index.filter(|_| !matches!(verdict, Verdict::Unknown)) else { return };
-        if judgements.len() <= at {
-            judgements.resize(at + 1, 0);
-        }
-        if let Some(count) = judgements.get_mut(at) {
-            *count = count.saturating_add(1);
-        }
-    }
-
-    /// Judges a message or Transaction with these subjects. A rule whose evidence is missing is not judged.
-    #[inline]
-    fn judge(
-        &self,
-        subjects: SubjectSet,
-        evidence: EvidenceSet,
-        check: impl FnOnce() -> Option<Verdict>,
-    ) -> Option<Verdict> {
-        let provides = evidence.provides(self.needs);
-        if !subjects.contains(self.subjects) {
-            debug_assert!(!provides || check().is_none(), "{} applies without its subjects", self.rule.id);
-            return None;
-        }
-        if provides { check() } else { Some(Verdict::Unknown) }
-    }
-}
 
 /// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
@@ -100,11 +43,19 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
         RpcMessageKind::Call => Subject::Reply,
         RpcMessageKind::Reply => Subject::Call,
     };
-    PreparedRule::select(|rule| match rule.check {
-        RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => {
-            (!rule.subjects.contains(&other)).then_some(check)
-        }
-        _ => None,
+    PreparedRule::select(|rule| {
+        let is_kept: MessageCheck = |_| Some(Verdict::Kept);
+        let check = match rule.check {
+            RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => (check, None),
+            RuleCheck::SuspectMessage(suspects, check)
+            | RuleCheck::SuspectMessageOrEvent(suspects, check, _) => (check, Some(SubjectSet::of(suspects))),
+            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(SubjectSet::IMPOSSIBLE)),
+            RuleCheck::Transaction(_)
+            | RuleCheck::Event(_)
+            | RuleCheck::Absence(..)
+            | RuleCheck::Counted(..) => return None,
+        };
+        (!rule.subjects.contains(&other)).then_some(check)
     })
 }
 
@@ -115,7 +66,7 @@ fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
         rule.needs.iter().any(|needed| matches!(needed, Evidence::SetUp | Evidence::ChunkLists))
     };
     PreparedRule::select(|rule| match rule.check {
-        RuleCheck::Transaction(check) if is_rdma || !is_rdma_rule(rule) => Some(check),
+        RuleCheck::Transaction(check) if is_rdma || !is_rdma_rule(rule) => Some((check, None)),
         _ => None,
     })
 }
@@ -133,14 +84,16 @@ static EVENT_RULES: LazyLock<Vec<PreparedRule<EventCheck>>> = LazyLock::new(|| {
         RuleCheck::Event(check)
         | RuleCheck::Absence(check, _)
         | RuleCheck::Counted(check, _)
-        | RuleCheck::MessageOrEvent(_, check) => Some(check),
-        RuleCheck::Message(_) | RuleCheck::Transaction(_) => None,
+        | RuleCheck::MessageOrEvent(_, check)
+        | RuleCheck::SuspectMessageOrEvent(_, _, check)
+        | RuleCheck::MessageUnlessEvent(check) => Some((check, None)),
+        RuleCheck::Message(_) | RuleCheck::SuspectMessage(..) | RuleCheck::Transaction(_) => None,
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
 static ABSENCE_RULES: LazyLock<Vec<PreparedRule<AbsenceCheck>>> = LazyLock::new(|| {
     PreparedRule::select(|rule| match rule.check {
-        RuleCheck::Absence(_, applies) => Some(applies),
+        RuleCheck::Absence(_, applies) => Some((applies, None)),
         _ => None,
     })
 });
@@ -156,11 +109,41 @@ pub struct RuleTally {
     pub not_judged: u64,
 }
 
+/// Rules by what they judge.
+#[derive(Debug)]
+struct CheckerPlans {
+    calls: RulePlans<MessageCheck>,
+    replies: RulePlans<MessageCheck>,
+    rdma_transactions: RulePlans<TransactionCheck>,
+    other_transactions: RulePlans<TransactionCheck>,
+}
+
+impl CheckerPlans {
+    fn new() -> Self {
+        Self {
+            calls: RulePlans::new(&CALL_RULES),
+            replies: RulePlans::new(&REPLY_RULES),
+            rdma_transactions: RulePlans::new(&RDMA_RULES),
+            other_transactions: RulePlans::new(&OTHER_RULES),
+        }
+    }
+
+    /// Counts what uses of the plans did not judge one by one.
+    fn add_to(&self, tallies: &mut [RuleTally]) {
+        let mut add = |rule, verdict, uses| add_uses(tallies, rule, verdict, uses);
+        self.calls.for_each_count(&mut add);
+        self.replies.for_each_count(&mut add);
+        self.rdma_transactions.for_each_count(&mut add);
+        self.other_transactions.for_each_count(&mut add);
+    }
+}
+
 /// Applies the rules to the output of a flow.
 #[derive(Debug)]
 pub struct ConformanceChecker {
-    /// By the index of the rule in [`RULES`].
+    /// By the index of the rule in [`RULES`], without the counts of `plans`.
     tallies: Vec<RuleTally>,
+    plans: CheckerPlans,
     connections: ConnectionHistories,
     sessions: SessionTable,
     orphans: OrphanReplies,
@@ -200,6 +183,7 @@ impl ConformanceChecker {
     pub fn new() -> Self {
         Self {
             tallies: vec![RuleTally::default(); RULES.len()],
+            plans: CheckerPlans::new(),
             connections: ConnectionHistories::default(),
             sessions: SessionTable::default(),
             orphans: OrphanReplies::default(),
@@ -326,9 +310,15 @@ impl ConformanceChecker {
             }
         }
         let is_rdma = transaction.connection.transport.is_rdma();
-        for prepared in if is_rdma { &RDMA_RULES } else { &OTHER_RULES }.iter() {
-            let verdict = prepared.judge(subjects, evidence, || (prepared.check)(&view));
-            let Some(verdict) = verdict else { continue };
+        let CheckerPlans { rdma_transactions, other_transactions, .. } = &mut self.plans;
+        let plans = if is_rdma { rdma_transactions } else { other_transactions };
+        plans.assert_subjects((subjects, evidence), |check| check(&view));
+        let tallies = &mut self.tallies;
+        let rules = plans.applicable((subjects, evidence), |rule, verdict, uses| {
+            add_uses(tallies, rule, verdict, uses);
+        });
+        for prepared in rules.iter() {
+            let Some(verdict) = (prepared.check)(&view) else { continue };
             prepared.count_judgement(&verdict, &mut found.judgements);
             if let Some(violation) = self.count(prepared.at, verdict) {
                 let responder = view.responder();
@@ -371,10 +361,14 @@ impl ConformanceChecker {
         found: &mut TransactionFindings,
     ) {
         let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
-        let rules = if message.is_call() { &CALL_RULES } else { &REPLY_RULES };
+        let plans = if message.is_call() { &mut self.plans.calls } else { &mut self.plans.replies };
+        plans.assert_subjects((subjects, evidence), |check| check(message));
+        let tallies = &mut self.tallies;
+        let rules = plans.applicable((subjects, evidence), |rule, verdict, uses| {
+            add_uses(tallies, rule, verdict, uses);
+        });
         for prepared in rules.iter() {
-            let verdict = prepared.judge(subjects, evidence, || (prepared.check)(message));
-            let Some(verdict) = verdict else { continue };
+            let Some(verdict) = (prepared.check)(message) else { continue };
             prepared.count_judgement(&verdict, &mut found.judgements);
             if let Some(violation) = self.count(prepared.at, verdict) {
                 let context = FindingContext {
@@ -502,13 +496,25 @@ impl ConformanceChecker {
         transport: &TransportChecks,
     ) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
         let transport = *transport;
-        RULES.iter().zip(&self.tallies).map(move |(rule, tally)| match rule.check {
+        let mut tallies = self.tallies.clone();
+        self.plans.add_to(&mut tallies);
+        RULES.iter().zip(tallies).map(move |(rule, tally)| match rule.check {
             RuleCheck::Counted(_, judged) => {
                 let judged = judged(&transport).max(tally.findings);
-                (*rule, RuleTally { judged, ..*tally })
+                (*rule, RuleTally { judged, ..tally })
             }
-            _ => (*rule, *tally),
+            _ => (*rule, tally),
         })
+    }
+}
+
+/// Adds the uses of a plan with one verdict for a rule.
+fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: PlanVerdict, uses: u64) {
+    if let Some(tally) = tallies.get_mut(rule) {
+        match verdict {
+            PlanVerdict::Kept => tally.judged += uses,
+            PlanVerdict::Unknown => tally.not_judged += uses,
+        }
     }
 }
 

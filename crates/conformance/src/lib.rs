@@ -21,6 +21,7 @@ mod message_view;
 mod operations;
 mod orphan_replies;
 mod rule;
+mod rule_plan;
 pub mod rules;
 mod session_table;
 mod subject;

@@ -6,6 +6,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ChunkListState, ConnectionRole, HeaderWords, MessageRecord, RpcMessageKind,
 };
+use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{MessageHeader, MessageType, RdmaProc, WriteChunk};
 
 use crate::rule::{Evidence, EvidenceSet};
@@ -56,6 +57,20 @@ impl<'t> MessageView<'t> {
         self.record.gaps.is_empty() && self.record.bytes.len() >= self.record.length
     }
 
+    /// Returns the RPC version of an inline Call.
+    pub(crate) fn inline_rpc_version(&self) -> Option<u32> {
+        let is_inline_call = self.is_call() && !self.record.is_nomsg();
+        let word = self.record.inline_bytes().get(8..12).filter(|_| is_inline_call)?;
+        word.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    /// Returns `true` if the message is not decoded to its end, or has another version of RPC.
+    fn is_undecodable(&self) -> bool {
+        let summary = self.transaction.summary;
+        let error = if self.is_call() { summary.call_error } else { summary.reply_error };
+        error.is_some() || self.inline_rpc_version().is_some_and(|version| version != RPC_VERSION)
+    }
+
     /// Returns the subjects of the message.
     pub(crate) fn subjects(&self) -> SubjectSet {
         let view = self.transaction;
@@ -73,6 +88,10 @@ impl<'t> MessageView<'t> {
             .with(Subject::Chunks, !self.record.has_no_chunks())
             .with(Subject::Protected, view.is_protected())
             .with(Subject::Invalidation, self.record.invalidated_handle.is_some())
+            .with(Subject::UnusualHeader, view.has_unusual_header(self.record))
+            .with(Subject::Undecodable, self.is_undecodable())
+            .with(Subject::NullProcedure, view.summary.procedure == Some(0))
+            .with(Subject::RepeatedCall, view.transaction.retry_of.is_some())
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.

@@ -3,16 +3,12 @@
 use std::hash::Hasher;
 use std::ops::RangeInclusive;
 
-use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::RpcStatus;
-use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::nfs::v4::{
-    self, Args, CompoundCall, CompoundReply, CompoundStop, Nfsstat4, Operation, OperationBody, Results,
-};
+use nfsrdma_dissectors::flow::decode::{DecodedCompound, RpcStatus};
+use nfsrdma_dissectors::nfs::v4::{Args, Nfsstat4, Operation, Results};
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
-use nfsrdma_dissectors::xdr::{Cursor, Text};
+use nfsrdma_dissectors::xdr::Text;
 use rustc_hash::FxHasher;
 
 /// Operations of a COMPOUND. RFC 8881 section 16.2.
@@ -25,7 +21,7 @@ pub struct CompoundOperations<'t> {
     /// Number of operations that the Call announces.
     pub operation_count: u32,
     /// Arguments, as far as they can be decoded.
-    pub arguments: Vec<Args<'t>>,
+    pub arguments: &'t [Args<'t>],
     /// `true` if all operations of the Call were decoded.
     pub has_all_arguments: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
@@ -37,7 +33,7 @@ pub struct CompoundOperations<'t> {
     /// Number of results that the Reply announces.
     pub result_count: u32,
     /// Results, as far as they can be decoded: the k-th belongs to the k-th operation.
-    pub results: Vec<Results<'t>>,
+    pub results: &'t [Results<'t>],
     /// Operation of the result that cannot be decoded.
     pub undecoded_result: Option<Operation>,
     /// `true` if all results of the Reply were decoded.
@@ -46,6 +42,8 @@ pub struct CompoundOperations<'t> {
     pub results_digest: Option<OperationsDigest>,
     /// Failure of the RPC, if the Reply has no results.
     pub failure: Option<RpcFailure>,
+    /// Bit N is set if operation N is among the arguments or results.
+    numbers: u128,
 }
 
 /// Failure of an RPC without results.
@@ -91,83 +89,60 @@ impl OperationsDigest {
     }
 }
 
-/// Maximum number of operations for which room is reserved: a message can announce more than it has.
-const MAX_RESERVED: usize = 16;
-
-/// Operations of a message, as far as they can be decoded.
-struct DecodedOperations<B, N> {
-    decoded: Vec<B>,
-    /// The operation that cannot be decoded.
-    undecoded: Option<N>,
-    digest: Option<OperationsDigest>,
-}
-
-/// Decodes operations as far as possible. Returns them with the digest of those after the first, if all of them were
-/// captured.
-fn decode_operations<'a, B: OperationBody<'a>>(
-    mut operations: v4::CompoundOperations<'a, B>,
-    is_reduced: bool,
-) -> DecodedOperations<B, B::Number> {
-    let mut decoded = Vec::with_capacity(MAX_RESERVED.min(operations.remaining() as usize));
-    let mut undecoded = None;
-    let mut known = |operation: Result<B, CompoundStop<B::Number>>| {
-        operation.map_err(|stop| undecoded = stop.operation.filter(|_| !stop.error.is_cut())).ok()
-    };
-    decoded.extend(operations.next().and_then(&mut known));
-    let rest = operations.rest();
-    let is_whole =
-        !decoded.is_empty() && operations.cursor().is_some_and(|cursor| cursor.remaining() == rest.len());
-    decoded.extend(operations.map_while(known));
-    let digest = is_whole.then(|| {
-        let mut hasher = FxHasher::default();
-        hasher.write(rest);
-        OperationsDigest { hash: hasher.finish(), is_reduced }
-    });
-    DecodedOperations { decoded, undecoded, digest }
+/// Returns the digest of operations behind the first.
+fn digest(bytes: &[u8], is_reduced: bool) -> OperationsDigest {
+    let mut hasher = FxHasher::default();
+    hasher.write(bytes);
+    OperationsDigest { hash: hasher.finish(), is_reduced }
 }
 
 impl<'t> CompoundOperations<'t> {
-    pub(crate) fn decode(
+    pub(crate) fn new(
         transaction: &Transaction,
-        call: Option<(Procedure, Cursor<'t>)>,
-        reply: Option<(Procedure, Cursor<'t>)>,
+        compound: &'t DecodedCompound<'t>,
         failure: Option<RpcFailure>,
     ) -> Self {
         let mut all = Self { failure, ..Self::default() };
-        if let Some((Procedure::Compound, mut cursor)) = call
-            && let Ok(call) = CompoundCall::decode(&mut cursor, &mut NullObserver)
-        {
+        if let Some(call) = &compound.call {
             all.minor_version = call.head.minorversion;
             all.tag = Some(call.head.tag);
-            all.operation_count = call.count();
-            let is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
-            let DecodedOperations { decoded: arguments, digest, .. } =
-                decode_operations(call.operations(), is_reduced);
-            all.has_all_arguments = arguments.len() == call.count() as usize;
-            all.arguments_digest = digest.filter(|_| matches!(arguments.first(), Some(Args::SEQUENCE(_))));
-            all.arguments = arguments;
+            all.operation_count = call.count;
+            all.has_all_arguments = call.operations.len() == call.count as usize;
+            all.arguments = &call.operations;
+            if let Some(Args::SEQUENCE(_)) = call.operations.first() {
+                let is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
+                all.arguments_digest = call.bytes_after_first().map(|bytes| digest(bytes, is_reduced));
+            }
         }
-        if let Some((Procedure::Compound, mut cursor)) = reply
-            && let Ok(reply) = CompoundReply::decode(&mut cursor, &mut NullObserver)
-        {
+        if let Some(reply) = &compound.reply {
             all.status = Some(reply.head.status);
             all.reply_tag = Some(reply.head.tag);
-            all.result_count = reply.count();
-            let mut writes = transaction.write_chunks.iter();
-            let is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
-            let DecodedOperations { decoded: results, undecoded, digest } =
-                decode_operations(reply.operations(), is_reduced);
-            all.undecoded_result = undecoded;
-            all.has_all_results = results.len() == reply.count() as usize;
-            all.results_digest = digest.filter(|_| matches!(results.first(), Some(Results::SEQUENCE(_))));
-            all.results = results;
+            all.result_count = reply.count;
+            let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
+            all.undecoded_result = undecoded.and_then(|stop| stop.operation);
+            all.has_all_results = reply.operations.len() == reply.count as usize;
+            all.results = &reply.operations;
+            if let Some(Results::SEQUENCE(_)) = reply.operations.first() {
+                let mut writes = transaction.write_chunks.iter();
+                let is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
+                all.results_digest = reply.bytes_after_first().map(|bytes| digest(bytes, is_reduced));
+            }
         }
+        let numbers =
+            { all.arguments.iter().map(Args::number) }.chain(all.results.iter().map(Results::number));
+        all.numbers = numbers.fold(0, |set, number| set | 1_u128.checked_shl(number.0).unwrap_or(0));
         all
     }
 
+    /// Returns `true` if the operation is among the arguments or results that were decoded.
+    pub(crate) fn has(&self, operation: Operation) -> bool {
+        self.numbers & 1_u128.checked_shl(operation.0).unwrap_or(0) != 0
+    }
+
     /// Iterates over the operations with their results.
-    pub fn pairs(&self) -> impl Iterator<Item = (&Args<'t>, Option<&Results<'t>>)> {
-        self.arguments.iter().enumerate().map(|(at, arguments)| (arguments, self.results.get(at)))
+    pub fn pairs(&self) -> impl Iterator<Item = (&'t Args<'t>, Option<&'t Results<'t>>)> + use<'t> {
+        let results = self.results;
+        self.arguments.iter().enumerate().map(|(at, arguments)| (arguments, results.get(at)))
     }
 
     /// Returns `true` if the Reply says that no operation, or not the first, was executed.

@@ -52,7 +52,7 @@ pub enum Evidence {
 }
 
 /// Evidence that a message or Transaction provides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct EvidenceSet(u8);
 
 impl EvidenceSet {
@@ -99,6 +99,8 @@ impl Evidence {
 pub enum RuleCheck {
     /// Judges each message with an RPC-over-RDMA header.
     Message(fn(&MessageView<'_>) -> Option<Verdict>),
+    /// Judges each message with an RPC-over-RDMA header and these subjects. Messages without one of them keep the rule.
+    SuspectMessage(&'static [Subject], fn(&MessageView<'_>) -> Option<Verdict>),
     /// Judges each Transaction, on any transport.
     Transaction(fn(&TransactionView<'_>) -> Option<Verdict>),
     /// Judges each transport event.
@@ -111,6 +113,14 @@ pub enum RuleCheck {
     Counted(fn(&TransportEvent) -> Option<Verdict>, fn(&TransportChecks) -> u64),
     /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
     MessageOrEvent(fn(&MessageView<'_>) -> Option<Verdict>, fn(&TransportEvent) -> Option<Verdict>),
+    /// Judges each message with these subjects, as in [`RuleCheck::SuspectMessage`], and each transport event.
+    SuspectMessageOrEvent(
+        &'static [Subject],
+        fn(&MessageView<'_>) -> Option<Verdict>,
+        fn(&TransportEvent) -> Option<Verdict>,
+    ),
+    /// Judges each transport event. Each message with an RPC-over-RDMA header keeps the rule.
+    MessageUnlessEvent(fn(&TransportEvent) -> Option<Verdict>),
 }
 
 /// Number of findings that a rule makes.
@@ -166,6 +176,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
+    #[inline]
     pub fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
         if is_kept { Self::Kept } else { Self::broken(text()) }
     }
@@ -177,6 +188,7 @@ impl Verdict {
 
     /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule with one
     /// finding per connection are common: their text is made once.
+    #[inline]
     pub(crate) fn measured(is_kept: bool, values: [u64; 4], describe: fn(&Measurement) -> String) -> Self {
         if is_kept {
             return Self::Kept;
@@ -186,24 +198,28 @@ impl Verdict {
     }
 
     /// Sets the side that broke the requirement.
+    #[inline]
     #[must_use]
     pub fn by(self, side: ConnectionRole) -> Self {
         self.map(|violation| Violation { side: Some(side), ..violation })
     }
 
     /// Sets the name of the field that shows the violation.
+    #[inline]
     #[must_use]
     pub fn at_field(self, field: &'static str) -> Self {
         self.map(|violation| Violation { field: Some(field), ..violation })
     }
 
     /// Sets the frames that show the violation.
+    #[inline]
     #[must_use]
     pub fn in_frames(self, frames: &[FrameNumber]) -> Self {
         self.map(|violation| Violation { frames: frames.to_vec(), ..violation })
     }
 
     /// Sets the message of the connection set-up that shows the violation, if it was captured.
+    #[inline]
     #[must_use]
     pub fn in_set_up(self, frame: Option<SetUpFrame>) -> Self {
         let Some(SetUpFrame { number, time }) = frame else { return self };
@@ -211,14 +227,19 @@ impl Verdict {
     }
 
     /// Sets a severity that differs from that of the rule.
+    #[inline]
     #[must_use]
     pub fn with_severity(self, severity: Severity) -> Self {
         self.map(|violation| Violation { severity: Some(severity), ..violation })
     }
 
+    #[inline]
     fn map(self, change: impl FnOnce(Violation) -> Violation) -> Self {
         match self {
-            Self::Broken(violation) => Self::Broken(Box::new(change(*violation))),
+            Self::Broken(mut violation) => {
+                *violation = change(*violation);
+                Self::Broken(violation)
+            }
             other => other,
         }
     }

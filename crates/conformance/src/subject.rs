@@ -31,13 +31,43 @@ pub enum Subject {
     Compound,
     /// The Transaction is the first of its connection.
     FirstOfConnection,
+    /// The header of the message, or of the Call of the Transaction, is not that of an RDMA_MSG of version 1 with credits,
+    /// all of which was captured, or no RPC message follows it.
+    UnusualHeader,
+    /// The message, or a message of the Transaction, is not decoded to its end, or has another version of RPC.
+    Undecodable,
+    /// The RPC failed: RDMA_ERROR, or a Reply that is no success.
+    Failure,
+    /// A Call of the connection, or this one, was refused with RDMA_ERROR.
+    Refusal,
+    /// The procedure is NULL.
+    NullProcedure,
+    /// The Transaction repeats a Call of an earlier connection.
+    RepeatedCall,
+    /// The Transaction is the first of NFS version 4 on its connection.
+    FirstOfNfs4,
+    /// The Transaction has a READ or a WRITE that succeeded.
+    FileAccess,
+    /// The COMPOUND has the sequence ID of the last use of its slot.
+    RepeatedSequence,
+    /// The COMPOUND has minor version 0.
+    MinorVersion0,
+    /// The COMPOUND has CREATE_SESSION.
+    CreateSession,
+    /// The COMPOUND has READ_PLUS.
+    ReadPlus,
+    /// The COMPOUND has COPY, OFFLOAD_CANCEL or OFFLOAD_STATUS.
+    Offload,
 }
 
 /// Subjects that a message or Transaction has, or that a rule requires.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SubjectSet(u16);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct SubjectSet(u32);
 
 impl SubjectSet {
+    /// A set that no message and no Transaction has.
+    pub(crate) const IMPOSSIBLE: Self = Self(u32::MAX);
+
     /// Returns the set of these subjects.
     pub(crate) fn of(subjects: &[Subject]) -> Self {
         subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
@@ -46,7 +76,7 @@ impl SubjectSet {
     /// Adds a subject if the condition holds.
     #[must_use]
     pub(crate) fn with(self, subject: Subject, is_present: bool) -> Self {
-        Self(self.0 | u16::from(is_present) << subject as u16)
+        Self(self.0 | u32::from(is_present) << subject as u32)
     }
 
     /// Returns `true` if all subjects that are required are in the set.

@@ -8,9 +8,10 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::gss::GssPayload;
-use nfsrdma_dissectors::rpcrdma::MessageHeader;
+use nfsrdma_dissectors::rpcrdma::{MessageHeader, MessageType, RdmaProc, VERSION};
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
@@ -23,6 +24,10 @@ use crate::orphan_replies::OrphanReply;
 use crate::rule::{Evidence, EvidenceSet};
 use crate::session_table::{EndedCopies, SessionTable, SlotHistory, sequence_arguments};
 use crate::subject::{Subject, SubjectSet};
+
+/// Operations with a copy offload stateid. RFC 7862 section 4.8.
+const OFFLOAD_OPERATIONS: [Operation; 3] =
+    [Operation::COPY, Operation::OFFLOAD_CANCEL, Operation::OFFLOAD_STATUS];
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub struct TransactionView<'t> {
@@ -68,7 +73,7 @@ impl<'t> TransactionView<'t> {
 
     pub(crate) fn new<'a: 't>(
         transaction: &'t Transaction,
-        messages: &TransactionMessages<'a>,
+        messages: &'t TransactionMessages<'a>,
         summary: &'t RpcSummary,
         connection: &'t ConnectionHistory,
         sessions: &SessionTable,
@@ -78,7 +83,7 @@ impl<'t> TransactionView<'t> {
         let (arguments, results) =
             (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
         let failure = summary.rpc_status.and_then(RpcFailure::of);
-        let operations = CompoundOperations::decode(transaction, arguments, results, failure);
+        let operations = CompoundOperations::new(transaction, messages.compound(), failure);
         Self {
             transaction,
             call_message: messages.cursor(RpcMessageKind::Call),
@@ -206,6 +211,28 @@ impl<'t> TransactionView<'t> {
             || self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists())
     }
 
+    /// Returns `true` unless the header of a message is that of an RDMA_MSG of version 1 with credits, on a connection of
+    /// this version, an RPC message follows it, and all of it was captured.
+    pub(crate) fn has_unusual_header(&self, record: &MessageRecord) -> bool {
+        const USUAL: MessageType = MessageType::Version1(RdmaProc::RDMA_MSG);
+        let is_usual = record.rpcrdma.is_some_and(|words| {
+            words.message_type == USUAL && words.version == VERSION && words.credits > 0
+        });
+        let of_call = self.call().and_then(|call| call.rpcrdma).map(|words| words.version);
+        let mut versions = [self.connection.version, of_call].into_iter().flatten();
+        let has_version = versions.all(|version| version == VERSION);
+        let has_message = record.inline_length().is_some_and(|length| length > 0);
+        !(is_usual && has_version && has_message && record.gaps.is_empty())
+    }
+
+    /// Returns `true` if the COMPOUND has the sequence ID of the last use of its slot.
+    fn is_repeated_sequence(&self) -> bool {
+        let last_use = self.slot.as_ref().and_then(|slot| slot.last_use);
+        sequence_arguments(&self.operations)
+            .zip(last_use)
+            .is_some_and(|(sequence, last_use)| sequence.sa_sequenceid == last_use.sequence_id)
+    }
+
     /// Returns the subjects of the Transaction.
     pub(crate) fn subjects(&self) -> SubjectSet {
         let transaction = self.transaction;
@@ -213,7 +240,7 @@ impl<'t> TransactionView<'t> {
         let may_have_chunks =
             self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists());
         let has_chunks = |record: Option<&MessageRecord>| record.is_none_or(|record| !record.has_no_chunks());
-        let operations = &self.operations;
+        let (summary, operations) = (self.summary, &self.operations);
         SubjectSet::default()
             .with(Subject::Call, call.is_some())
             .with(Subject::Reply, reply.is_some())
@@ -227,6 +254,22 @@ impl<'t> TransactionView<'t> {
             .with(Subject::Sequence, sequence_arguments(operations).is_some())
             .with(Subject::Compound, operations.tag.is_some() || operations.status.is_some())
             .with(Subject::FirstOfConnection, self.connection.first_frame.is_none())
+            .with(Subject::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
+            .with(Subject::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
+            .with(Subject::Failure, operations.failure.is_some())
+            .with(
+                Subject::Refusal,
+                !self.connection.refused_xids.is_empty() || reply.is_some_and(MessageRecord::is_rdma_error),
+            )
+            .with(Subject::NullProcedure, summary.procedure == Some(0))
+            .with(Subject::RepeatedCall, transaction.retry_of.is_some())
+            .with(Subject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
+            .with(Subject::FileAccess, !self.file_accesses().is_empty())
+            .with(Subject::RepeatedSequence, self.is_repeated_sequence())
+            .with(Subject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
+            .with(Subject::CreateSession, operations.has(Operation::CREATE_SESSION))
+            .with(Subject::ReadPlus, operations.has(Operation::READ_PLUS))
+            .with(Subject::Offload, OFFLOAD_OPERATIONS.iter().any(|number| operations.has(*number)))
     }
 
     /// Returns the evidence that the Transaction provides.

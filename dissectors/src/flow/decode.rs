@@ -112,6 +112,24 @@ pub struct TransactionMessages<'a> {
     reply: Option<Cursor<'a>>,
     /// Cached result of [`TransactionMessages::call_header`].
     call_header: OnceCell<Option<(CallHeaderSummary, Option<Cursor<'a>>)>>,
+    /// Cached result of [`TransactionMessages::reply_header`].
+    reply_header: OnceCell<ReplyHeader<'a>>,
+    /// Cached results of [`TransactionMessages::body`], for the Call and the Reply.
+    bodies: [OnceCell<Option<(Procedure, Cursor<'a>)>>; 2],
+    /// Cached result of [`TransactionMessages::compound`].
+    compound: OnceCell<DecodedCompound<'a>>,
+}
+
+/// Status of a Reply, and a cursor behind its RPC header. No status if the message is not a Reply.
+type ReplyHeader<'a> = Result<(Option<RpcReplyStatus>, Cursor<'a>), XdrError>;
+
+/// COMPOUND of a Transaction, as far as it can be decoded.
+#[derive(Debug, Default)]
+pub struct DecodedCompound<'a> {
+    /// Arguments; `None` if the Call is no COMPOUND, or if its operations cannot be located.
+    pub call: Option<v4::DecodedCall<'a>>,
+    /// Results of a successful RPC; `None` if the Call is no COMPOUND, or if they cannot be located.
+    pub reply: Option<v4::DecodedReply<'a>>,
 }
 
 /// Content of a message: the bytes of a chunk that holds all of it, and the chunks that hold its data items.
@@ -248,6 +266,9 @@ impl Transaction {
                 .zip(reply.as_ref())
                 .map(|(record, reply)| reply.cursor(record, &reply_items)),
             call_header: OnceCell::new(),
+            reply_header: OnceCell::new(),
+            bodies: Default::default(),
+            compound: OnceCell::new(),
         })
     }
 
@@ -311,6 +332,31 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
+    /// Returns the status of the Reply, and a cursor behind its RPC header.
+    fn reply_header(&self) -> Option<ReplyHeader<'a>> {
+        let mut cursor = self.reply?;
+        Some(*self.reply_header.get_or_init(|| {
+            let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver)?;
+            Ok((message.reply().map(rpc::ReplyBody::status), cursor))
+        }))
+    }
+
+    /// Decodes the operations of a COMPOUND, once. A summary that is made afterwards does not decode them again.
+    pub fn compound(&self) -> &DecodedCompound<'a> {
+        self.compound.get_or_init(|| {
+            let body = |which| match self.body(which) {
+                Some((Procedure::Compound, cursor)) => Some(cursor),
+                _ => None,
+            };
+            DecodedCompound {
+                call: body(RpcMessageKind::Call)
+                    .and_then(|cursor| v4::DecodedOperations::decode(cursor).ok()),
+                reply: body(RpcMessageKind::Reply)
+                    .and_then(|cursor| v4::DecodedOperations::decode(cursor).ok()),
+            }
+        })
+    }
+
     /// Decodes both messages and returns their summary.
     pub fn summary(&self) -> RpcSummary {
         let mut facts = RpcSummary::default();
@@ -335,10 +381,9 @@ impl<'a> TransactionMessages<'a> {
             facts.rpc_status = rdma_error(reply).map(RpcStatus::RdmaError);
             return facts;
         }
-        if let Some(mut cursor) = self.reply {
-            match rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) {
-                Ok(message) => {
-                    let status = message.reply().map(rpc::ReplyBody::status);
+        if let Some(reply) = self.reply_header() {
+            match reply {
+                Ok((status, cursor)) => {
                     facts.rpc_status = status.map(RpcStatus::Rpc);
                     facts.reply_error = match header {
                         Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
@@ -366,9 +411,8 @@ impl<'a> TransactionMessages<'a> {
     /// Returns the main operation of a COMPOUND whose Call was cut, from its Reply.
     fn operation_of_reply(&self) -> Option<CallOperation> {
         let (call, arguments) = self.call_header()?;
-        let mut results = self.reply?;
-        let message = rpc::RpcMsg::decode(&mut results, &mut NullObserver).ok()?;
-        if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+        let (status, mut results) = self.reply_header()?.ok()?;
+        if !status.is_some_and(RpcReplyStatus::is_success) {
             return None;
         }
         let mut results = open_payload(call.payload, &mut results, &mut NullObserver).ok().flatten()?;
@@ -403,11 +447,17 @@ impl<'a> TransactionMessages<'a> {
             );
         };
         let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
-            let call = v4::CompoundCall::decode(&mut body, &mut NullObserver)?;
-            let named = call.main_operation();
+            let (minor_version, named) = match self.compound.get().and_then(|compound| compound.call.as_ref())
+            {
+                Some(call) => (call.head.minorversion, call.main_operation()),
+                None => {
+                    let call = v4::CompoundCall::decode(&mut body, &mut NullObserver)?;
+                    (call.head.minorversion, call.main_operation())
+                }
+            };
             let [operation, decoded] =
                 [named.operation, named.decoded].map(|number| number.map(|number| (number.name(), number.0)));
-            (call.head.minorversion, operation, decoded, named.stop)
+            (minor_version, operation, decoded, named.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullObserver)?;
             let named = call.main_operation();
@@ -459,7 +509,11 @@ impl<'a> TransactionMessages<'a> {
             RpcMessageKind::Call => procedure.arguments(&mut body, observer)?,
             RpcMessageKind::Reply => {
                 let results = body;
-                procedure.results(&mut body, observer)?;
+                let decoded = self.compound.get().and_then(|compound| compound.reply.as_ref());
+                match decoded.filter(|_| !O::ENABLED) {
+                    Some(reply) => body = reply.end()?,
+                    None => procedure.results(&mut body, observer)?,
+                }
                 self.check_result_count(procedure, results, body.at())?;
             }
         }
@@ -556,13 +610,18 @@ impl<'a> TransactionMessages<'a> {
     /// control messages of RPCSEC_GSS, unknown procedures, Replies that are no success or whose Call was not captured, and
     /// messages whose RPC header cannot be decoded.
     pub fn body(&self, which: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
+        let [call, reply] = &self.bodies;
+        let body = if which == RpcMessageKind::Call { call } else { reply };
+        *body.get_or_init(|| self.find_body(which))
+    }
+
+    fn find_body(&self, which: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
         let (call, arguments) = self.call_header()?;
         let mut cursor = match which {
             RpcMessageKind::Call => arguments?,
             RpcMessageKind::Reply => {
-                let mut cursor = self.reply?;
-                let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
-                message.reply().filter(|reply| reply.status().is_success())?;
+                let (status, cursor) = self.reply_header()?.ok()?;
+                status.filter(|status| status.is_success())?;
                 cursor
             }
         };

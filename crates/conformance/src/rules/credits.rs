@@ -32,7 +32,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
+        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
             let words = message.version1()?;
             let verdict = Verdict::from_condition(words.credits > 0, || "credit 0".to_owned());
             let severity = if message.is_call() { Severity::Warning } else { Severity::Error };

@@ -87,13 +87,6 @@ fn demanded_error(call: &MessageView<'_>) -> Option<ErrCode> {
     is_broken.then_some(ErrCode::ERR_CHUNK)
 }
 
-/// Returns the RPC version of an inline Call.
-fn inline_rpc_version(message: &MessageView<'_>) -> Option<u32> {
-    let is_inline_call = message.is_call() && !message.record.is_nomsg();
-    let word = message.record.inline_bytes().get(8..12).filter(|_| is_inline_call)?;
-    word.try_into().ok().map(u32::from_be_bytes)
-}
-
 /// Returns the versions that ERR_VERS offers.
 fn offered_versions<'t>(message: &MessageView<'t>) -> Option<&'t Versions> {
     match message.header()? {
@@ -159,10 +152,9 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Call],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
-        check: RuleCheck::MessageOrEvent(
-            |message| message.is_call().then_some(Verdict::Kept),
-            |event| message_verdict(event, MessageFault::XidInUse, "another call with this XID is in flight"),
-        ),
+        check: RuleCheck::MessageUnlessEvent(|event| {
+            message_verdict(event, MessageFault::XidInUse, "another call with this XID is in flight")
+        }),
     },
     Rule {
         id: "rpcrdma/version",
@@ -175,7 +167,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
+        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
             let version = message.words.version;
             let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
             if message.record.is_rdma_error() {
@@ -210,7 +202,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
+        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
             let MessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
             Some(
@@ -230,10 +222,11 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::MessageOrEvent(
+        check: RuleCheck::SuspectMessageOrEvent(
+            &[Subject::UnusualHeader],
             |message| {
                 let MessageType::Version1(proc) = message.version1()?.message_type else { return None };
-                if message.transaction.is_rfc5666() {
+                if proc == RdmaProc::RDMA_MSGP && message.transaction.is_rfc5666() {
                     return None;
                 }
                 Some(
@@ -281,14 +274,11 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::MessageOrEvent(
-            |message| message.version1().map(|_| Verdict::Kept),
-            |event| {
-                let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
-                let is_short = header_fault(event) == Some(HeaderFault::Short);
-                is_short.then(|| Verdict::broken(format!("{length} bytes")))
-            },
-        ),
+        check: RuleCheck::MessageUnlessEvent(|event| {
+            let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
+            let is_short = header_fault(event) == Some(HeaderFault::Short);
+            is_short.then(|| Verdict::broken(format!("{length} bytes")))
+        }),
     },
     Rule {
         id: "rpcrdma/list-broken",
@@ -302,20 +292,17 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
-        check: RuleCheck::MessageOrEvent(
-            |message| message.version1().map(|_| Verdict::Kept),
-            |event| {
-                Some(match header_fault(event)? {
-                    HeaderFault::ChunkLists(error) => {
-                        Verdict::broken(format!("byte {}: {}", error.at(), error.reason()))
-                    }
-                    HeaderFault::NoRpcMessage => {
-                        Verdict::broken("neither a call nor a reply follows the chunk lists".to_owned())
-                    }
-                    HeaderFault::Short | HeaderFault::Padded | HeaderFault::ErrorCode(_) => return None,
-                })
-            },
-        ),
+        check: RuleCheck::MessageUnlessEvent(|event| {
+            Some(match header_fault(event)? {
+                HeaderFault::ChunkLists(error) => {
+                    Verdict::broken(format!("byte {}: {}", error.at(), error.reason()))
+                }
+                HeaderFault::NoRpcMessage => {
+                    Verdict::broken("neither a call nor a reply follows the chunk lists".to_owned())
+                }
+                HeaderFault::Short | HeaderFault::Padded | HeaderFault::ErrorCode(_) => return None,
+            })
+        }),
     },
     Rule {
         id: "rpcrdma/nomsg-without-chunk",
@@ -328,7 +315,9 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| Some(placement(message)?.at_field("rpcordma.msg_type"))),
+        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
+            Some(placement(message)?.at_field("rpcordma.msg_type"))
+        }),
     },
     Rule {
         id: "rpcrdma/error-from-requester",
@@ -407,7 +396,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
             understand. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
-        subjects: &[Subject::Call, Subject::Reply],
+        subjects: &[Subject::Call, Subject::Reply, Subject::UnusualHeader],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -434,7 +423,7 @@ pub(crate) const RULES: &[Rule] = &[
             check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
-        subjects: &[Subject::Call, Subject::Reply],
+        subjects: &[Subject::Call, Subject::Reply, Subject::Undecodable],
         needs: &[Evidence::BothMessages, Evidence::WholeMessage],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -470,11 +459,11 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[Evidence::WholeMessage],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
+        check: RuleCheck::SuspectMessage(&[Subject::Undecodable], |message| {
             message.version1()?;
             let transaction = message.transaction;
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
-            let rpc_version = inline_rpc_version(message).unwrap_or(RPC_VERSION);
+            let rpc_version = message.inline_rpc_version().unwrap_or(RPC_VERSION);
             Some(match error {
                 None => Verdict::from_condition(rpc_version == RPC_VERSION, || {
                     format!("RPC version {rpc_version}")
@@ -494,7 +483,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
             payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
             minute, then a Send of zero bytes: \"Send without payload\".",
-        subjects: &[Subject::Call],
+        subjects: &[Subject::Call, Subject::NullProcedure],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::MessageOrEvent(

@@ -233,7 +233,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
-        subjects: &[],
+        subjects: &[Subject::FileAccess],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -259,7 +259,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "WRITE writes no more bytes than it has.",
         explanation: "A client that advances by the returned count loses data. Example: a WRITE has 8 bytes of data: \"9 \
             bytes written of 8\".",
-        subjects: &[],
+        subjects: &[Subject::FileAccess],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -283,7 +283,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
             \"committed 0, stable 2\".",
-        subjects: &[],
+        subjects: &[Subject::FileAccess],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -306,7 +306,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset. Example: \
             a segment of data ends at 4,608, and a hole follows at 5,000: \"a content ends at 4608, the next begins at \
             5000\".",
-        subjects: &[Subject::Compound],
+        subjects: &[Subject::Compound, Subject::ReadPlus],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -331,7 +331,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
             invalid. Example: a client asks for the status of a copy with a stateid whose seqid it cleared: \"seqid 0 in the \
             copy offload stateid of OFFLOAD_STATUS\".",
-        subjects: &[Subject::Compound],
+        subjects: &[Subject::Compound, Subject::Offload],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -378,7 +378,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although RENAME or REMOVE was done already. Example: a COMPOUND removes a file, and reads the ACL of its \
             directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
-        subjects: &[Subject::Compound],
+        subjects: &[Subject::Compound, Subject::MinorVersion0],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {

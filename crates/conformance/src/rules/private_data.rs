@@ -122,7 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Call],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
+        check: RuleCheck::SuspectMessage(&[Subject::Invalidation], |message| {
             message.is_call().then_some(())?;
             let handle = message.record.invalidated_handle;
             Some(Verdict::from_condition(handle.is_none(), || {
@@ -214,7 +214,7 @@ pub(crate) const RULES: &[Rule] = &[
             over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
-        subjects: &[Subject::Call],
+        subjects: &[Subject::Call, Subject::RepeatedCall],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
@@ -241,7 +241,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
             that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
             client mounts with port=2049: \"port 2049\".",
-        subjects: &[],
+        subjects: &[Subject::FirstOfNfs4],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {

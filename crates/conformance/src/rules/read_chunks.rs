@@ -223,15 +223,15 @@ pub(crate) const RULES: &[Rule] = &[
             8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
             Read chunk, and the client does not read it: \"1 Read chunks in a Reply\".",
-        subjects: &[Subject::Reply],
+        subjects: &[Subject::Reply, Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
-        check: RuleCheck::Message(|message| {
-            message.version1().filter(|_| !message.is_call() && !message.record.is_rdma_error())?;
+        check: RuleCheck::SuspectMessage(&[Subject::ReadChunks], |message| {
+            message.version1().filter(|_| !message.is_call())?;
             let chunks = message.read_chunks();
             let transaction = message.transaction.transaction;
             let is_fetched = transaction.is_done || chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
-            if is_fetched || message.transaction.connection.is_rfc5666 {
+            if !chunks.is_empty() && (is_fetched || message.transaction.connection.is_rfc5666) {
                 return None;
             }
             Some(

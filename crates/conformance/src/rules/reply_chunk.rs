@@ -114,7 +114,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
-        subjects: &[Subject::Call, Subject::Reply],
+        subjects: &[Subject::Call, Subject::Reply, Subject::Failure],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(reply_chunk_short),

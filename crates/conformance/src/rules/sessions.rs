@@ -381,7 +381,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
             while the server still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
-        subjects: &[Subject::Sequence],
+        subjects: &[Subject::Sequence, Subject::RepeatedSequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -531,7 +531,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server may take it for a retry, and answer with the results of the other Call. At best it returns \
             NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
-        subjects: &[Subject::Sequence],
+        subjects: &[Subject::Sequence, Subject::RepeatedSequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -558,7 +558,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Other results show that the server executed the request twice, or lost its reply cache. A request \
             without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
-        subjects: &[Subject::Sequence],
+        subjects: &[Subject::Sequence, Subject::RepeatedSequence],
         needs: &[Evidence::BothMessages, Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(check_replay),
@@ -587,7 +587,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
-        subjects: &[Subject::Compound],
+        subjects: &[Subject::Compound, Subject::CreateSession],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {

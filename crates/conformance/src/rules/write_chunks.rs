@@ -587,7 +587,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
-        subjects: &[],
+        subjects: &[Subject::Call, Subject::Refusal],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {

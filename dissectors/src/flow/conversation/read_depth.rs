@@ -122,9 +122,11 @@ impl ReadDepths {
             let read_end = read.offset.saturating_add(u64::from(read.length));
             read.owner == owner && read.offset <= offset && end <= read_end
         };
-        let Some(at) = side.in_flight.iter().position(is_answered) else { return };
-        let is_first = at == 0;
-        side.in_flight.drain(..at);
+        let is_first = side.in_flight.front().is_some_and(is_answered);
+        if !is_first {
+            let Some(at) = side.in_flight.iter().position(is_answered) else { return };
+            side.in_flight.drain(..at);
+        }
         let is_complete = { side.in_flight.front() }
             .is_some_and(|read| read.offset.saturating_add(u64::from(read.length)) == end);
         if is_complete {

@@ -283,36 +283,132 @@ pub struct CompoundMainOperation<N> {
     pub stop: Option<XdrError>,
 }
 
-impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
-    /// Returns the operation that names the COMPOUND.
-    pub fn main_operation(&self) -> CompoundMainOperation<B::Number> {
-        let mut named = CompoundMainOperation { operation: None, decoded: None, stop: None };
-        let mut lowest = u8::MAX;
-        let mut unknown = 0;
-        let mut operations = self.operations();
-        while let Some(body) = operations.next() {
-            let number = match body {
-                Ok(body) => Some(body.number()),
-                Err(stop) => {
-                    if stop.error.is_cut() {
-                        unknown = operations.remaining() - u32::from(stop.operation.is_some());
-                    }
-                    named.stop = Some(stop.error);
-                    stop.operation
-                }
-            };
-            if let Some(number) = number.filter(|number| B::class(*number) < lowest) {
-                lowest = B::class(number);
-                named.operation = Some(number);
-            }
+/// Search for the operation that names a COMPOUND.
+struct MainOperationSearch<N> {
+    lowest_class: u8,
+    operation: Option<N>,
+}
+
+impl<N: Copy> MainOperationSearch<N> {
+    const NEW: Self = Self { lowest_class: u8::MAX, operation: None };
+
+    #[inline]
+    fn add<'a, B: OperationBody<'a, Number = N>>(&mut self, number: N) {
+        let class = B::class(number);
+        if class < self.lowest_class {
+            (self.lowest_class, self.operation) = (class, Some(number));
         }
-        if unknown > 0 && lowest > LOWEST_CLASS {
-            named.decoded = named.operation.take().filter(|_| lowest <= HIGHEST_NAMING_CLASS);
+    }
+
+    /// Ends the search at `end` in the message, with a number of operations that were not decoded because of `stop`.
+    fn finish<'a, B: OperationBody<'a, Number = N>>(
+        mut self,
+        (remaining, end): (u32, Option<Cursor<'_>>),
+        stop: Option<CompoundStop<N>>,
+    ) -> CompoundMainOperation<N> {
+        if let Some(number) = stop.and_then(|stop| stop.operation) {
+            self.add::<B>(number);
         }
-        named.stop = named.stop.or_else(|| operations.cursor()?.expect_end().err());
+        let is_cut = stop.is_some_and(|stop| stop.error.is_cut());
+        let known = u32::from(stop.is_some_and(|stop| stop.operation.is_some()));
+        let mut named = CompoundMainOperation { operation: self.operation, decoded: None, stop: None };
+        if is_cut && remaining > known && self.lowest_class > LOWEST_CLASS {
+            let is_naming = self.lowest_class <= HIGHEST_NAMING_CLASS;
+            named.decoded = named.operation.take().filter(|_| is_naming);
+        }
+        let trailing = || end?.expect_end().err();
+        named.stop = stop.map(|stop| stop.error).or_else(trailing);
         named
     }
 }
+
+impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
+    /// Returns the operation that names the COMPOUND.
+    pub fn main_operation(&self) -> CompoundMainOperation<B::Number> {
+        let mut search = MainOperationSearch::NEW;
+        let mut operations = self.operations();
+        let mut stop = None;
+        while let Some(body) = operations.next() {
+            match body {
+                Ok(body) => search.add::<B>(body.number()),
+                Err(error) => stop = Some(error),
+            }
+        }
+        search.finish::<B>((operations.remaining(), operations.cursor()), stop)
+    }
+}
+
+/// A COMPOUND with its operations, as far as they can be decoded.
+#[derive(Clone, Debug)]
+pub struct DecodedOperations<'a, H, B, N> {
+    /// Members before the operations.
+    pub head: H,
+    /// Number of operations according to the message.
+    pub count: u32,
+    /// Operations that were decoded.
+    pub operations: Vec<B>,
+    /// Position and cause of an early end.
+    pub stop: Option<CompoundStop<N>>,
+    /// Position behind the first operation.
+    after_first: Option<Cursor<'a>>,
+    /// Position behind the last operation that was decoded.
+    end: Cursor<'a>,
+}
+
+/// Maximum number of operations for which space is reserved: a message can announce more than it has.
+const MAX_RESERVED: usize = 16;
+
+impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::Number> {
+    /// Decodes the operations of a COMPOUND as far as possible. The cursor is at its head.
+    ///
+    /// # Errors
+    /// Returns an error if the message ends before the operations.
+    pub fn decode(mut cursor: Cursor<'a>) -> Result<Self, XdrError> {
+        let compound = Compound::<'a, H, B>::decode(&mut cursor, &mut NullObserver)?;
+        let mut operations = Vec::with_capacity(MAX_RESERVED.min(compound.count as usize));
+        let (mut stop, mut after_first) = (None, None);
+        while stop.is_none() && operations.len() < compound.count as usize {
+            let start = cursor;
+            match decode_operation(&mut cursor, &mut NullObserver) {
+                Ok(body) => operations.push(body),
+                Err(error) => (cursor, stop) = (start, Some(error)),
+            }
+            after_first.get_or_insert(cursor);
+        }
+        Ok(Self { head: compound.head, count: compound.count, operations, stop, after_first, end: cursor })
+    }
+
+    /// Returns the bytes behind the first operation, to the end of the message; `None` without an operation, or if the
+    /// capture lacks some of them.
+    pub fn bytes_after_first(&self) -> Option<&'a [u8]> {
+        let cursor = self.after_first.filter(|_| !self.operations.is_empty())?;
+        (cursor.remaining() == cursor.rest().len()).then(|| cursor.rest())
+    }
+
+    /// Returns the position behind the last operation.
+    ///
+    /// # Errors
+    /// Returns the cause of an early end.
+    pub fn end(&self) -> Result<Cursor<'a>, XdrError> {
+        match self.stop {
+            Some(stop) => Err(stop.error),
+            None => Ok(self.end),
+        }
+    }
+
+    /// Returns the operation that names the COMPOUND.
+    pub fn main_operation(&self) -> CompoundMainOperation<B::Number> {
+        let mut search = MainOperationSearch::NEW;
+        self.operations.iter().for_each(|body| search.add::<B>(body.number()));
+        let remaining = self.count - self.operations.len() as u32;
+        search.finish::<B>((remaining, Some(self.end)), self.stop)
+    }
+}
+
+/// Arguments of COMPOUND, decoded.
+pub type DecodedCall<'a> = DecodedOperations<'a, CompoundCallHead<'a>, Args<'a>, Operation>;
+/// Results of COMPOUND, decoded.
+pub type DecodedReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, Results<'a>, Operation>;
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the decoded operation numbers.

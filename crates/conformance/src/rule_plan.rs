@@ -1,0 +1,176 @@
+//! Rules that apply to messages or Transactions with the same subjects and evidence.
+
+use std::sync::{Arc, LazyLock};
+
+use rustc_hash::FxHashMap;
+
+use crate::aggregation::{Judgements, tally_index};
+use crate::rule::{EvidenceSet, Rule, Verdict};
+use crate::rules::RULES;
+use crate::subject::SubjectSet;
+
+/// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
+const MAX_PLANS: usize = 1 << 10;
+
+/// A rule, prepared for the many messages or Transactions that `check` judges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PreparedRule<F> {
+    /// Index in [`RULES`].
+    pub(crate) at: usize,
+    pub(crate) rule: &'static Rule,
+    pub(crate) subjects: SubjectSet,
+    pub(crate) needs: EvidenceSet,
+    /// Index of its judgements on a connection, if its findings are about connections.
+    tally_index: Option<usize>,
+    /// Subjects without which messages or Transactions keep the rule; `None` if all must be judged.
+    suspects: Option<SubjectSet>,
+    pub(crate) check: F,
+}
+
+impl<F> PreparedRule<F> {
+    /// Returns the rules for which `check` returns a function, with the subjects without which a rule is kept.
+    pub(crate) fn select(check: impl Fn(&'static Rule) -> Option<(F, Option<SubjectSet>)>) -> Vec<Self> {
+        let prepared = |(at, rule): (usize, &'static Rule)| {
+            let (check, suspects) = check(rule)?;
+            let tally_index = tally_index(rule);
+            Some(Self {
+                at,
+                rule,
+                subjects: SubjectSet::of(rule.subjects),
+                needs: EvidenceSet::of(rule.needs),
+                tally_index,
+                // Judgements on a connection are counted one by one.
+                suspects: suspects.filter(|_| tally_index.is_none()),
+                check,
+            })
+        };
+        RULES.iter().copied().enumerate().filter_map(prepared).collect()
+    }
+
+    /// Returns `true` if a message or Transaction with these subjects keeps the rule.
+    fn is_kept_by(&self, subjects: SubjectSet) -> bool {
+        self.suspects.is_some_and(|suspects| !subjects.contains(suspects))
+    }
+
+    /// Counts a judgement on a connection.
+    #[inline]
+    pub(crate) fn count_judgement(&self, verdict: &Verdict, judgements: &mut Judgements) {
+        let Some(at) = self.tally_index else { return };
+        if matches!(verdict, Verdict::Unknown) {
+            return;
+        }
+        if judgements.len() <= at {
+            judgements.resize(at + 1, 0);
+        }
+        if let Some(count) = judgements.get_mut(at) {
+            *count = count.saturating_add(1);
+        }
+    }
+}
+
+/// Verdict that a plan has for all its messages or Transactions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PlanVerdict {
+    Kept,
+    Unknown,
+}
+
+/// Properties of a message or Transaction that decide the rules.
+pub(crate) type Properties = (SubjectSet, EvidenceSet);
+
+/// Rules for one kind of message or Transaction, by its properties.
+#[derive(Debug)]
+pub(crate) struct RulePlans<F: 'static> {
+    rules: &'static LazyLock<Vec<PreparedRule<F>>>,
+    plans: FxHashMap<Properties, RulePlan<F>>,
+}
+
+/// Rules for messages or Transactions with the same properties.
+#[derive(Debug)]
+struct RulePlan<F> {
+    /// Rules that are judged.
+    judged: Arc<[PreparedRule<F>]>,
+    /// Indices in [`RULES`] of the rules that are kept.
+    kept: Vec<usize>,
+    /// Indices in [`RULES`] of the rules that are not judged, because evidence is missing.
+    not_judged: Vec<usize>,
+    /// Number of messages or Transactions.
+    uses: u64,
+}
+
+impl<F: Copy> RulePlans<F> {
+    pub(crate) fn new(rules: &'static LazyLock<Vec<PreparedRule<F>>>) -> Self {
+        Self { rules, plans: FxHashMap::default() }
+    }
+
+    /// Returns the rules to judge: those that apply, and for which there is evidence, unless they are kept. Counts a use of
+    /// the plan. `count` receives the counts of earlier uses, before their plans are made anew; see
+    /// [`RulePlans::for_each_count`].
+    #[inline]
+    pub(crate) fn applicable(
+        &mut self,
+        properties: Properties,
+        count: impl FnMut(usize, PlanVerdict, u64),
+    ) -> Arc<[PreparedRule<F>]> {
+        if let Some(plan) = self.plans.get_mut(&properties) {
+            plan.uses += 1;
+            return Arc::clone(&plan.judged);
+        }
+        self.add(properties, count)
+    }
+
+    #[cold]
+    fn add(
+        &mut self,
+        properties: Properties,
+        count: impl FnMut(usize, PlanVerdict, u64),
+    ) -> Arc<[PreparedRule<F>]> {
+        if self.plans.len() >= MAX_PLANS {
+            self.for_each_count(count);
+            self.plans.clear();
+        }
+        let (subjects, evidence) = properties;
+        let applicable = self.rules.iter().filter(|rule| subjects.contains(rule.subjects));
+        let (provided, missing): (Vec<&PreparedRule<F>>, Vec<_>) =
+            applicable.partition(|rule| evidence.provides(rule.needs));
+        let (kept, judged): (Vec<&PreparedRule<F>>, Vec<_>) =
+            provided.into_iter().partition(|rule| rule.is_kept_by(subjects));
+        let judged: Arc<[PreparedRule<F>]> = judged.into_iter().copied().collect();
+        let indices = |rules: Vec<&PreparedRule<F>>| rules.into_iter().map(|rule| rule.at).collect();
+        let (kept, not_judged) = (indices(kept), indices(missing));
+        self.plans.insert(properties, RulePlan { judged: Arc::clone(&judged), kept, not_judged, uses: 1 });
+        judged
+    }
+
+    /// Calls `count` with the index in [`RULES`] of each rule that uses of the plans did not judge one by one, with the
+    /// verdict and the number of uses.
+    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, PlanVerdict, u64)) {
+        for plan in self.plans.values() {
+            plan.kept.iter().for_each(|at| count(*at, PlanVerdict::Kept, plan.uses));
+            plan.not_judged.iter().for_each(|at| count(*at, PlanVerdict::Unknown, plan.uses));
+        }
+    }
+
+    /// Asserts in debug builds that rules do not apply to a message or Transaction without the rule's subjects, and that it
+    /// keeps rules without their suspects.
+    pub(crate) fn assert_subjects(
+        &self,
+        (subjects, evidence): Properties,
+        judge: impl Fn(F) -> Option<Verdict>,
+    ) {
+        if cfg!(debug_assertions) {
+            let is_judged = |rule: &&PreparedRule<F>| {
+                evidence.provides(rule.needs) && rule.suspects != Some(SubjectSet::IMPOSSIBLE)
+            };
+            for rule in self.rules.iter().filter(is_judged) {
+                let id = rule.rule.id;
+                if !subjects.contains(rule.subjects) {
+                    assert!(judge(rule.check).is_none(), "{id} applies without its subjects");
+                } else if rule.is_kept_by(subjects) {
+                    let verdict = judge(rule.check);
+                    assert!(matches!(verdict, Some(Verdict::Kept)), "{id} without suspects: {verdict:?}");
+                }
+            }
+        }
+    }
+}
