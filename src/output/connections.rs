@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionTransport, Endpoint};
 use nfsrdma_dissectors::flow::{ConnectedService, MessageCredits, NegotiatedParameters, ReadResources};
@@ -12,10 +13,11 @@ use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirection};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
-use super::json::{JsonText, SCHEMA, address};
+use super::json::{FindingObject, JsonText, SCHEMA, address};
 use super::settings::{LineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
+use super::transaction_list::marked_severity;
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::analysis::connection_lifetimes::ConnectionStats;
 use crate::analysis::connections::ConnectionTally;
@@ -36,6 +38,14 @@ pub const COLUMNS: &[TableColumn] = &[
     number("GRANTED", 7, 100),
     number("IN USE", 7, 100),
 ];
+
+/// Columns with the severity of the worst finding.
+const COLUMNS_WITH_FINDINGS: &[TableColumn; COLUMNS.len() + 1] = &{
+    let mut columns = [text("FINDING", 7); COLUMNS.len() + 1];
+    let (known, _) = columns.split_at_mut(COLUMNS.len());
+    known.copy_from_slice(COLUMNS);
+    columns
+};
 
 /// Returns the cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
@@ -232,6 +242,21 @@ fn port(service: &ConnectedService) -> Option<u16> {
     }
 }
 
+/// Formats a finding: severity, rule, side, first frame, values and section.
+fn finding_text(finding: &Finding) -> String {
+    let known = finding.known.as_deref().map(|known| format!(" deviation ({known})")).unwrap_or_default();
+    let frame = finding.frames.first().map(|frame| format!(" in frame {frame}")).unwrap_or_default();
+    let rule = finding.rule;
+    format!(
+        "{}{known}: {}, by the {}{frame}: {} ({})",
+        finding.severity.name(),
+        rule.id,
+        finding.side,
+        finding.text,
+        rule.section
+    )
+}
+
 /// Writer of the view, line by line.
 #[derive(Debug)]
 pub(super) struct ConnectionLines {
@@ -243,16 +268,22 @@ pub(super) struct ConnectionLines {
 }
 
 impl ConnectionLines {
-    pub(super) fn new((format, time): (LineFormat, TimeFormat), screen: TerminalStyle) -> Self {
-        let table = TableLines::new(screen, COLUMNS);
+    pub(super) fn new(
+        (format, time): (LineFormat, TimeFormat),
+        screen: TerminalStyle,
+        has_findings: bool,
+    ) -> Self {
+        let columns: &[TableColumn] = if has_findings { COLUMNS_WITH_FINDINGS } else { COLUMNS };
+        let table = TableLines::new(screen, columns);
         Self { table, format, has_iso: time == TimeFormat::Iso, screen, has_header: false }
     }
 
-    /// Writes the line of a connection; with `is_full`, its setup parameters follow.
+    /// Writes the line of a connection; with `is_full`, its setup parameters and findings follow.
     pub(super) fn line(
         &mut self,
         to: &mut impl Write,
         row: &ConnectionStats,
+        findings: &[Finding],
         is_full: bool,
     ) -> io::Result<()> {
         match self.format {
@@ -263,15 +294,21 @@ impl ConnectionLines {
                 {
                     cells[at].1 = style;
                 }
+                let worst = marked_severity(findings);
+                let mark = worst.map_or(String::new(), |severity| severity.name().to_owned());
+                let cells: Vec<_> = cells.into_iter().chain([(mark, styles.error)]).collect();
                 self.table.line(to, &cells)?;
                 let parameters = if is_full { describe_parameters(row) } else { String::new() };
                 if !parameters.is_empty() {
                     writeln!(to, "    {parameters}")?;
                 }
+                for finding in findings.iter().filter(|_| is_full) {
+                    writeln!(to, "    {}", escape::escape_line(&finding_text(finding)))?;
+                }
                 Ok(())
             }
             LineFormat::Json => {
-                let mut line = escape::json(&ConnectionJsonLine::from_stats(row, self.has_iso))?;
+                let mut line = escape::json(&ConnectionJsonLine::from_stats(row, findings, self.has_iso))?;
                 line.push(b'\n');
                 to.write_all(&line)
             }
@@ -279,7 +316,7 @@ impl ConnectionLines {
                 if !std::mem::replace(&mut self.has_header, true) {
                     csv(to, CSV.iter().map(|(name, _)| name))?;
                 }
-                let line = ConnectionJsonLine::from_stats(row, false);
+                let line = ConnectionJsonLine::from_stats(row, findings, false);
                 csv(to, CSV.iter().map(|(_, value)| value(&line).unwrap_or_default()))
             }
         }
@@ -325,7 +362,7 @@ impl From<&ConnectionTally> for ConnectionObject {
 
 /// JSON line of a connection.
 #[derive(Serialize)]
-struct ConnectionJsonLine {
+struct ConnectionJsonLine<'f> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]
@@ -342,6 +379,7 @@ struct ConnectionJsonLine {
     sessions: Vec<SessionObject>,
     set_up: Option<SetUpObject>,
     properties: Option<PropertiesObject>,
+    findings: Vec<FindingObject<'f>>,
 }
 
 /// Session of NFSv4.1 or later, and the connections on which it was seen.
@@ -551,8 +589,8 @@ impl From<NegotiatedParameters> for SetUpObject {
     }
 }
 
-impl ConnectionJsonLine {
-    fn from_stats(row: &ConnectionStats, has_iso: bool) -> Self {
+impl<'f> ConnectionJsonLine<'f> {
+    fn from_stats(row: &ConnectionStats, findings: &'f [Finding], has_iso: bool) -> Self {
         let tally = &row.tally;
         let iso = tally.times.filter(|_| has_iso);
         Self {
@@ -585,6 +623,7 @@ impl ConnectionJsonLine {
                 .map(|state| state.properties.map(|side| side.map(PeerPropertiesObject::from)))
                 .filter(|sides| sides.iter().any(Option::is_some))
                 .map(|[client, server]| PropertiesObject { client, server }),
+            findings: findings.iter().map(FindingObject::from).collect(),
         }
     }
 }
@@ -594,19 +633,19 @@ fn to_text<T: ToString>(value: &Option<T>) -> Option<String> {
 }
 
 fn side(
-    line: &ConnectionJsonLine,
+    line: &ConnectionJsonLine<'_>,
     side: fn(&SetUpObject) -> Option<&PrivateDataObject>,
     of: fn(&PrivateDataObject) -> String,
 ) -> Option<String> {
     line.set_up.as_ref().and_then(side).map(of)
 }
 
-fn thresholds(line: &ConnectionJsonLine) -> Option<&ThresholdsObject> {
+fn thresholds<'l>(line: &'l ConnectionJsonLine<'_>) -> Option<&'l ThresholdsObject> {
     line.set_up.as_ref()?.inline_thresholds.as_ref()
 }
 
 /// CSV column: its name, and the function that returns its cell, if any.
-type ConnectionCsvColumn = (&'static str, fn(&ConnectionJsonLine) -> Option<String>);
+type ConnectionCsvColumn = (&'static str, fn(&ConnectionJsonLine<'_>) -> Option<String>);
 
 /// CSV columns, named like the keys of JSON.
 const CSV: &[ConnectionCsvColumn] = &[

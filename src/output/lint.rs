@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::junit::{JunitTestCase, JunitTestSuite, write_suites};
-use super::style::{StyledText, TerminalStyle, fit};
+use super::style::{StyledText, TerminalStyle};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
 use crate::analysis::conformance::report::{LintReport, RuleFindings};
@@ -165,13 +165,23 @@ fn finding_text(finding: &Finding, screen: &TerminalStyle) -> String {
     text
 }
 
-fn write_fitted(to: &mut impl Write, line: &str, screen: &TerminalStyle) -> io::Result<()> {
+/// Minimum width in columns of lines on a terminal.
+const MIN_WIDTH: usize = 40;
+
+/// Writes a line, indented by `indent` columns. On a terminal, it continues two columns further to the right.
+fn write_wrapped(to: &mut impl Write, indent: usize, line: &str, screen: &TerminalStyle) -> io::Result<()> {
     let line = escape::escape_line(line);
-    match screen.width {
-        Some(width) => writeln!(to, "{}", fit(&line, width.max(40), &screen.glyphs)),
-        None => writeln!(to, "{line}"),
+    let Some(width) = screen.width else { return writeln!(to, "{:indent$}{line}", "") };
+    let width = width.max(MIN_WIDTH).saturating_sub(indent + CONTINUATION_INDENT);
+    for (at, part) in wrap_words(&line, width).iter().enumerate() {
+        let indent = indent + if at > 0 { CONTINUATION_INDENT } else { 0 };
+        writeln!(to, "{:indent$}{part}", "")?;
     }
+    Ok(())
 }
+
+/// Columns by which the rest of a long line is indented further.
+const CONTINUATION_INDENT: usize = 2;
 
 fn severity_style(severity: SeverityLevel, screen: &TerminalStyle) -> anstyle::Style {
     match severity {
@@ -188,7 +198,7 @@ fn severity_style(severity: SeverityLevel, screen: &TerminalStyle) -> anstyle::S
 pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalStyle) -> io::Result<()> {
     let severity = finding.severity.name();
     let line = format!("{severity:<7}  {}  {}", finding.rule.id, finding_text(finding, screen));
-    write_fitted(to, &line, screen)
+    write_wrapped(to, 0, &line, screen)
 }
 
 /// Writes the findings by rule, and the totals.
@@ -199,7 +209,7 @@ pub fn text(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) ->
     for of_rule in report.rules() {
         write_rule(to, of_rule, screen)?;
     }
-    write_totals(to, report)
+    write_totals(to, report, screen)
 }
 
 fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyle) -> io::Result<()> {
@@ -212,12 +222,12 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
         StyledText(screen.styles.operation, rule.id),
         PluralCount(*count, "finding"),
     )?;
-    write_fitted(to, &format!("         {} ({})", rule.requirement, rule.section), screen)?;
+    write_wrapped(to, 9, &format!("{} ({})", rule.requirement, rule.section), screen)?;
     if let Some(known) = first.first().and_then(|finding| finding.known.as_deref()) {
-        write_fitted(to, &format!("         Known deviation: {known}."), screen)?;
+        write_wrapped(to, 9, &format!("Known deviation: {known}."), screen)?;
     }
     for finding in first {
-        write_fitted(to, &format!("           {}", finding_text(finding, screen)), screen)?;
+        write_wrapped(to, 11, &finding_text(finding, screen), screen)?;
     }
     let shown: u64 = first.iter().map(|finding| finding.count).sum();
     if count > &shown {
@@ -226,7 +236,7 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
     writeln!(to)
 }
 
-fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
+fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) -> io::Result<()> {
     let found: Vec<String> = { SeverityLevel::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
@@ -247,25 +257,27 @@ fn write_totals(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
     let never =
         report.tallies.iter().filter(lacks_evidence).filter(|(_, tally)| tally.judged == 0).count() as u64;
     let idle = report.tallies.len() as u64 - judged - never;
-    write!(
-        to,
+    let mut line = format!(
         "{} judged {}; {} did not apply",
         PluralCount(judged, "rule"),
         PluralCount(judgements, "time"),
         PluralCount(idle, "rule"),
-    )?;
+    );
     if not_judged > 0 {
         let not_judged = PluralCount(not_judged, "judgement");
         let rules = PluralCount(lacking, "rule");
-        write!(to, "; {not_judged} by {rules} lacked evidence (set-up not captured, loss or truncation)")?;
+        let _ = write!(
+            line,
+            "; {not_judged} by {rules} lacked evidence (set-up not captured, loss or truncation)"
+        );
     }
     if never > 0 {
-        write!(to, "; {} never judged for lack of evidence", PluralCount(never, "rule"))?;
+        let _ = write!(line, ", for {} in every case", PluralCount(never, "rule"));
     }
     if report.has_unchecked_icrcs {
-        write!(to, "; transport/icrc needs --check-icrc")?;
+        line.push_str("; transport/icrc needs --check-icrc");
     }
-    writeln!(to)
+    write_wrapped(to, 0, &line, screen)
 }
 
 /// Writes one line per rule: id, severity, section and needed evidence.
@@ -365,4 +377,26 @@ pub fn junit(
         }
     }
     write_suites(to, &suites, started)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_continues_on_the_next_one() {
+        let line =
+            "frame 544  xid 0x65ffd91f  client 10.9.0.2, connection 1: Reply chunk of 5000 bytes for a reply";
+        let wrapped = |width| {
+            let mut to = Vec::new();
+            let screen = TerminalStyle { width, ..TerminalStyle::pipe() };
+            write_wrapped(&mut to, 11, line, &screen).unwrap();
+            String::from_utf8(to).unwrap()
+        };
+        let text = wrapped(Some(60));
+        assert!(text.lines().all(|line| line.len() <= 60), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("             ")), "{text}");
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(wrapped(None), format!("           {line}\n"));
+    }
 }

@@ -44,6 +44,7 @@ use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Frame;
 
 use crate::analysis::conformance::run::ConformanceRun;
+use crate::analysis::connection_lifetimes::ConnectionStats;
 use crate::analysis::connection_lifetimes::OpenConnections;
 use crate::analysis::names::{FileNames, OperationPaths};
 use crate::analysis::sequence::{self, SlotUse};
@@ -122,7 +123,8 @@ impl OutputLines {
             (true, ..) => Self::None,
             (_, LineView::Operations, ..) => Self::Operations,
             (_, LineView::Connections, format, _) => {
-                Self::Connections(ConnectionLines::new((format, time), screen), Box::new(open))
+                let lines = ConnectionLines::new((format, time), screen, settings.findings);
+                Self::Connections(lines, Box::new(open))
             }
             (_, LineView::Transactions, LineFormat::Json, _) => {
                 Self::Json(JsonLines::new(time == TimeFormat::Iso))
@@ -175,7 +177,10 @@ impl<W: Write> Output<W> {
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
         // before.
         let has_both = settings.view == LineView::Frames && settings.needs_file_names;
-        let conformance = settings.findings.then(Box::default);
+        let conformance = settings.findings.then(|| match &lines_view {
+            OutputLines::Connections(..) => Box::new(ConformanceRun::default().with_findings_by_connection()),
+            _ => Box::default(),
+        });
         let this = Self {
             lines_view,
             settings,
@@ -432,7 +437,8 @@ impl<W: Write> Output<W> {
             && let Some(state) = flow.next_closed()
         {
             if let Some(row) = open.close(state) {
-                view.line(&mut self.to, &row, self.settings.tree)?;
+                let findings = findings_of(&mut self.conformance, &row);
+                view.line(&mut self.to, &row, &findings, self.settings.tree)?;
                 self.lines += 1;
             }
         }
@@ -449,7 +455,8 @@ impl<W: Write> Output<W> {
             OutputLines::Connections(view, open) => {
                 let left = usize::try_from(most.saturating_sub(self.lines)).unwrap_or(usize::MAX);
                 for row in open.take_remaining(flow).iter().take(left) {
-                    view.line(&mut self.to, row, tree)?;
+                    let findings = findings_of(&mut self.conformance, row);
+                    view.line(&mut self.to, row, &findings, tree)?;
                     self.lines += 1;
                 }
             }
@@ -537,4 +544,10 @@ impl<W: Write> Output<W> {
         }
         self.flush()
     }
+}
+
+/// Removes and returns the findings of a connection, if rules are applied.
+fn findings_of(conformance: &mut Option<Box<ConformanceRun>>, row: &ConnectionStats) -> Vec<Finding> {
+    let number = row.tally.name.number;
+    conformance.as_mut().map(|conformance| conformance.take_of_connection(number)).unwrap_or_default()
 }

@@ -439,8 +439,9 @@ fn the_last_line_accounts_for_each_rule() {
     };
     let rules = text(&lint(&["--list"], None), 0);
     let line = last_line(&[], "rxe-v42-mid");
-    let [judged, idle, never] =
-        [" judged ", " did not apply", " never judged for lack of evidence"].map(|text| number(&line, text));
+    let [judged, idle] = [" judged ", " did not apply"].map(|text| number(&line, text));
+    let (_, never) = line.split_once("loss or truncation), for ").unwrap();
+    let never: usize = never.split(' ').next().unwrap().parse().unwrap();
     assert!(never > 0, "{line}");
     assert_eq!(judged + idle + never, rules.lines().count(), "{line}");
 
@@ -540,4 +541,46 @@ fn a_trace_has_no_findings() {
     for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         assert!(line["findings"].is_null() || line["findings"].as_array().unwrap().is_empty(), "{line}");
     }
+}
+
+/// The view of connections marks those with findings, and names them with `-V` and in JSON: also findings that belong to no
+/// Transaction, such as those about the set-up.
+#[test]
+fn the_view_of_connections_shows_their_findings() {
+    let name = "rxe-v40-errors";
+    let said = text(&lint(&["-T", "json", "-c", "100000"], Some(&captures::path(name))), 0);
+    let mut expected = std::collections::BTreeSet::new();
+    for line in said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        if line["kind"] == "finding" {
+            expected
+                .insert((line["connection"].as_u64().unwrap(), line["rule"].as_str().unwrap().to_owned()));
+        }
+    }
+    assert!(expected.iter().any(|(_, rule)| rule == "rpcrdma/private-none"), "{expected:?}");
+    let view = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+            .args(["--view", "connections"])
+            .args(arguments)
+            .arg(captures::path(name))
+            .output()
+            .unwrap();
+        text(&output, 0)
+    };
+    let mut found = std::collections::BTreeSet::new();
+    for line in view(&["-T", "json", "--findings"]).lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        for finding in line["findings"].as_array().into_iter().flatten() {
+            found
+                .insert((line["connection"].as_u64().unwrap(), finding["rule"].as_str().unwrap().to_owned()));
+        }
+    }
+    assert_eq!(found, expected);
+    let list = view(&["--findings"]);
+    assert!(list.lines().next().unwrap().ends_with("FINDING"), "{list}");
+    assert!(list.lines().any(|line| line.ends_with("error")), "{list}");
+    let full = view(&["--findings", "-V"]);
+    for (_, rule) in expected {
+        assert!(full.contains(&format!(": {rule}, by the ")), "{rule}: {full}");
+    }
+    assert!(!view(&[]).contains("FINDING"));
 }

@@ -6,7 +6,7 @@
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::{NakCode, RdmaEncapsulation};
 use crate::iwarp::ddp::{DdpQueue, MessageNumber};
-use crate::iwarp::rdmap::RdmapOpcode;
+use crate::iwarp::rdmap::{RdmapOpcode, Terminate};
 use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
 use crate::xdr::XdrError;
@@ -100,7 +100,7 @@ pub enum TransportEventKind {
     /// A message that the state of its connection does not permit.
     UnexpectedMessage(MessageFault),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
-    Terminate,
+    Terminate(Terminate),
 }
 
 /// Deviation of a segment from RFC 5040, RFC 5041 or RFC 5044.

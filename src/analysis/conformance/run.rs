@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use nfsrdma_conformance::{ConformanceChecker, Finding, RuleScope, SeverityLevel};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use rustc_hash::FxHashMap;
 
 /// Numbers of findings by severity and rule, the most severe first.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +47,30 @@ pub struct ConformanceRun {
     of_transactions: FindingCounts,
     /// Findings of selected Transactions.
     of_selected: FindingCounts,
+    of_connections: Option<FindingsByConnection>,
+}
+
+/// Maximum number of findings that are kept by connection.
+const MAX_OF_CONNECTIONS: usize = 1 << 14;
+
+/// First findings of each rule by the number of their connection.
+#[derive(Debug, Default)]
+struct FindingsByConnection {
+    findings: FxHashMap<u64, Vec<Finding>>,
+    count: usize,
+}
+
+impl FindingsByConnection {
+    fn add(&mut self, finding: &Finding) {
+        let of = self.findings.entry(finding.connection.number).or_default();
+        let is_same = |known: &Finding| {
+            (known.rule.id, known.side, known.severity) == (finding.rule.id, finding.side, finding.severity)
+        };
+        if self.count < MAX_OF_CONNECTIONS && !of.iter().any(is_same) {
+            of.push(finding.clone());
+            self.count += 1;
+        }
+    }
 }
 
 impl Default for ConformanceRun {
@@ -55,18 +80,49 @@ impl Default for ConformanceRun {
             counts: FindingCounts::default(),
             of_transactions: FindingCounts::default(),
             of_selected: FindingCounts::default(),
+            of_connections: None,
         }
     }
 }
 
 impl ConformanceRun {
+    /// Keeps the first findings of each connection, for [`ConformanceRun::take_of_connection`].
+    #[must_use]
+    pub fn with_findings_by_connection(self) -> Self {
+        let of_connections = Some(FindingsByConnection::default());
+        Self { checker: self.checker.with_first_violations(), of_connections, ..self }
+    }
+
     /// Judges the transport events of the last frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
         self.checker.record_events(flow);
-        for finding in self.checker.take_ready() {
-            self.counts.add(&finding);
+        if self.checker.has_findings() {
+            self.take_ready();
         }
+    }
+
+    #[cold]
+    fn take_ready(&mut self) {
+        let ready = self.checker.take_ready();
+        ready.iter().for_each(|finding| self.counts.add(finding));
+        let first = self.checker.take_first();
+        if let Some(of_connections) = &mut self.of_connections {
+            ready.iter().chain(&first).for_each(|finding| of_connections.add(finding));
+        }
+    }
+
+    /// Removes and returns the first finding of each rule on a connection, in its Transactions or about the connection
+    /// itself, the most severe first.
+    pub fn take_of_connection(&mut self, number: u64) -> Vec<Finding> {
+        if self.checker.has_findings() {
+            self.take_ready();
+        }
+        let Some(of_connections) = &mut self.of_connections else { return Vec::new() };
+        let mut findings = of_connections.findings.remove(&number).unwrap_or_default();
+        of_connections.count -= findings.len();
+        findings.sort_by_key(|finding| (Reverse(finding.severity), finding.frames.first().copied()));
+        findings
     }
 
     /// Judges a Transaction, and returns its findings, the most severe first: also the violations in it that count for a
@@ -85,6 +141,9 @@ impl ConformanceRun {
             // Otherwise, the finding about the connection counts it at the end.
             if finding.rule.scope == RuleScope::Each {
                 self.counts.add(finding);
+                if let Some(of_connections) = &mut self.of_connections {
+                    of_connections.add(finding);
+                }
             }
         }
         findings

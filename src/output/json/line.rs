@@ -170,7 +170,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
 
 /// Conformance finding.
 #[derive(Serialize)]
-struct FindingObject<'t> {
+pub(in crate::output) struct FindingObject<'t> {
     rule: &'static str,
     severity: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,21 +181,24 @@ struct FindingObject<'t> {
     frame: Option<u64>,
 }
 
+impl<'t> From<&'t Finding> for FindingObject<'t> {
+    fn from(finding: &'t Finding) -> Self {
+        Self {
+            rule: finding.rule.id,
+            severity: finding.severity.name(),
+            known: finding.known.as_deref(),
+            text: &finding.text,
+            side: finding.side.name(),
+            address: address(finding.endpoint().address),
+            frame: finding.frames.first().map(|frame| frame.0),
+        }
+    }
+}
+
 impl<'t, 'a> TransactionJsonLine<'t, 'a> {
     /// Adds the findings of the Transaction.
     pub(super) fn with_findings(mut self, findings: &'t [Finding]) -> Self {
-        self.findings = findings
-            .iter()
-            .map(|finding| FindingObject {
-                rule: finding.rule.id,
-                severity: finding.severity.name(),
-                known: finding.known.as_deref(),
-                text: &finding.text,
-                side: finding.side.name(),
-                address: address(finding.endpoint().address),
-                frame: finding.frames.first().map(|frame| frame.0),
-            })
-            .collect();
+        self.findings = findings.iter().map(FindingObject::from).collect();
         self
     }
 

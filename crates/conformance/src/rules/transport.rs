@@ -272,14 +272,17 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 section 4.8",
         requirement: "Observation: a side ends the connection with a Terminate.",
         explanation: "RDMAP Terminate: the sender detected an error in what the other side sent, and closes the connection. \
-            The message has the layer, the type and the code of the error, and often the header at fault; -V shows them. \
-            Example: a server sends a message number that is not expected, and the client ends the connection: \
-            \"Terminate\".",
+            The text has the layer, the type and the code of the error; -V also shows the header at fault, which many \
+            messages include. Example: a server writes to a handle that the client has invalidated, and the client ends \
+            the connection: \"RDMA, Remote Protection Error, Invalid STag\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportEventKind::Terminate, "Terminate"),
+            |event| match event.kind {
+                TransportEventKind::Terminate(cause) => Some(Verdict::broken(cause.to_string())),
+                _ => None,
+            },
             |checks| checks.fpdus,
         ),
     },

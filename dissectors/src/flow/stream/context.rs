@@ -114,7 +114,7 @@ impl IwarpEventSink for StreamContext<'_> {
                     sides,
                     &packet_meta,
                     None,
-                    TransportEventKind::Terminate,
+                    TransportEventKind::Terminate(terminate),
                 );
                 FrameKind::Terminate(terminate)
             }
