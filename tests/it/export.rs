@@ -452,6 +452,32 @@ fn names_tell_captures_apart() {
     assert!(tables.join("transactions/capture=a%2Fb%3Dc/part-0.parquet").exists());
 }
 
+/// As `mkdir` without `-p`.
+#[test]
+fn the_last_directory_is_created_and_one_above_must_exist() {
+    let folder = Folder::new("above");
+    let capture = captures::path("rxe-v42");
+    let above = folder.0.join("above");
+    let to = above.join("tables");
+    let output = run(&[Path::new("--to"), &to, &capture]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    let expected =
+        format!("{}: cannot write: no such directory {}; create it", to.display(), above.display());
+    assert!(errors.contains(&expected), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(!above.exists());
+
+    fs::create_dir(&above).unwrap();
+    export(&to, std::slice::from_ref(&capture));
+    // With a slash at the end, and into a directory that exists.
+    export(&PathBuf::from(format!("{}/", above.join("others").display())), std::slice::from_ref(&capture));
+    export(&to, std::slice::from_ref(&capture));
+    for tables in [to, above.join("others")] {
+        assert_eq!(table(&tables, "transactions", &capture).len(), 237);
+    }
+}
+
 #[test]
 fn where_nothing_can_be_written_it_is_said() {
     let folder = Folder::new("export-refused");
