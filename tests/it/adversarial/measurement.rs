@@ -31,8 +31,7 @@ const MOST_SMALL_BYTES: u64 = 64 * MIB;
 /// Maximum ratio of the work for twice the input.
 const MOST_WORK: f64 = 2.2;
 
-/// Maximum number of measurements of CPU time, then the work is counted; without valgrind, and in full size, nothing
-/// else can decide.
+/// Maximum number of measurements of CPU time, then the work is counted; without valgrind nothing else can decide.
 const ATTEMPTS: usize = 3;
 const ATTEMPTS_WITHOUT_COUNTS: usize = 10;
 
@@ -198,7 +197,7 @@ fn measure(name: &str, cost: &mut impl FnMut(Measure, u32) -> Cost) -> [Duration
 pub(super) fn hold(name: &str, mut cost: impl FnMut(Measure, u32) -> Cost) {
     let is_linear = |ratios: &[f64]| ratios.iter().all(|ratio| *ratio <= MOST_WORK);
     let valgrind = Command::new("valgrind").arg("--version").output();
-    let can_count = !is_full() && valgrind.is_ok_and(|output| output.status.success());
+    let can_count = valgrind.is_ok_and(|output| output.status.success());
     let must_count = std::env::var("ADVERSARIAL").is_ok_and(|value| value == "count");
     assert!(can_count || !must_count, "valgrind counts the work, and is not installed");
     let mut rounds = Vec::new();
