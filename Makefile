@@ -84,15 +84,10 @@ bench: ## Measure
 	@.ci/setup build
 	$(CARGO) bench --locked
 
-# Each test has a process of its own: the kernel counts the peak memory of all children of a process together.
 .PHONY: adversarial
 adversarial: build ## Feed the release build adversarial input in full size, at x1, x2, x4 and x8: time and peak memory
-	@tests="$$($(CARGO) test --release --locked --test it adversarial:: -- --list --format terse | sed -n 's/: test$$//p')"; \
-	[ -n "$$tests" ] || exit 1; \
-	result=0; for test in $$tests; do \
-	    ADVERSARIAL=full PROGRAM=$(abspath $(PROGRAM)) \
-	        $(CARGO) test --release --locked --test it -- --exact --nocapture $$test || result=1; \
-	done; exit $$result
+	ADVERSARIAL=full PROGRAM=$(abspath $(PROGRAM)) \
+	    $(CARGO) test --release --locked --test it adversarial:: -- --nocapture --test-threads 1
 
 .PHONY: fmt
 fmt: ## Format the code

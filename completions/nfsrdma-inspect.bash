@@ -1,4 +1,4 @@
-# Completion of nfsrdma-inspect in bash 4.4 and later. The program itself says what may come next (src/cli/complete.rs).
+# Completion of nfsrdma-inspect in bash 4.4 and later. The program itself says what may come next (src/cli/completion.rs).
 
 _nfsrdma_inspect() {
     local line value suffix file rest

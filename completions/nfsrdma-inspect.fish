@@ -1,4 +1,4 @@
-# Completion of nfsrdma-inspect in fish. The program itself says what may come next (src/cli/complete.rs).
+# Completion of nfsrdma-inspect in fish. The program itself says what may come next (src/cli/completion.rs).
 
 function __nfsrdma_inspect_complete
     set -l words (commandline -opc)

@@ -17,7 +17,7 @@ use super::{ExitStatus, report_error};
 use crate::export::Export;
 use crate::interrupt;
 use crate::memory::Memory;
-use crate::output_file::{InputFiles, OutputError};
+use crate::output_file::{InputFiles, OutputError, missing_directory};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
 ///
@@ -30,7 +30,7 @@ pub(super) struct ExportArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
     files: Vec<PathBuf>,
 
-    /// Output directory (created if missing)
+    /// Output directory (created if missing, in an existing directory)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     to: PathBuf,
 
@@ -59,6 +59,14 @@ struct ExportCapture<'a> {
 /// Exports each capture.
 pub(super) fn run(args: &ExportArgs) -> Result<ExitStatus> {
     interrupt::watch()?;
+    // A directory that is missing above is more likely a typing error or an absent mount.
+    if let Some(missing) = missing_directory(&args.to) {
+        bail!(
+            "{}: cannot write: no such directory {}; create it, or name another directory with --to",
+            args.to.display(),
+            missing.display()
+        );
+    }
     let memory = args.memory.plan(&args.files, 1)?;
     let inputs = InputFiles::new(&args.files);
     let mut is_good = true;

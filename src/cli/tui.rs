@@ -29,7 +29,7 @@ use crate::tui::capture::CaptureHandle;
 #[cfg(feature = "live")]
 use crate::tui::capture::LiveReadControl;
 use crate::tui::theme::{Theme, ThemeName};
-use crate::tui::{App, TuiOptions, ViewShares};
+use crate::tui::{App, TuiEnd, TuiOptions, ViewShares};
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap
@@ -229,7 +229,8 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
         Err(error) => bail!("-Y: {error}"),
     };
     match crate::tui::run(app, !args.no_mouse)? {
-        None => Ok(ExitStatus::Done),
-        Some(signal) => bail!("ended by signal {signal}"),
+        TuiEnd::Quit => Ok(ExitStatus::Done),
+        TuiEnd::Signal(signal) => bail!("ended by signal {signal}"),
+        TuiEnd::NoFrames(error) => bail!("{error}"),
     }
 }

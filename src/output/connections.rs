@@ -14,6 +14,7 @@ use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
 use super::json::{FindingObject, JsonText, SCHEMA, address};
+use super::operations::recovery_text;
 use super::settings::{LineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
@@ -37,6 +38,7 @@ pub const COLUMNS: &[TableColumn] = &[
     text_from("STATE", 11, 110),
     number("GRANTED", 7, 100),
     number("IN USE", 7, 100),
+    number("RECOVERY", 8, 130),
 ];
 
 /// Columns with the severity of the worst finding.
@@ -66,6 +68,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         row.state_name().to_owned(),
         granted,
         used,
+        recovery_text(row.tally.recovery_ns, glyphs),
     ]
 }
 
@@ -290,8 +293,13 @@ impl ConnectionLines {
             LineFormat::Text => {
                 let styles = self.screen.styles;
                 let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
-                for (at, style) in [(0, styles.operation), (1, styles.dim), (6, styles.mark), (7, styles.dim)]
-                {
+                for (at, style) in [
+                    (0, styles.operation),
+                    (1, styles.dim),
+                    (6, styles.mark),
+                    (7, styles.dim),
+                    (10, styles.error),
+                ] {
                     cells[at].1 = style;
                 }
                 let worst = marked_severity(findings);
@@ -339,6 +347,7 @@ pub(super) struct ConnectionObject {
     transactions: u64,
     incomplete: u64,
     bytes: u64,
+    recovery_ns: u64,
 }
 
 impl From<&ConnectionTally> for ConnectionObject {
@@ -356,6 +365,7 @@ impl From<&ConnectionTally> for ConnectionObject {
             transactions: tally.transactions,
             incomplete: tally.incomplete,
             bytes: tally.bytes,
+            recovery_ns: tally.recovery_ns,
         }
     }
 }
@@ -663,6 +673,7 @@ const CSV: &[ConnectionCsvColumn] = &[
     ("transactions", |line| Some(line.connection.transactions.to_string())),
     ("incomplete", |line| Some(line.connection.incomplete.to_string())),
     ("bytes", |line| Some(line.connection.bytes.to_string())),
+    ("recovery_ns", |line| Some(line.connection.recovery_ns.to_string())),
     ("time", |line| to_text(&line.time)),
     ("end_time", |line| to_text(&line.end_time)),
     ("closed", |line| Some(line.closed.to_string())),

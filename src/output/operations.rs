@@ -26,6 +26,7 @@ pub const COLUMNS: &[TableColumn] = &[
     number("P99", 8, 0),
     number("MAX", 8, 70),
     number("TIME%", 6, 110),
+    number("RECOVERY", 8, 140),
     number("IN", 8, 80),
     number("OUT", 8, 80),
     number("IN/S", 8, 130),
@@ -49,11 +50,17 @@ pub fn cells(row: &OperationStats, whole: &CaptureTotals, glyphs: Glyphs) -> [St
         time(|latency| latency.p99),
         time(|latency| latency.max),
         format!("{:.1}", whole.share(row)),
+        recovery_text(row.recovery_ns, glyphs),
         HumanSize(row.bytes_in).to_string(),
         HumanSize(row.bytes_out).to_string(),
         bytes(whole.rate(row.bytes_in)),
         bytes(whole.rate(row.bytes_out)),
     ]
+}
+
+/// Returns the text of a time in loss recovery: none if nothing was lost.
+pub fn recovery_text(recovery_ns: u64, glyphs: Glyphs) -> String {
+    if recovery_ns > 0 { HumanDuration(recovery_ns, glyphs).to_string() } else { String::new() }
 }
 
 /// Writes at most `most` lines of the view and returns their number.
@@ -74,7 +81,9 @@ pub(super) fn write(
             let styles = screen.styles;
             for row in rows.iter().take(most) {
                 let mut cells = cells(row, &whole, screen.glyphs).map(|cell| (cell, Style::new()));
-                for (at, style) in [(0, styles.operation), (1, styles.dim), (4, styles.error)] {
+                for (at, style) in
+                    [(0, styles.operation), (1, styles.dim), (4, styles.error), (10, styles.error)]
+                {
                     cells[at].1 = style;
                 }
                 table.line(to, &cells)?;
@@ -120,6 +129,7 @@ pub(super) struct OperationStatsObject<'a> {
     replies: u64,
     errors: u64,
     latency_ns: Option<LatencyObject<'a>>,
+    recovery_ns: u64,
     read_chunk_bytes: u64,
     write_chunk_bytes: u64,
     reply_chunk_bytes: u64,
@@ -137,6 +147,7 @@ impl<'a> OperationStatsObject<'a> {
             replies: tally.replies,
             errors: tally.errors,
             latency_ns: (tally.latencies.count() > 0).then_some(LatencyObject(&tally.latencies)),
+            recovery_ns: tally.recovery_ns,
             read_chunk_bytes: tally.read_chunk_bytes,
             write_chunk_bytes: tally.write_chunk_bytes,
             reply_chunk_bytes: tally.reply_chunk_bytes,
@@ -184,6 +195,7 @@ const CSV: &[OperationCsvColumn] = &[
     ("latency_ns.p999", |row| row.latency(|all| all.quantile(0.999))),
     ("latency_ns.max", |row| row.latency(Latencies::max)),
     ("latency_ns.mean", |row| row.latency(Latencies::mean)),
+    ("recovery_ns", |row| Some(row.recovery_ns.to_string())),
     ("read_chunk_bytes", |row| Some(row.read_chunk_bytes.to_string())),
     ("write_chunk_bytes", |row| Some(row.write_chunk_bytes.to_string())),
     ("reply_chunk_bytes", |row| Some(row.reply_chunk_bytes.to_string())),

@@ -50,5 +50,5 @@ pub mod theme;
 mod views;
 
 pub use app::{App, TuiOptions};
-pub use run::run;
+pub use run::{TuiEnd, run};
 pub use shares::ViewShares;

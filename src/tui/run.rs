@@ -30,23 +30,37 @@ fn events() -> Receiver<io::Result<Event>> {
     receiver
 }
 
-/// Runs until the user quits or a signal arrives. Returns the signal's number.
+/// Reason for the end of the interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TuiEnd {
+    /// The user quit.
+    Quit,
+    /// A signal of this number arrived.
+    Signal(i32),
+    /// The input ended before its first frame, with this error.
+    NoFrames(String),
+}
+
+/// Runs until the user quits, a signal arrives, or the input ends without a frame.
 ///
 /// # Errors
 /// Returns the errors of the terminal.
-pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
+pub fn run(mut app: App, has_mouse: bool) -> io::Result<TuiEnd> {
     let signals = TerminationSignals::new()?;
     let mut screen = TuiTerminal::take_control(has_mouse)?;
     let events = events();
     let mut is_new = true;
     loop {
         if let Some(signal) = signals.received() {
-            return Ok(Some(signal));
+            return Ok(TuiEnd::Signal(signal));
         }
         if terminal::is_lost() {
             return Err(io::Error::other("a part of the program has failed; see above"));
         }
         is_new |= app.tick();
+        if let Some(error) = app.no_frames_error() {
+            return Ok(TuiEnd::NoFrames(error));
+        }
         if is_new {
             screen.draw(&mut app)?;
             // Drawing may determine sizes, such as the number of lines. Changes made by this tick are not on the screen
@@ -67,7 +81,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
             }
             for wish in app.take_requests() {
                 match wish {
-                    TerminalRequest::Quit => return Ok(None),
+                    TerminalRequest::Quit => return Ok(TuiEnd::Quit),
                     TerminalRequest::Suspend => screen.suspend()?,
                     TerminalRequest::Redraw => screen.redraw()?,
                 }

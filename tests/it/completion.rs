@@ -242,6 +242,9 @@ fn holds(shell: &'static Shell) {
     // Files that are no captures are not offered for captures, and a value may follow an equals sign.
     let screen = session.typed("compare ", &["some.pcap".to_owned(), "other.pcapng".to_owned()]);
     assert!(!has(&screen, NEITHER) && !has(&screen, TRACE), "{screen}");
+    // `any` has no description, and no separator before one.
+    let screen = session.typed("-i ", &["lo".to_owned(), "any".to_owned()]);
+    assert!(!screen.lines().any(|line| line.trim_end().ends_with("--")), "{screen}");
     session.typed("--view=op", &["--view=operations".to_owned()]);
     session.typed("-V some.pcap --view fr", &["frames".to_owned()]);
 }

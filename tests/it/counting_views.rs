@@ -42,16 +42,23 @@ fn every_line_keeps_its_schema() {
     }
 }
 
-/// Returns Calls, Replies and latencies of each operation, summed over the lines of Transactions.
-fn added_up(transactions: &[Transaction]) -> BTreeMap<String, (u64, u64, u64)> {
+/// Returns the time in loss recovery of a Transaction.
+fn recovery_ns(transaction: &Transaction) -> u64 {
+    transaction.0["phases_ns"]["recovery"].as_u64().unwrap_or(0)
+}
+
+/// Returns Calls, Replies, the longest latency and the time in loss recovery of each operation, from the lines of
+/// Transactions.
+fn added_up(transactions: &[Transaction]) -> BTreeMap<String, (u64, u64, u64, u64)> {
     let mut sums = BTreeMap::new();
     for transaction in transactions {
         let (value, seen) = (&transaction.0, |side| u64::from(transaction.message(side).is_some()));
         let key = format!("{} {} {}", value["program_name"], value["version"], value["operation"]);
-        let (calls, replies, longest) = sums.entry(key).or_default();
+        let (calls, replies, longest, recovery) = sums.entry(key).or_default();
         *calls += seen("call");
         *replies += seen("reply");
         *longest = value["latency_ns"].as_u64().unwrap_or(0).max(*longest);
+        *recovery += recovery_ns(transaction);
     }
     sums
 }
@@ -66,7 +73,8 @@ fn operations_are_what_the_transactions_add_up_to() {
             .map(|line| {
                 let key = format!("{} {} {}", line["program_name"], line["version"], line["operation"]);
                 let longest = line["latency_ns"]["max"].as_u64().unwrap_or(0);
-                (key, (number(line, "calls"), number(line, "replies"), longest))
+                let counts = [number(line, "calls"), number(line, "replies"), number(line, "recovery_ns")];
+                (key, (counts[0], counts[1], longest, counts[2]))
             })
             .collect();
         assert_eq!(counted, expected, "{name}");
@@ -77,26 +85,42 @@ fn operations_are_what_the_transactions_add_up_to() {
 #[test]
 fn connections_are_what_the_transactions_add_up_to() {
     for name in captures::ALL {
-        let mut expected: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
+        let mut expected: BTreeMap<u64, (u64, u64, u64, u64)> = BTreeMap::new();
         for transaction in program::json(&captures::path(name)).transactions {
-            let (count, incomplete, granted) =
+            let (count, incomplete, granted, recovery) =
                 expected.entry(number(&transaction.0, "connection")).or_default();
             *count += 1;
             *incomplete += u64::from(transaction.0["complete"] == false);
             let credits = transaction.0["reply"]["rpcrdma"]["credits"].as_u64().unwrap_or(0);
             *granted = if transaction.is_forward() { credits.max(*granted) } else { *granted };
+            *recovery += recovery_ns(&transaction);
         }
-        let counted: BTreeMap<u64, (u64, u64, u64)> = lines(name, &["--view", "connections"])
+        let counted: BTreeMap<u64, (u64, u64, u64, u64)> = lines(name, &["--view", "connections"])
             .iter()
             .map(|line| {
                 let granted = line["credits"]["granted"].as_u64().unwrap_or(0);
-                (
-                    number(line, "connection"),
-                    (number(line, "transactions"), number(line, "incomplete"), granted),
-                )
+                let counts =
+                    [number(line, "transactions"), number(line, "incomplete"), number(line, "recovery_ns")];
+                (number(line, "connection"), (counts[0], counts[1], granted, counts[2]))
             })
             .collect();
         assert_eq!(counted, expected, "{name}");
+    }
+}
+
+#[test]
+fn the_time_in_loss_recovery_has_a_column() {
+    for view in ["operations", "connections"] {
+        let cells = |capture| {
+            let table = text(capture, &["--view", view, "--summary", "none"]);
+            let (header, rows) = table.split_once('\n').unwrap();
+            let end = header.find("RECOVERY").unwrap() + "RECOVERY".len();
+            // The arrow between the endpoints of a connection is one column in three bytes.
+            let cell = |row: &str| row.chars().take(end).skip(end - 10).collect::<String>().trim().to_owned();
+            rows.lines().map(cell).filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
+        };
+        assert!(cells("rxe-v42-loss").iter().any(|cell| cell.ends_with(" ms") || cell.ends_with(" s")));
+        assert_eq!(cells("rxe-v42"), [""; 0]);
     }
 }
 

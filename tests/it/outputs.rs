@@ -98,9 +98,9 @@ const OUTPUTS: &[Output] = &[
     },
     Output {
         name: "lint --junit",
-        arguments: &["lint", "--junit", "OUT", "IN"],
+        arguments: &["lint", "--config", "config", "--junit", "OUT", "IN"],
         out: "out",
-        inputs: &["in.pcap"],
+        inputs: &["in.pcap", "config"],
         is_whole: XML,
         seeks: false,
     },
@@ -296,6 +296,7 @@ fn inputs() -> &'static BTreeMap<&'static str, Vec<u8>> {
         let read = |name: &'static str| (name, fs::read(folder.join(name)).unwrap());
         let mut found: BTreeMap<_, _> = ["in.pcap", "in.pcap.baseline", "in.trace"].map(read).into();
         found.insert("rules", b"# no rules\n".to_vec());
+        found.insert("config", b"deny = []\n".to_vec());
         fs::remove_dir_all(&folder).unwrap();
         found
     })

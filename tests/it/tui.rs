@@ -332,6 +332,8 @@ fn a_file_without_frames_ends_with_one_line() {
             format!("{}: the file is empty; expected pcap", empty.display()),
         ),
         ("header", header.display().to_string(), format!("{}: no frames; use --follow", header.display())),
+        ("null", "- < /dev/null".to_owned(), "standard input: the file is empty; expected pcap".to_owned()),
+        ("redirected", format!("- < {}", header.display()), "standard input: no frames".to_owned()),
     ] {
         let Some(terminal) = Terminal::run_in(name, &format!("{} tui {arguments}", program()), 200, 10)
         else {

@@ -522,6 +522,16 @@ impl App {
         self.displayed_pass().progress.is_over
     }
 
+    /// Returns an error if a pipe ended without a frame to show. Files are read before the interface starts.
+    pub(super) fn no_frames_error(&self) -> Option<String> {
+        let PassView { progress, errors, .. } = &self.unfiltered;
+        let is_pipe = self.capture.is_received_once() && !self.capture.is_live();
+        (is_pipe && progress.is_over && progress.frames == 0).then(|| match errors.as_slice() {
+            [] => format!("{}: no frames", self.capture.name()),
+            errors => errors.join("; "),
+        })
+    }
+
     /// Returns `true` if no work is pending: everything was read and every request was answered.
     pub fn is_idle(&self) -> bool {
         let is_over = |side: &PassView| side.progress.is_over || self.is_paused;

@@ -13,7 +13,7 @@ use crate::output::units::{EventRate, HumanDuration};
 use crate::tui::app::{App, MarkedRow};
 
 use super::line_wrap::wrapped;
-use super::operations::{rate_key, recovery_text};
+use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 
@@ -92,8 +92,19 @@ impl TableView for ConnectionsView {
 
     fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
         let Some(row) = app.displayed_pass().tables.connections.get(row) else { return Vec::new() };
-        let [ends, number, transport, dialect, transactions, bytes, incomplete, state, granted, used] =
-            connections::cells(row, app.tui_glyphs.glyphs);
+        let [
+            ends,
+            number,
+            transport,
+            dialect,
+            transactions,
+            bytes,
+            incomplete,
+            state,
+            granted,
+            used,
+            recovery,
+        ] = connections::cells(row, app.tui_glyphs.glyphs);
         let at_limit = match row.at_limit_ns() {
             Some(ns) if ns > 0 => HumanDuration(ns, app.tui_glyphs.glyphs).to_string(),
             _ => String::new(),
@@ -114,7 +125,7 @@ impl TableView for ConnectionsView {
             (granted, plain),
             (used, plain),
             (at_limit, theme.error),
-            (recovery_text(row.tally.recovery_ns, app.tui_glyphs.glyphs), theme.error),
+            (recovery, theme.error),
             (dialect, theme.dim),
         ]
     }

@@ -8,7 +8,8 @@ use ratatui::text::{Line, Span};
 
 use crate::analysis::operations::{LatencySpread, OperationStats};
 use crate::analysis::rates::Rates;
-use crate::output::style::{Glyphs, columns as width_of};
+use crate::output::operations::recovery_text;
+use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use crate::tui::model::tables::ViewTables;
@@ -143,11 +144,6 @@ pub(super) fn filter_for(row: &OperationStats) -> String {
         filter += &format!(" && nfsrdma.version == {version}");
     }
     filter
-}
-
-/// Returns the text of a time in loss recovery: none if nothing was lost.
-pub(super) fn recovery_text(recovery_ns: u64, glyphs: Glyphs) -> String {
-    if recovery_ns > 0 { HumanDuration(recovery_ns, glyphs).to_string() } else { String::new() }
 }
 
 /// Converts a rate to a sort key.
