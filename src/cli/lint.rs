@@ -213,11 +213,25 @@ fn show_rules(args: &LintArgs) -> Result<ExitStatus> {
                     style::screen(args.color).width.unwrap_or(EXPLANATION_WIDTH).min(EXPLANATION_WIDTH);
                 lint::explain(&mut to, rule, width).map_err(write_error)?;
             }
-            None => bail!("--explain {id}: no such rule; --list shows all rules"),
+            None => bail!("--explain {id}: no such rule; {}", rule_proposal(id)),
         },
     }
     to.flush().map_err(write_error)?;
     Ok(ExitStatus::Done)
+}
+
+/// Maximum number of rules that an error proposes.
+const MAX_PROPOSALS: usize = 4;
+
+/// Proposes the rules that contain a text, such as a name without its group.
+fn rule_proposal(text: &str) -> String {
+    let wanted = text.to_ascii_lowercase();
+    let similar = RULES.iter().map(|rule| rule.id).filter(|id| !wanted.is_empty() && id.contains(&wanted));
+    let proposals: Vec<&str> = similar.collect();
+    match proposals.len() {
+        1..=MAX_PROPOSALS => format!("did you mean {}?", proposals.join(", ")),
+        _ => "--list shows all rules".to_owned(),
+    }
 }
 
 /// Output of findings as they are made.

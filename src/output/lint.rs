@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleTally, SeverityLevel};
+use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleScope, RuleTally, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
@@ -215,12 +215,14 @@ pub fn text(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) ->
 fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyle) -> io::Result<()> {
     let RuleFindings { rule, severity, count, first, .. } = of_rule;
     let name = severity.name();
+    // A finding about a connection has the number of its violations.
+    let counted = if rule.scope == RuleScope::Connection { "violation" } else { "finding" };
     writeln!(
         to,
         "{:<7}  {}  {}",
         StyledText(severity_style(*severity, screen), name),
         StyledText(screen.styles.operation, rule.id),
-        PluralCount(*count, "finding"),
+        PluralCount(*count, counted),
     )?;
     write_wrapped(to, 9, &format!("{} ({})", rule.requirement, rule.section), screen)?;
     if let Some(known) = first.first().and_then(|finding| finding.known.as_deref()) {
@@ -280,12 +282,16 @@ fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle
     write_wrapped(to, 0, &line, screen)
 }
 
-/// Writes one line per rule: id, severity, section and needed evidence.
+/// Writes one line per rule, by group: id, severity, section and needed evidence.
 ///
 /// # Errors
 /// Returns an error if writing fails.
 pub fn list(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()> {
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
+    let group = |rule: &Rule| rule.id.split('/').next().unwrap_or_default();
+    let first = |of: &Rule| rules.iter().position(|rule| group(rule) == group(of));
+    let mut rules = rules.to_vec();
+    rules.sort_by_key(|rule| first(rule));
     for rule in rules {
         let needs: Vec<&str> = rule.needs.iter().map(|needed| needed.description()).collect();
         let needs = if needs.is_empty() { String::new() } else { format!("  needs {}", needs.join(", ")) };

@@ -584,3 +584,10 @@ fn the_view_of_connections_shows_their_findings() {
     }
     assert!(!view(&[]).contains("FINDING"));
 }
+
+#[test]
+fn an_unknown_rule_has_proposals() {
+    let said = |id| String::from_utf8(lint(&["--explain", id], None).stderr).unwrap();
+    assert!(said("credit-zero").ends_with("did you mean rpcrdma/credit-zero?\n"), "{}", said("credit-zero"));
+    assert!(said("rpcrdma").ends_with("--list shows all rules\n"));
+}
