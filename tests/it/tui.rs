@@ -103,10 +103,33 @@ fn program() -> &'static str {
     env!("CARGO_BIN_EXE_nfsrdma-inspect")
 }
 
-fn saved(name: &str) -> PathBuf {
+/// File that is removed when it is dropped.
+struct SavedFile(PathBuf);
+
+impl std::ops::Deref for SavedFile {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for SavedFile {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+impl Drop for SavedFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn saved(name: &str) -> SavedFile {
     let path = std::env::temp_dir().join(format!("nfsrdma-inspect-{name}-{}.pcapng", std::process::id()));
     let _ = std::fs::remove_file(&path);
-    path
+    SavedFile(path)
 }
 
 fn frames(path: &Path) -> usize {
@@ -294,7 +317,6 @@ fn a_file_that_grows_is_followed() {
     terminal.wait("LOCK /data/w/s100 0+10 WRITEW");
     terminal.key("q");
     terminal.wait("ended with 0");
-    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]
