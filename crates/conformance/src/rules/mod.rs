@@ -12,6 +12,7 @@ mod rdmap;
 mod read_chunks;
 mod reply_chunk;
 mod rpc;
+mod session_limits;
 mod sessions;
 mod transport;
 mod write_chunks;
@@ -21,7 +22,7 @@ pub(crate) use access::ACCESS_RULES;
 pub(crate) use transport::ENDS_CONNECTION;
 pub(crate) use write_chunks::REFUSED;
 
-const GROUPS: [&[Rule]; 15] = [
+const GROUPS: [&[Rule]; 16] = [
     header::RULES,
     credits::RULES,
     private_data::RULES,
@@ -35,6 +36,7 @@ const GROUPS: [&[Rule]; 15] = [
     rpc::RULES,
     gss::RULES,
     sessions::RULES,
+    session_limits::RULES,
     nfs::RULES,
     perf::RULES,
 ];

@@ -10,7 +10,6 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::session_table::sequence_arguments;
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
@@ -315,11 +314,11 @@ fn is_sent_again(view: &TransactionView<'_>) -> bool {
     let has_same_xid =
         view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
     let earlier = view.slot.as_ref().and_then(|slot| slot.last_use);
-    let sequence = sequence_arguments(&view.operations);
+    let sequence = view.operations.sequence;
     has_same_xid
         || earlier.zip(sequence).is_some_and(|(earlier, sequence)| {
             let is_refused = earlier.reply_time.is_some() && !earlier.is_executed;
-            is_refused && earlier.sequence_id == sequence.sa_sequenceid
+            is_refused && earlier.sequence_id == sequence.sequence_id
         })
 }
 
