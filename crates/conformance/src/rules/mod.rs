@@ -68,6 +68,19 @@ pub static RULES: [&Rule; COUNT] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::Severity;
+
+    #[test]
+    fn a_rule_of_severity_info_is_an_observation_and_an_error_is_none() {
+        for rule in RULES {
+            let is_observation = rule.requirement.starts_with("Observation: ");
+            match rule.severity {
+                Severity::Info => assert!(is_observation, "{}", rule.id),
+                Severity::Error => assert!(!is_observation, "{}", rule.id),
+                Severity::Warning => {}
+            }
+        }
+    }
 
     #[test]
     fn the_rules_of_each_list_exist() {

@@ -366,7 +366,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/offload",
         severity: Severity::Info,
         section: "RFC 7862 sections 15.2.3 and 16.1",
-        requirement: "The result of an asynchronous COPY is reported before its session ends.",
+        requirement: "Observation: a session ends before the result of an asynchronous COPY is reported.",
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
@@ -387,8 +387,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/acl-with-nonidempotent",
         severity: Severity::Info,
         section: "RFC 8267 section 6.2.1",
-        requirement: "In minor version 0, a GETATTR of unpredictable length is not beside an operation that must not be \
-            repeated.",
+        requirement: "Observation: in minor version 0, a GETATTR of unpredictable length is beside an operation that must \
+            not be repeated.",
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although RENAME or REMOVE was done already. Example: a COMPOUND removes a file, and reads the ACL of its \
             directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
