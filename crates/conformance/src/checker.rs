@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ConnectionName, ConnectionRole, MessageRecord, RpcMessageKind,
@@ -11,7 +10,6 @@ use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent}
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::nfs::v4::CbCompoundCall;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, Judgements};
@@ -439,13 +437,8 @@ impl ConformanceChecker {
         if view.is_unknown_compound() {
             self.sessions.record_gap();
         }
-        if matches!(view.arguments, Some((Procedure::Compound, _))) {
+        if matches!(view.arguments, Some((Procedure::Compound | Procedure::CbCompound, _))) {
             self.sessions.record(view.transaction, &view.operations);
-        }
-        if let Some((Procedure::CbCompound, mut cursor)) = view.arguments
-            && let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullObserver)
-        {
-            self.sessions.record_callback(call.operations().map_while(Result::ok));
         }
     }
 

@@ -23,6 +23,7 @@ mod orphan_replies;
 mod rule;
 mod rule_plan;
 pub mod rules;
+mod sequence;
 mod session_table;
 mod subject;
 mod transaction_view;

@@ -1,27 +1,69 @@
-//! Operations of a COMPOUND with their results.
+//! Operations of a COMPOUND or CB_COMPOUND with their results.
 
+use std::fmt;
 use std::hash::Hasher;
 use std::ops::RangeInclusive;
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{DecodedCompound, RpcStatus};
-use nfsrdma_dissectors::nfs::v4::{Args, Nfsstat4, Operation, Results};
+use nfsrdma_dissectors::flow::decode::{DecodedCallback, DecodedCompound, RpcStatus};
+use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, CbOperation, CbResults, Nfsstat4, Operation, Results};
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
 use nfsrdma_dissectors::xdr::Text;
 use rustc_hash::FxHasher;
 
-/// Operations of a COMPOUND. RFC 8881 section 16.2.
+use crate::sequence::{Channel, SequenceArguments, SequenceResult};
+
+/// Number of an operation of COMPOUND or CB_COMPOUND.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationNumber {
+    /// nfs_opnum4.
+    Fore(Operation),
+    /// nfs_cb_opnum4.
+    Back(CbOperation),
+}
+
+impl OperationNumber {
+    /// Returns the name, if the operation is known.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Fore(number) => number.name(),
+            Self::Back(number) => number.name(),
+        }
+    }
+
+    /// Returns `true` for the result of an operation that does not exist.
+    pub(crate) fn is_illegal(self) -> bool {
+        matches!(self, Self::Fore(Operation::ILLEGAL) | Self::Back(CbOperation::CB_ILLEGAL))
+    }
+}
+
+impl fmt::Display for OperationNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fore(number) => number.fmt(f),
+            Self::Back(number) => number.fmt(f),
+        }
+    }
+}
+
+/// Operations of a COMPOUND or CB_COMPOUND. RFC 8881 sections 16.2 and 19.2.
 #[derive(Debug, Default)]
 pub struct CompoundOperations<'t> {
+    /// Channel: `Back` for CB_COMPOUND, also in minor version 0.
+    pub channel: Channel,
     /// Minor version.
     pub minor_version: u32,
     /// Tag of the Call; `None` if it cannot be decoded.
     pub tag: Option<Text<'t>>,
     /// Number of operations that the Call announces.
     pub operation_count: u32,
-    /// Arguments, as far as they can be decoded.
+    /// Arguments of COMPOUND, as far as they can be decoded.
     pub arguments: &'t [Args<'t>],
+    /// Arguments of CB_COMPOUND, as far as they can be decoded.
+    pub callback_arguments: &'t [CbArgs<'t>],
+    /// Arguments of SEQUENCE or CB_SEQUENCE, if it is the first operation.
+    pub sequence: Option<SequenceArguments>,
     /// `true` if all operations of the Call were decoded.
     pub has_all_arguments: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
@@ -32,18 +74,22 @@ pub struct CompoundOperations<'t> {
     pub reply_tag: Option<Text<'t>>,
     /// Number of results that the Reply announces.
     pub result_count: u32,
-    /// Results, as far as they can be decoded: the k-th belongs to the k-th operation.
+    /// Results of COMPOUND, as far as they can be decoded: the k-th belongs to the k-th operation.
     pub results: &'t [Results<'t>],
+    /// Results of CB_COMPOUND, as far as they can be decoded.
+    pub callback_results: &'t [CbResults<'t>],
+    /// Results of SEQUENCE or CB_SEQUENCE, if it is the first operation and succeeded.
+    pub sequence_result: Option<SequenceResult>,
     /// Operation of the result that cannot be decoded.
-    pub undecoded_result: Option<Operation>,
+    pub undecoded_result: Option<OperationNumber>,
     /// `true` if all results of the Reply were decoded.
     pub has_all_results: bool,
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results_digest: Option<OperationsDigest>,
     /// Failure of the RPC, if the Reply has no results.
     pub failure: Option<RpcFailure>,
-    /// Bit N is set if operation N is among the arguments or results.
-    numbers: u128,
+    /// Bit N is set if operation N of COMPOUND is among the arguments or results.
+    operation_bits: u128,
 }
 
 /// Failure of an RPC without results.
@@ -90,10 +136,10 @@ impl OperationsDigest {
 }
 
 /// Returns the digest of operations behind the first.
-fn digest(bytes: &[u8], is_reduced: bool) -> OperationsDigest {
+fn digest(bytes: &[u8]) -> OperationsDigest {
     let mut hasher = FxHasher::default();
     hasher.write(bytes);
-    OperationsDigest { hash: hasher.finish(), is_reduced }
+    OperationsDigest { hash: hasher.finish(), is_reduced: false }
 }
 
 impl<'t> CompoundOperations<'t> {
@@ -103,15 +149,18 @@ impl<'t> CompoundOperations<'t> {
         failure: Option<RpcFailure>,
     ) -> Self {
         let mut all = Self { failure, ..Self::default() };
+        if let Some(callback) = &compound.callback {
+            all.add_callback(callback);
+        }
         if let Some(call) = &compound.call {
             all.minor_version = call.head.minorversion;
             all.tag = Some(call.head.tag);
             all.operation_count = call.count;
             all.has_all_arguments = call.operations.len() == call.count as usize;
             all.arguments = &call.operations;
-            if let Some(Args::SEQUENCE(_)) = call.operations.first() {
-                let is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
-                all.arguments_digest = call.bytes_after_first().map(|bytes| digest(bytes, is_reduced));
+            all.sequence = call.operations.first().and_then(SequenceArguments::of);
+            if all.sequence.is_some() {
+                all.arguments_digest = call.bytes_after_first().map(digest);
             }
         }
         if let Some(reply) = &compound.reply {
@@ -119,27 +168,89 @@ impl<'t> CompoundOperations<'t> {
             all.reply_tag = Some(reply.head.tag);
             all.result_count = reply.count;
             let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
-            all.undecoded_result = undecoded.and_then(|stop| stop.operation);
+            all.undecoded_result = undecoded.and_then(|stop| stop.operation).map(OperationNumber::Fore);
             all.has_all_results = reply.operations.len() == reply.count as usize;
             all.results = &reply.operations;
-            if let Some(Results::SEQUENCE(_)) = reply.operations.first() {
-                let mut writes = transaction.write_chunks.iter();
-                let is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
-                all.results_digest = reply.bytes_after_first().map(|bytes| digest(bytes, is_reduced));
+            let first = reply.operations.first();
+            all.sequence_result = first.and_then(SequenceResult::of);
+            if let Some(Results::SEQUENCE(_)) = first {
+                all.results_digest = reply.bytes_after_first().map(digest);
             }
         }
+        all.mark_reduced(transaction);
         let numbers =
             { all.arguments.iter().map(Args::number) }.chain(all.results.iter().map(Results::number));
-        all.numbers = numbers.fold(0, |set, number| set | 1_u128.checked_shl(number.0).unwrap_or(0));
+        all.operation_bits = numbers.fold(0, |set, number| set | 1_u128.checked_shl(number.0).unwrap_or(0));
         all
+    }
+
+    /// Adds the operations of a CB_COMPOUND.
+    fn add_callback(&mut self, callback: &'t DecodedCallback<'t>) {
+        self.channel = Channel::Back;
+        if let Some(call) = &callback.call {
+            self.minor_version = call.head.minorversion;
+            self.tag = Some(call.head.tag);
+            self.operation_count = call.count;
+            self.has_all_arguments = call.operations.len() == call.count as usize;
+            self.callback_arguments = &call.operations;
+            self.sequence = call.operations.first().and_then(SequenceArguments::of_callback);
+            if self.sequence.is_some() {
+                self.arguments_digest = call.bytes_after_first().map(digest);
+            }
+        }
+        if let Some(reply) = &callback.reply {
+            self.status = Some(reply.head.status);
+            self.reply_tag = Some(reply.head.tag);
+            self.result_count = reply.count;
+            let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
+            self.undecoded_result = undecoded.and_then(|stop| stop.operation).map(OperationNumber::Back);
+            self.has_all_results = reply.operations.len() == reply.count as usize;
+            self.callback_results = &reply.operations;
+            let first = reply.operations.first();
+            self.sequence_result = first.and_then(SequenceResult::of_callback);
+            if let Some(CbResults::CB_SEQUENCE(_)) = first {
+                self.results_digest = reply.bytes_after_first().map(digest);
+            }
+        }
+    }
+
+    /// Marks the digests of operations with data items in chunks.
+    fn mark_reduced(&mut self, transaction: &Transaction) {
+        if let Some(digest) = &mut self.arguments_digest {
+            digest.is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
+        }
+        if let Some(digest) = &mut self.results_digest {
+            let mut writes = transaction.write_chunks.iter();
+            digest.is_reduced = writes.any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
+        }
+    }
+
+    /// Iterates over the numbers of the operations that were decoded.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = OperationNumber> + use<'t> {
+        let fore = self.arguments.iter().map(|operation| OperationNumber::Fore(operation.number()));
+        let back = self.callback_arguments.iter();
+        fore.chain(back.map(|operation| OperationNumber::Back(operation.number())))
+    }
+
+    /// Iterates over the numbers and statuses of the results that were decoded.
+    pub(crate) fn outcomes(&self) -> impl DoubleEndedIterator<Item = (OperationNumber, Nfsstat4)> + use<'t> {
+        let fore = self.results.iter();
+        let back = self.callback_results.iter();
+        fore.map(|result| (OperationNumber::Fore(result.number()), result.status()))
+            .chain(back.map(|result| (OperationNumber::Back(result.number()), result.status())))
+    }
+
+    /// Returns the number of results that were decoded.
+    pub(crate) fn decoded_results(&self) -> usize {
+        self.results.len() + self.callback_results.len()
     }
 
     /// Returns `true` if the operation is among the arguments or results that were decoded.
     pub(crate) fn has(&self, operation: Operation) -> bool {
-        self.numbers & 1_u128.checked_shl(operation.0).unwrap_or(0) != 0
+        self.operation_bits & 1_u128.checked_shl(operation.0).unwrap_or(0) != 0
     }
 
-    /// Iterates over the operations with their results.
+    /// Iterates over the operations of COMPOUND with their results.
     pub fn pairs(&self) -> impl Iterator<Item = (&'t Args<'t>, Option<&'t Results<'t>>)> + use<'t> {
         let results = self.results;
         self.arguments.iter().enumerate().map(|(at, arguments)| (arguments, results.get(at)))
@@ -148,9 +259,9 @@ impl<'t> CompoundOperations<'t> {
     /// Returns `true` if the Reply says that no operation, or not the first, was executed.
     pub(crate) fn is_refused(&self) -> bool {
         let is_failed = |status: Nfsstat4| status != Nfsstat4::NFS4_OK;
-        match self.results.first() {
+        match self.outcomes().next() {
             // Results after a failed SEQUENCE contradict it.
-            Some(first) => is_failed(first.status()) && self.result_count == 1,
+            Some((_, status)) => is_failed(status) && self.result_count == 1,
             None => {
                 self.failure == Some(RpcFailure::NotExecuted)
                     || (self.result_count == 0 && self.status.is_some_and(is_failed))

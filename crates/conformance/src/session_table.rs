@@ -1,19 +1,18 @@
-//! Sessions and their slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section 2.10.6.
+//! Sessions with their channels and slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section 2.10.6.
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::nfs::v4::{
-    Args, CbArgs, ChannelAttrs4, Results, Sequence4Args, Sequence4Resok, Sessionid4, Stateid4,
-};
+use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
 use crate::operations::{CompoundOperations, OperationsDigest};
+use crate::sequence::Channel;
 
-/// Maximum number of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
-const MAX_SESSIONS: usize = 4096;
+/// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
+const MAX_CHANNELS: usize = 8192;
 /// Maximum number of asynchronous copies of a session. Beyond it, copies are not recorded.
 const MAX_COPIES: usize = 1024;
-/// Maximum number of slots of a session with a history.
+/// Maximum number of slots of a channel with a history.
 const MAX_SLOTS: usize = 4096;
 
 /// Limits of a channel. RFC 8881 section 18.36.
@@ -43,14 +42,14 @@ impl ChannelLimits {
     }
 }
 
-/// Point in the history of a session. Between two equal points no use of a slot is missing from the capture.
+/// Point in the history of a channel. Between two equal points no use of a slot is missing from the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CertainPoint {
     /// Connection number.
     connection: u64,
     /// Losses on the connection.
     losses: u64,
-    /// Number of messages that may have used the session, but cannot be decoded.
+    /// Number of messages that may have used the channel, but cannot be decoded.
     gaps: u64,
 }
 
@@ -59,7 +58,7 @@ struct CertainPoint {
 pub struct SlotUse {
     /// Sequence ID.
     pub sequence_id: u32,
-    /// sa_cachethis.
+    /// sa_cachethis or csa_cachethis.
     pub is_cache_requested: bool,
     /// Time of the Call.
     pub call_time: Timestamp,
@@ -67,14 +66,14 @@ pub struct SlotUse {
     pub call_frame: Option<FrameNumber>,
     /// Time of the first frame of the Reply; `None` if it was not captured.
     pub reply_time: Option<Timestamp>,
-    /// `true` if the result of SEQUENCE is NFS4_OK. Otherwise the result is unknown, or the RPC failed: the server may or may
-    /// not have executed the Call.
+    /// `true` if the result of SEQUENCE or CB_SEQUENCE is NFS4_OK. Otherwise the result is unknown, or the RPC failed: the
+    /// replier may or may not have executed the Call.
     pub is_executed: bool,
     /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is uncertain.
     pub is_misordered: bool,
-    /// Digest of the operations after SEQUENCE, if the Call was captured to its end.
+    /// Digest of the operations after the first, if the Call was captured to its end.
     pub arguments: Option<OperationsDigest>,
-    /// Digest of the results after SEQUENCE, if the Reply was captured to its end.
+    /// Digest of the results after the first, if the Reply was captured to its end.
     pub results: Option<OperationsDigest>,
     certain: CertainPoint,
 }
@@ -86,10 +85,10 @@ impl SlotUse {
     }
 }
 
-/// Limit of the slots that the server wants to withdraw. RFC 8881 section 2.10.6.1.
+/// Limit of the slots that the replier wants to withdraw. RFC 8881 section 2.10.6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetSlot {
-    /// sr_target_highest_slotid.
+    /// sr_target_highest_slotid or csr_target_highest_slotid.
     pub highest_slot: u32,
     /// Time of the first Reply with it.
     pub since: Timestamp,
@@ -97,16 +96,16 @@ pub struct TargetSlot {
     pub later_calls: u32,
 }
 
-/// State of the session and slot of a COMPOUND before it.
+/// State of the channel and slot of a COMPOUND or CB_COMPOUND before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotHistory {
     /// Minor version of the COMPOUND that created the session.
     pub minor_version: u32,
-    /// Limits of the fore channel.
+    /// Limits of the channel.
     pub limits: ChannelLimits,
-    /// Highest slot that the server ever granted, by ca_maxrequests or in the results of SEQUENCE.
+    /// Highest slot that the replier ever granted, by ca_maxrequests or in the results of SEQUENCE or CB_SEQUENCE.
     pub highest_granted_slot: u32,
-    /// Target of the last results of SEQUENCE.
+    /// Target of the last results of SEQUENCE or CB_SEQUENCE.
     pub target: Option<TargetSlot>,
     /// Last use of the slot; `None` before its first.
     pub last_use: Option<SlotUse>,
@@ -114,8 +113,9 @@ pub struct SlotHistory {
     pub has_gaps: bool,
 }
 
+/// A channel of a session.
 #[derive(Debug)]
-struct Session {
+struct SessionChannel {
     minor_version: u32,
     limits: ChannelLimits,
     slots: FxHashMap<u32, SlotUse>,
@@ -125,7 +125,7 @@ struct Session {
     /// Connection of the last COMPOUND.
     connection: u64,
     gaps: u64,
-    /// Asynchronous copies, by their stateids without seqid.
+    /// Asynchronous copies that were requested on the channel, by their stateids without seqid.
     copies: Vec<AsynchronousCopy>,
 }
 
@@ -148,7 +148,23 @@ pub struct EndedCopies {
     pub has_gaps: bool,
 }
 
-impl Session {
+impl SessionChannel {
+    fn new(transaction: &Transaction, minor_version: u32, attributes: &ChannelAttrs4<'_>, gaps: u64) -> Self {
+        let limits = ChannelLimits::from_attributes(attributes);
+        let connection = transaction.connection.number;
+        Self {
+            minor_version,
+            limits,
+            slots: FxHashMap::default(),
+            highest_granted_slot: limits.max_requests.saturating_sub(1),
+            target: None,
+            created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
+            connection,
+            gaps,
+            copies: Vec::new(),
+        }
+    }
+
     fn certain_point(&self, transaction: &Transaction) -> CertainPoint {
         let connection = transaction.connection.number;
         // Uses on another connection are not in a certain order with those on this one.
@@ -157,20 +173,20 @@ impl Session {
     }
 }
 
-/// All sessions whose creation was captured.
+/// The channels of all sessions whose creation was captured.
 #[derive(Debug, Default)]
-pub(crate) struct SessionTable(FxHashMap<Sessionid4, Session>);
+pub(crate) struct SessionTable(FxHashMap<(Channel, Sessionid4), SessionChannel>);
 
 impl SessionTable {
-    /// Returns the state of the slot of a COMPOUND before it.
+    /// Returns the state of the slot of a COMPOUND or CB_COMPOUND before it.
     pub(crate) fn slot(
         &self,
         transaction: &Transaction,
         operations: &CompoundOperations<'_>,
     ) -> Option<SlotHistory> {
-        let sequence = sequence_arguments(operations)?;
-        let session = self.0.get(&sequence.sa_sessionid)?;
-        let last_use = session.slots.get(&sequence.sa_slotid).copied();
+        let sequence = operations.sequence.as_ref()?;
+        let session = self.0.get(&(operations.channel, sequence.session))?;
+        let last_use = session.slots.get(&sequence.slot).copied();
         let before = last_use.map_or(session.created, |last_use| last_use.certain);
         Some(SlotHistory {
             minor_version: session.minor_version,
@@ -193,7 +209,7 @@ impl SessionTable {
     ) -> Option<EndedCopies> {
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
-                result.ok().and_then(|_| self.0.get(&destroyed.dsa_sessionid))
+                result.ok().and_then(|_| self.0.get(&(Channel::Fore, destroyed.dsa_sessionid)))
             }
             _ => None,
         })?;
@@ -207,8 +223,8 @@ impl SessionTable {
         })
     }
 
-    /// Records the operations of a CB_COMPOUND.
-    pub(crate) fn record_callback<'a>(&mut self, operations: impl Iterator<Item = CbArgs<'a>>) {
+    /// Records the reports in a CB_COMPOUND.
+    fn record_reports(&mut self, operations: &[CbArgs<'_>]) {
         for operation in operations {
             if let CbArgs::CB_OFFLOAD(report) = operation {
                 self.record_report(&report.coa_stateid);
@@ -227,40 +243,39 @@ impl SessionTable {
         self.0.values_mut().for_each(|session| session.gaps += 1);
     }
 
-    /// Records a COMPOUND.
+    /// Records a COMPOUND or CB_COMPOUND.
     pub(crate) fn record(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
         for (arguments, result) in operations.pairs() {
             match (arguments, result) {
                 (Args::CREATE_SESSION(_), Some(Results::CREATE_SESSION(created))) => {
                     let Some(created) = created.ok() else { continue };
-                    if self.0.len() >= MAX_SESSIONS {
+                    if self.0.len() >= MAX_CHANNELS {
                         self.0.clear();
                     }
-                    let limits = ChannelLimits::from_attributes(&created.csr_fore_chan_attrs);
-                    let connection = transaction.connection.number;
-                    let session = Session {
-                        minor_version: operations.minor_version,
-                        limits,
-                        slots: FxHashMap::default(),
-                        highest_granted_slot: limits.max_requests.saturating_sub(1),
-                        target: None,
-                        created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
-                        connection,
+                    for (channel, attributes) in [
+                        (Channel::Fore, &created.csr_fore_chan_attrs),
+                        (Channel::Back, &created.csr_back_chan_attrs),
+                    ] {
+                        let id = (channel, created.csr_sessionid);
                         // A retry, or a server that was restarted: the slots are unknown.
-                        gaps: u64::from(self.0.contains_key(&created.csr_sessionid)),
-                        copies: Vec::new(),
-                    };
-                    self.0.insert(created.csr_sessionid, session);
+                        let gaps = u64::from(self.0.contains_key(&id));
+                        let minor_version = operations.minor_version;
+                        let state = SessionChannel::new(transaction, minor_version, attributes, gaps);
+                        self.0.insert(id, state);
+                    }
                 }
                 (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result)))
                     if result.ok().is_some() =>
                 {
-                    self.0.remove(&destroyed.dsa_sessionid);
+                    for channel in [Channel::Fore, Channel::Back] {
+                        self.0.remove(&(channel, destroyed.dsa_sessionid));
+                    }
                 }
                 _ => {}
             }
         }
         self.record_copies(transaction, operations);
+        self.record_reports(operations.callback_arguments);
         self.record_use(transaction, operations);
     }
 
@@ -270,8 +285,8 @@ impl SessionTable {
                 (Args::COPY(_), Some(Results::COPY(copied))) => {
                     let callback =
                         copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
-                    let session = sequence_arguments(operations)
-                        .and_then(|sequence| self.0.get_mut(&sequence.sa_sessionid));
+                    let session = { operations.sequence }
+                        .and_then(|sequence| self.0.get_mut(&(operations.channel, sequence.session)));
                     if let (Some(stateid), Some(session)) = (callback, session)
                         && session.copies.len() < MAX_COPIES
                     {
@@ -295,27 +310,28 @@ impl SessionTable {
         }
     }
 
-    /// Records the use of a slot. A refused SEQUENCE does not use it.
+    /// Records the use of a slot. A refused SEQUENCE or CB_SEQUENCE does not use it.
     fn record_use(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
-        let sequence = sequence_arguments(operations);
-        if let Some(returned) = sequence_result(operations)
-            && !sequence.is_some_and(|sequence| is_echo(sequence, returned))
+        let sequence = operations.sequence.as_ref();
+        if let Some(returned) = operations.sequence_result.as_ref()
+            && !sequence.is_some_and(|sequence| sequence.is_echoed_by(returned))
         {
-            // The server used another slot, or the client did not ask for this one.
-            let asked = sequence.map(|sequence| sequence.sa_sessionid).unwrap_or_default();
-            for id in [returned.sr_sessionid, asked] {
-                if let Some(session) = self.0.get_mut(&id) {
+            // The replier used another slot, or the requester did not ask for this one.
+            let asked = sequence.map(|sequence| sequence.session).unwrap_or_default();
+            for id in [returned.session, asked] {
+                if let Some(session) = self.0.get_mut(&(operations.channel, id)) {
                     session.gaps += 1;
                 }
             }
             return;
         }
         let Some(sequence) = sequence else { return };
-        let Some(session) = self.0.get_mut(&sequence.sa_sessionid) else { return };
+        let id = (operations.channel, sequence.session);
+        let Some(session) = self.0.get_mut(&id) else { return };
         let Some(call) = &transaction.call else { return };
         let certain = session.certain_point(transaction);
         (session.connection, session.gaps) = (certain.connection, certain.gaps);
-        let result = sequence_result(operations);
+        let result = operations.sequence_result.as_ref();
         if let Some(target) = &mut session.target
             && call.time > target.since
         {
@@ -327,9 +343,9 @@ impl SessionTable {
             session.gaps += 1;
         }
         if let (Some(result), Some(reply)) = (result, reply) {
-            let highest_slot = result.sr_target_highest_slotid;
+            let highest_slot = result.target_highest_slot;
             session.highest_granted_slot =
-                session.highest_granted_slot.max(highest_slot).max(result.sr_highest_slotid);
+                session.highest_granted_slot.max(highest_slot).max(result.highest_slot);
             if session.target.is_none_or(|target| target.highest_slot != highest_slot) {
                 session.target = Some(TargetSlot { highest_slot, since: reply.end_time, later_calls: 0 });
             }
@@ -337,18 +353,18 @@ impl SessionTable {
         if result.is_none() && operations.is_refused() {
             return;
         }
-        let is_known = session.slots.get(&sequence.sa_slotid);
+        let is_known = session.slots.get(&sequence.slot);
         // Transactions come in the order in which they close.
         let is_older = is_known.is_some_and(|known| known.call_time > call.time);
         if is_older || (is_known.is_none() && session.slots.len() >= MAX_SLOTS) {
             return;
         }
-        let id = sequence.sa_sequenceid;
+        let id = sequence.sequence_id;
         let follows = |known: &SlotUse| id == known.sequence_id || id == known.sequence_id.wrapping_add(1);
         let used = SlotUse {
             sequence_id: id,
             is_misordered: is_known.is_some_and(|known| !follows(known)),
-            is_cache_requested: sequence.sa_cachethis,
+            is_cache_requested: sequence.is_cache_requested,
             call_time: call.time,
             call_frame: call.frames.first().copied(),
             reply_time: reply.map(|reply| reply.time),
@@ -358,28 +374,6 @@ impl SessionTable {
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
             certain: CertainPoint { losses: transaction.credit_use.losses_before, ..certain },
         };
-        session.slots.insert(sequence.sa_slotid, used);
-    }
-}
-
-/// Returns the arguments of SEQUENCE, if it is the first operation.
-pub(crate) fn sequence_arguments<'o>(operations: &'o CompoundOperations<'_>) -> Option<&'o Sequence4Args> {
-    match operations.arguments.first()? {
-        Args::SEQUENCE(sequence) => Some(sequence),
-        _ => None,
-    }
-}
-
-/// Returns `true` if the results of SEQUENCE belong to its arguments.
-fn is_echo(sent: &Sequence4Args, returned: &Sequence4Resok) -> bool {
-    (sent.sa_sessionid, sent.sa_slotid, sent.sa_sequenceid)
-        == (returned.sr_sessionid, returned.sr_slotid, returned.sr_sequenceid)
-}
-
-/// Returns the result of a successful SEQUENCE.
-pub(crate) fn sequence_result<'o>(operations: &'o CompoundOperations<'_>) -> Option<&'o Sequence4Resok> {
-    match operations.results.first()? {
-        Results::SEQUENCE(result) => result.ok(),
-        _ => None,
+        session.slots.insert(sequence.slot, used);
     }
 }

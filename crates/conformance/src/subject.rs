@@ -25,9 +25,9 @@ pub enum Subject {
     Protected,
     /// The Reply invalidates a handle.
     Invalidation,
-    /// The COMPOUND begins with SEQUENCE.
+    /// The COMPOUND begins with SEQUENCE, or the CB_COMPOUND with CB_SEQUENCE.
     Sequence,
-    /// The Transaction is a COMPOUND.
+    /// The Transaction is a COMPOUND or CB_COMPOUND.
     Compound,
     /// The Transaction is the first of its connection.
     FirstOfConnection,
@@ -48,7 +48,7 @@ pub enum Subject {
     FirstOfNfs4,
     /// The Transaction has a READ or a WRITE that succeeded.
     FileAccess,
-    /// The COMPOUND has the sequence ID of the last use of its slot.
+    /// The COMPOUND or CB_COMPOUND has the sequence ID of the last use of its slot.
     RepeatedSequence,
     /// The COMPOUND has minor version 0.
     MinorVersion0,

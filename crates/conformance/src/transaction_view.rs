@@ -22,7 +22,7 @@ use crate::message_view::MessageView;
 use crate::operations::{CompoundOperations, RpcFailure};
 use crate::orphan_replies::OrphanReply;
 use crate::rule::{Evidence, EvidenceSet};
-use crate::session_table::{EndedCopies, SessionTable, SlotHistory, sequence_arguments};
+use crate::session_table::{EndedCopies, SessionTable, SlotHistory};
 use crate::subject::{Subject, SubjectSet};
 
 /// Operations with a copy offload stateid. RFC 7862 section 4.8.
@@ -47,11 +47,11 @@ pub struct TransactionView<'t> {
     pub connection: &'t ConnectionHistory,
     /// Reply to the Call on another connection.
     pub reply_elsewhere: Option<OrphanReply>,
-    /// State of the slot before the COMPOUND, if the session is known.
+    /// State of the slot before the COMPOUND or CB_COMPOUND, if the session is known.
     pub slot: Option<SlotHistory>,
     /// Asynchronous copies of the session that the COMPOUND destroys.
     pub ended_copies: Option<EndedCopies>,
-    /// Operations of a COMPOUND with their arguments and results; none for other procedures.
+    /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
     /// Headers of the Call and the Reply, unless neither has chunks.
     headers: [Option<MessageHeader<'t>>; 2],
@@ -181,14 +181,11 @@ impl<'t> TransactionView<'t> {
             return true;
         };
         let procedure = Procedure::from_numbers(program, version, procedure);
-        if procedure == Some(Procedure::CbCompound) {
-            return self.arguments.is_none();
-        }
-        let is_compound = procedure == Some(Procedure::Compound);
+        let is_compound = matches!(procedure, Some(Procedure::Compound | Procedure::CbCompound));
         let operations = &self.operations;
         is_compound
             && (operations.tag.is_none()
-                || (operations.arguments.is_empty() && operations.operation_count > 0))
+                || (operations.numbers().next().is_none() && operations.operation_count > 0))
     }
 
     /// Returns the header of a message; `None` if neither message has chunks, or if it is truncated or malformed.
@@ -228,9 +225,9 @@ impl<'t> TransactionView<'t> {
     /// Returns `true` if the COMPOUND has the sequence ID of the last use of its slot.
     fn is_repeated_sequence(&self) -> bool {
         let last_use = self.slot.as_ref().and_then(|slot| slot.last_use);
-        sequence_arguments(&self.operations)
+        { self.operations.sequence }
             .zip(last_use)
-            .is_some_and(|(sequence, last_use)| sequence.sa_sequenceid == last_use.sequence_id)
+            .is_some_and(|(sequence, last_use)| sequence.sequence_id == last_use.sequence_id)
     }
 
     /// Returns the subjects of the Transaction.
@@ -251,7 +248,7 @@ impl<'t> TransactionView<'t> {
             .with(Subject::Chunks, has_chunks(call) || has_chunks(reply))
             .with(Subject::Protected, self.is_protected())
             .with(Subject::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
-            .with(Subject::Sequence, sequence_arguments(operations).is_some())
+            .with(Subject::Sequence, operations.sequence.is_some())
             .with(Subject::Compound, operations.tag.is_some() || operations.status.is_some())
             .with(Subject::FirstOfConnection, self.connection.first_frame.is_none())
             .with(Subject::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
@@ -279,8 +276,8 @@ impl<'t> TransactionView<'t> {
             .all(|message| message.has_complete_lists());
         let is_whole = { both.into_iter().filter_map(|kind| self.transaction.message(kind)) }
             .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
-        // Only SEQUENCE names a session.
-        let has_session = self.slot.is_some() || sequence_arguments(&self.operations).is_none();
+        // Only SEQUENCE and CB_SEQUENCE name a session.
+        let has_session = self.slot.is_some() || self.operations.sequence.is_none();
         EvidenceSet::default()
             .with(Evidence::SetUp, self.transaction.set_up.is_some())
             .with(Evidence::BothMessages, self.call().is_some() && self.reply().is_some())

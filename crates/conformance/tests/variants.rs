@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_conformance::{ConformanceChecker, Finding, SeverityLevel};
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, MessageRecord, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
@@ -285,6 +285,58 @@ impl Variants<'_> {
             }
         }
         self.sequence(located, kind);
+        if transaction.direction == CallDirection::Reverse {
+            self.callback(located, kind);
+        }
+    }
+
+    /// Adds the variants of CB_COMPOUND with CB_SEQUENCE first. RFC 8881 sections 19.2 and 20.9.
+    fn callback(&mut self, located: &Located<'_>, kind: RpcMessageKind) {
+        const CB_SEQUENCE: u32 = 11;
+        let Located { record, frame, at } = *located;
+        let bytes = &record.bytes;
+        let Some(rpc) = record.rpc_offset.filter(|rpc| bytes.len() > rpc + 60) else { return };
+        let skip_opaque = |at: usize| at + 4 + (word(bytes, at) as usize).next_multiple_of(4);
+        if kind == RpcMessageKind::Call {
+            // Credential and verifier, tag, minor version, callback_ident, number of operations.
+            let tag = skip_opaque(skip_opaque(rpc + 28) + 4);
+            let minor_version = skip_opaque(tag);
+            let first = minor_version + 12;
+            if word(bytes, rpc + 20) != 1 || word(bytes, first) != CB_SEQUENCE {
+                return;
+            }
+            let place = |offset: usize| (frame, at + first + 4 + offset);
+            let value = |offset: usize| word(bytes, first + 4 + offset);
+            self.add("minor version of a callback", (frame, at + minor_version), 1, &["nfs/minor-version"]);
+            self.add("session of a callback", place(4), value(4) ^ 0x10, &["nfs/sequence-echo"]);
+            for more in [1, 100] {
+                self.add(
+                    "sequence id of a callback",
+                    place(16),
+                    value(16) + more,
+                    &["nfs/slot-gap", "nfs/slot-first", "nfs/sequence-echo"],
+                );
+            }
+            self.add("slot of a callback", place(20), 40, &["nfs/slot-range"]);
+        } else {
+            // Accepted, verifier, SUCCESS, status, tag, number of results.
+            let status = skip_opaque(rpc + 16) + 4;
+            let first = skip_opaque(status + 4) + 4;
+            if bytes.len() < first + 32 || word(bytes, first) != CB_SEQUENCE {
+                return;
+            }
+            let place = |offset: usize| (frame, at + first + 8 + offset);
+            let value = |offset: usize| word(bytes, first + 8 + offset);
+            self.add("status of a callback's reply", (frame, at + status), 5, &["nfs/compound-status"]);
+            self.add("first result of a callback", (frame, at + first), 8, &["nfs/result-operation"]);
+            for (kind, offset) in [
+                ("session of a callback's reply", 4),
+                ("sequence id of a callback's reply", 16),
+                ("slot of a callback's reply", 20),
+            ] {
+                self.add(kind, place(offset), value(offset) ^ 1, &["nfs/sequence-echo"]);
+            }
+        }
     }
 
     /// Adds the variants of SEQUENCE, which Linux sends first. RFC 8881 section 18.46.
@@ -426,6 +478,23 @@ impl Variants<'_> {
             if bytes.len() < DDP + 46 || bytes[23] != 6 || bytes[46] != 0x80 {
                 continue;
             }
+            // RFC 5044 section 4.1: the length is in front of the headers, the padding behind the ULPDU.
+            let length = usize::from(u16::from_be_bytes([bytes[DDP - 2], bytes[DDP - 1]]));
+            let is_segment = matches!(bytes[DDP..DDP + 2], [0xc1, 0x40] | [0x41, 0x41 | 0x43..=0x46]);
+            if is_segment && bytes.len() == DDP - 2 + (2 + length).next_multiple_of(4) + 4 {
+                let (fpdu, pad) = (word(bytes, DDP - 2), DDP + length);
+                self.add("ULPDU_Length 0", (frame, DDP - 2), fpdu & 0xffff, &["rdmap/header-length"]);
+                self.add(
+                    "ULPDU_Length 3",
+                    (frame, DDP - 2),
+                    3 << 16 | fpdu & 0xffff,
+                    &["rdmap/header-length"],
+                );
+                if !(length + 2).is_multiple_of(4) {
+                    let value = word(bytes, pad) ^ 0x5500_0000;
+                    self.add("padding", (frame, pad), value, &["rdmap/reserved-bits"]);
+                }
+            }
             match bytes[DDP..DDP + 2] {
                 // Tagged and last, version 1; RDMA Write.
                 [0xc1, 0x40] => {
@@ -451,10 +520,17 @@ impl Variants<'_> {
         }
     }
 
-    /// Adds the variants of private data. RFC 8797 section 4.
+    /// Adds the variants of private data and of the start-up frames of MPA. RFC 8797 section 4, RFC 5044 section 7.1.1.
     fn private_data(&mut self) {
         for frame in 0..self.frames.len().min(20) {
             let bytes = &self.frames[frame].bytes;
+            if let Some(at) = bytes.windows(7).position(|key| key == b"MPA ID ") {
+                let place = (frame, at + 16);
+                let flags = word(bytes, at + 16);
+                self.add("R bit", place, flags ^ 0x2000_0000, &["rdmap/startup"]);
+                self.add("reserved bit of MPA", place, flags ^ 0x0100_0000, &["rdmap/startup"]);
+                self.add("PD_Length 600", place, flags & 0xffff_0000 | 600, &["rdmap/startup"]);
+            }
             let Some(at) = bytes.windows(4).position(|four| four == [0xf6, 0xab, 0x0e, 0x18]) else {
                 continue;
             };
@@ -479,7 +555,9 @@ impl Variants<'_> {
 fn a_changed_field_is_named_by_the_right_rule() {
     let (mut total, mut named) = (0, 0);
     let mut missed: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for name in ["rxe-v42.pcap", "rxe-v3.pcap", "siw-v42.pcap.gz", "siw-v3.pcap.gz"] {
+    let mut kinds = BTreeSet::new();
+    let captures = ["rxe-v42.pcap", "rxe-v3.pcap", "rxe-v42-deleg.pcap", "siw-v42.pcap.gz", "siw-v3.pcap.gz"];
+    for name in captures {
         let frames = frames(name);
         let (transactions, before) = read(&frames);
         assert!(before.iter().all(|finding| finding.severity < SeverityLevel::Warning), "{name}");
@@ -500,6 +578,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
         variants.roce();
         variants.iwarp();
         variants.private_data();
+        kinds.extend(variants.counts.into_keys());
         for variant in variants.all {
             let mut changed = frames.clone();
             let place = variant.at..variant.at + variant.bytes.len();
@@ -529,5 +608,8 @@ fn a_changed_field_is_named_by_the_right_rule() {
     }
     println!("{named} of {total} variants are named by the right rule; not: {missed:#?}");
     assert!(total >= 400, "{total} variants");
+    for kind in ["slot of a callback", "slot of a callback's reply", "padding", "ULPDU_Length 0", "R bit"] {
+        assert!(kinds.contains(kind), "no variant: {kind}");
+    }
     assert!(named * 100 >= total * 99, "{named} of {total}: {missed:#?}");
 }

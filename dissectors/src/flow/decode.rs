@@ -1,6 +1,7 @@
 //! Decoding of a Transaction's RPC messages, inline or in chunks, as far as they were captured.
 
 mod call_operation;
+mod decoded_compound;
 mod message_end;
 mod round_trip;
 
@@ -20,6 +21,7 @@ use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{MessageRecord, MissingPart, RpcMessageKind, Transaction};
 
 pub use call_operation::CallOperation;
+pub use decoded_compound::{DecodedCallback, DecodedCompound};
 pub use round_trip::{MessageRoundTrip, RoundTripBytes};
 
 /// Program, procedure and result of a Transaction.
@@ -122,15 +124,6 @@ pub struct TransactionMessages<'a> {
 
 /// Status of a Reply, and a cursor behind its RPC header. No status if the message is not a Reply.
 type ReplyHeader<'a> = Result<(Option<RpcReplyStatus>, Cursor<'a>), XdrError>;
-
-/// COMPOUND of a Transaction, as far as it can be decoded.
-#[derive(Debug, Default)]
-pub struct DecodedCompound<'a> {
-    /// Arguments; `None` if the Call is no COMPOUND, or if its operations cannot be located.
-    pub call: Option<v4::DecodedCall<'a>>,
-    /// Results of a successful RPC; `None` if the Call is no COMPOUND, or if they cannot be located.
-    pub reply: Option<v4::DecodedReply<'a>>,
-}
 
 /// Content of a message: the bytes of a chunk that holds all of it, and the chunks that hold its data items.
 struct RpcMessageContent<'t> {
@@ -341,20 +334,11 @@ impl<'a> TransactionMessages<'a> {
         }))
     }
 
-    /// Decodes the operations of a COMPOUND, once. A summary that is made afterwards does not decode them again.
+    /// Decodes the operations of a COMPOUND or CB_COMPOUND, once. A summary that is made afterwards does not decode those of a
+    /// COMPOUND again.
     pub fn compound(&self) -> &DecodedCompound<'a> {
-        self.compound.get_or_init(|| {
-            let body = |which| match self.body(which) {
-                Some((Procedure::Compound, cursor)) => Some(cursor),
-                _ => None,
-            };
-            DecodedCompound {
-                call: body(RpcMessageKind::Call)
-                    .and_then(|cursor| v4::DecodedOperations::decode(cursor).ok()),
-                reply: body(RpcMessageKind::Reply)
-                    .and_then(|cursor| v4::DecodedOperations::decode(cursor).ok()),
-            }
-        })
+        let bodies = || [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| self.body(which));
+        self.compound.get_or_init(|| DecodedCompound::decode(bodies()))
     }
 
     /// Decodes both messages and returns their summary.

@@ -110,6 +110,12 @@ pub enum RdmapFault {
     DdpVersion(u8),
     /// Version of RDMAP, which is 1, or 0 in the RDMA Consortium's specification. RFC 5040 section 4.1.
     RdmapVersion(u8),
+    /// Padding of an FPDU, one to three bytes, that is not zero. RFC 5044 section 4.1.
+    Pad(u32),
+    /// A reserved field of a marker that is not zero. RFC 5044 section 4.2.
+    MarkerReserved(u16),
+    /// A ULPDU of this many bytes, which is too short for the headers of a segment. RFC 5041 sections 4.2 and 4.3.
+    ShortUlpdu(u16),
     /// Reserved bits that are not zero. RFC 5041 section 4.1, RFC 5040 section 4.1.
     ReservedBits {
         /// Reserved bits of DDP.
@@ -215,6 +221,12 @@ pub enum RdmapFault {
 pub enum StartupFault {
     /// Reserved bits that are not zero. RFC 5044 section 7.1.1.
     ReservedBits(u8),
+    /// The R bit in a Request, which cannot reject. RFC 5044 section 7.1.1.
+    RejectedRequest,
+    /// The sender of a Reply with the R bit sends FPDUs on the connection that it rejected. RFC 5044 section 7.1.2.
+    UsedAfterRejection,
+    /// More private data than permitted: its length in bytes. RFC 5044 section 7.1.1.
+    PrivateDataLength(u16),
     /// Enhanced connection data in this revision of MPA, which has none. RFC 6581 section 6.
     EnhancedRevision(u8),
     /// Enhanced connection data are announced, and the private data is too short for them. RFC 6581 section 6.

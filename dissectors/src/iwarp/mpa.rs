@@ -194,6 +194,8 @@ pub struct Startup {
     pub crc: bool,
     /// R, in a Reply: the connection is rejected.
     pub rejected: bool,
+    /// R, in a Request, where it is zero.
+    pub is_request_rejected: bool,
     /// Revision of MPA.
     pub revision: u8,
     /// Reserved bits.
@@ -221,7 +223,10 @@ impl Startup {
         let (frame, length) = match role {
             StartupFrameKind::Request => {
                 let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
-                ((frame.markers, frame.crc, false, frame.enhanced, frame.rev, frame.res), frame.pd_length)
+                (
+                    (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
+                    frame.pd_length,
+                )
             }
             StartupFrameKind::Reply => {
                 let (frame, _) = ReplyFrame::decode(part.bytes, part.at, observer)?;
@@ -231,7 +236,7 @@ impl Startup {
                 )
             }
         };
-        let (markers, crc, rejected, is_enhanced, revision, reserved) = frame;
+        let (markers, crc, is_rejected, is_enhanced, revision, reserved) = frame;
         let length = usize::from(length);
         if length > MAX_PRIVATE_DATA_BYTES {
             return None;
@@ -251,7 +256,8 @@ impl Startup {
             kind: role,
             markers,
             crc,
-            rejected,
+            rejected: is_rejected && role == StartupFrameKind::Reply,
+            is_request_rejected: is_rejected && role == StartupFrameKind::Request,
             revision,
             reserved,
             announces_enhanced: is_enhanced,

@@ -105,11 +105,11 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/credits-all-used",
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
-        requirement: "A client keeps one credit for the assessment of its connection.",
+        requirement: "Observation: a client leaves no credit for the assessment of its connection.",
         explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further \
-            Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished. \
-            A larger grant may raise throughput; compare the time that the server needs for a Call. Example: fio with 64 \
-            jobs, and a grant of 2: \"all of 2 credits used\".",
+            Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished: \
+            it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
+            Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::NoLoss],
         scope: RuleScope::Connection,

@@ -12,6 +12,7 @@ mod rdmap;
 mod read_chunks;
 mod reply_chunk;
 mod rpc;
+mod session_limits;
 mod sessions;
 mod transport;
 mod write_chunks;
@@ -21,7 +22,7 @@ pub(crate) use access::ACCESS_RULES;
 pub(crate) use transport::ENDS_CONNECTION;
 pub(crate) use write_chunks::REFUSED;
 
-const GROUPS: [&[Rule]; 15] = [
+const GROUPS: [&[Rule]; 16] = [
     header::RULES,
     credits::RULES,
     private_data::RULES,
@@ -35,6 +36,7 @@ const GROUPS: [&[Rule]; 15] = [
     rpc::RULES,
     gss::RULES,
     sessions::RULES,
+    session_limits::RULES,
     nfs::RULES,
     perf::RULES,
 ];
@@ -66,6 +68,19 @@ pub static RULES: [&Rule; COUNT] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::Severity;
+
+    #[test]
+    fn a_rule_of_severity_info_is_an_observation_and_an_error_is_none() {
+        for rule in RULES {
+            let is_observation = rule.requirement.starts_with("Observation: ");
+            match rule.severity {
+                Severity::Info => assert!(is_observation, "{}", rule.id),
+                Severity::Error => assert!(!is_observation, "{}", rule.id),
+                Severity::Warning => {}
+            }
+        }
+    }
 
     #[test]
     fn the_rules_of_each_list_exist() {

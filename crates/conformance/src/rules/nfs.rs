@@ -1,6 +1,6 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
 use nfsrdma_dissectors::rpc::Program;
 
@@ -69,6 +69,11 @@ fn offload_stateids(
     })
 }
 
+/// Returns `true` if the Call is not decoded to its end although it was captured: what was decoded of it is uncertain.
+fn has_malformed_call(transaction: &TransactionView<'_>) -> bool {
+    transaction.summary.decode_error(transaction.transaction, RpcMessageKind::Call).is_some()
+}
+
 /// Returns `None` for a Transaction without a COMPOUND whose results are known.
 fn status_of_results(transaction: &TransactionView<'_>) -> Option<Nfsstat4> {
     transaction.operations.status.filter(|_| transaction.operations.result_count > 0)
@@ -78,8 +83,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/compound-status",
         severity: Severity::Error,
-        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
-        requirement: "The status of a COMPOUND is that of its last result.",
+        section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.3",
+        requirement: "The status of a COMPOUND or CB_COMPOUND is that of its last result.",
         explanation: "A client that looks at the status alone takes a failure for a success, or the other way round. \
             Example: a LOOKUP finds nothing, and the COMPOUND reports another error: \"COMPOUND NFS4ERR_IO, last result \
             NFS4ERR_NOENT\".",
@@ -92,7 +97,7 @@ pub(crate) const RULES: &[Rule] = &[
             if !operations.has_all_results {
                 return Some(Verdict::Unknown);
             }
-            let last = operations.results.last()?.status();
+            let (_, last) = operations.outcomes().next_back()?;
             Some(
                 Verdict::from_condition(last == status, || format!("COMPOUND {status}, last result {last}"))
                     .at_field("nfs.nfsstat4"),
@@ -102,8 +107,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/result-after-failure",
         severity: Severity::Error,
-        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
-        requirement: "The server stops at the first operation that fails: its result is the last.",
+        section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.4",
+        requirement: "A Responder stops at the first operation of a COMPOUND or CB_COMPOUND that fails: its result is the last.",
         explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have \
             changed another file. Example: a LOOKUP fails, and GETATTR has a result: \"LOOKUP returned NFS4ERR_NOENT, result \
             2 of 3\".",
@@ -114,14 +119,14 @@ pub(crate) const RULES: &[Rule] = &[
             status_of_results(transaction)?;
             let operations = &transaction.operations;
             let before_last = (operations.result_count as usize).saturating_sub(1);
-            let results = operations.results.iter().take(before_last).enumerate();
-            let mut failed = results.filter(|(_, result)| result.status() != Nfsstat4::NFS4_OK);
+            let results = operations.outcomes().take(before_last).enumerate();
+            let mut failed = results.filter(|(_, (_, status))| *status != Nfsstat4::NFS4_OK);
             Some(match failed.next() {
-                Some((at, result)) => Verdict::broken({
-                    let (name, count) = (result.number(), operations.result_count);
-                    format!("{name} returned {}, result {} of {count}", result.status(), at + 1)
+                Some((at, (name, status))) => Verdict::broken({
+                    let count = operations.result_count;
+                    format!("{name} returned {status}, result {} of {count}", at + 1)
                 }),
-                None if operations.results.len() < before_last => Verdict::Unknown,
+                None if operations.decoded_results() < before_last => Verdict::Unknown,
                 None => Verdict::Kept,
             })
         }),
@@ -129,9 +134,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/result-count",
         severity: Severity::Error,
-        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
-        requirement: "A COMPOUND has no more results than operations, and none with NFS4ERR_MINOR_VERS_MISMATCH.",
-        explanation: "The Reply belongs to another Call, or the server adds results: the client cannot decode them. Too few \
+        section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.3",
+        requirement: "A COMPOUND or CB_COMPOUND has no more results than operations, and none with \
+            NFS4ERR_MINOR_VERS_MISMATCH.",
+        explanation: "The Reply belongs to another Call, or the Responder adds results: its peer cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
             results of two operations: \"2 results of 1 operations\".",
         subjects: &[Subject::Compound],
@@ -140,6 +146,9 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
+            if has_malformed_call(transaction) {
+                return Some(Verdict::Unknown);
+            }
             let (results, asked) = (operations.result_count, operations.operation_count);
             let is_mismatch = operations.status == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
             let highest = if is_mismatch { 0 } else { asked };
@@ -152,8 +161,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/result-operation",
         severity: Severity::Error,
-        section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.2 and 16.2.3",
-        requirement: "The k-th result is of the k-th operation, or ILLEGAL.",
+        section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.2, 16.2.3, 19.2.2 and 19.2.3",
+        requirement: "The k-th result of a COMPOUND or CB_COMPOUND is of the k-th operation, or ILLEGAL.",
         explanation: "The client decodes the result of another operation. Most clients then return an I/O error. Example: \
             the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
         subjects: &[Subject::Compound],
@@ -161,19 +170,21 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
-            let mut pairs = operations.pairs().filter_map(|(asked, result)| Some((asked, result?)));
-            let asked = operations.arguments.get(operations.results.len());
+            let results = operations.outcomes().map(|(number, _)| number);
+            let mut pairs = operations.numbers().zip(results);
+            let asked = operations.numbers().nth(operations.decoded_results());
             // Bytes that are no result rarely begin with the number of an operation.
             let undecoded = operations.undecoded_result.filter(|number| number.name().is_some());
-            let undecoded = asked.map(Args::number).zip(undecoded).filter(|(asked, result)| asked != result);
+            let undecoded = asked.zip(undecoded).filter(|(asked, result)| asked != result);
             if undecoded.is_none() {
-                operations.results.first()?;
+                operations.outcomes().next()?;
             }
-            operations.arguments.first()?;
-            let other = pairs.find(|(asked, result)| {
-                asked.number() != result.number() && !matches!(result, Results::ILLEGAL(_))
-            });
-            let other = other.map(|(asked, result)| (asked.number(), result.number())).or(undecoded);
+            operations.numbers().next()?;
+            if has_malformed_call(transaction) {
+                return Some(Verdict::Unknown);
+            }
+            let other = pairs.find(|(asked, result)| asked != result && !result.is_illegal());
+            let other = other.or(undecoded);
             Some(Verdict::from_condition(other.is_none(), || {
                 other.map(|(asked, result)| format!("result of {result} for {asked}")).unwrap_or_default()
             }))
@@ -182,8 +193,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/tag",
         severity: Severity::Warning,
-        section: "RFC 7530 section 15.2.4, RFC 8881 section 16.2.3",
-        requirement: "The tag of the results of a COMPOUND is that of its Call.",
+        section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.3",
+        requirement: "The tag of the results of a COMPOUND or CB_COMPOUND is that of its Call.",
         explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
             tag: \"tag \"other\", \"\" in the call\".",
         subjects: &[Subject::Compound],
@@ -192,6 +203,9 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
+            if has_malformed_call(transaction) {
+                return Some(Verdict::Unknown);
+            }
             let text = || format!("tag {returned:?}, {sent:?} in the call");
             Some(Verdict::from_condition(sent.0 == returned.0, text).at_field("nfs.tag"))
         }),
@@ -352,7 +366,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/offload",
         severity: Severity::Info,
         section: "RFC 7862 sections 15.2.3 and 16.1",
-        requirement: "The result of an asynchronous COPY is reported before its session ends.",
+        requirement: "Observation: a session ends before the result of an asynchronous COPY is reported.",
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
@@ -373,8 +387,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/acl-with-nonidempotent",
         severity: Severity::Info,
         section: "RFC 8267 section 6.2.1",
-        requirement: "In minor version 0, a GETATTR of unpredictable length is not beside an operation that must not be \
-            repeated.",
+        requirement: "Observation: in minor version 0, a GETATTR of unpredictable length is beside an operation that must \
+            not be repeated.",
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although RENAME or REMOVE was done already. Example: a COMPOUND removes a file, and reads the ACL of its \
             directory: \"GETATTR of acl or fs_locations beside REMOVE\".",

@@ -130,7 +130,8 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|view| {
             view.message(RpcMessageKind::Call)?.version1()?;
             let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
-            let reply = view.reply().filter(|_| segments > 0)?;
+            // RDMA_ERROR returns no results: the Requester sends the Call again, or gives up.
+            let reply = view.reply().filter(|reply| segments > 0 && !reply.is_rdma_error())?;
             let values = [segments as u64, 0, 0, 0];
             Some(Verdict::measured(reply.invalidated_handle.is_some(), values, |all| {
                 let (tally, total) = (all.tally("reply", "replies"), all.totals[0]);

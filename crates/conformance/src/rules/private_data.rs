@@ -157,7 +157,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/private-version",
         severity: Severity::Info,
         section: "RFC 8797 sections 4 and 5.1",
-        requirement: "The private data has version 1.",
+        requirement: "Observation: the private data has another version than 1, the only one that is defined.",
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
             1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
             2\".",

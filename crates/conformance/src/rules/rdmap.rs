@@ -23,6 +23,9 @@ macro_rules! fault {
 fn startup_text(fault: StartupFault) -> String {
     match fault {
         StartupFault::ReservedBits(bits) => format!("reserved bits {bits:#x}"),
+        StartupFault::RejectedRequest => "R bit in a request".to_owned(),
+        StartupFault::UsedAfterRejection => "R bit in a reply, and FPDUs after it".to_owned(),
+        StartupFault::PrivateDataLength(length) => format!("{length} bytes of private data, at most 512"),
         StartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
         }
@@ -85,9 +88,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/startup",
         severity: Severity::Error,
-        section: "RFC 5044 section 7.1.1, RFC 6581 sections 6, 9 and 10",
+        section: "RFC 5044 sections 7.1.1 and 7.1.2, RFC 6581 sections 6, 9 and 10",
         requirement: "The start-up frames of MPA agree with each other and with their revision.",
-        explanation: "Reserved bits are zero. Enhanced connection data needs revision 2, and is in the Reply if and only if \
+        explanation: "Reserved bits and the R bit of a Request are zero, and there are at most 512 bytes of private data. A \
+            responder that sets the R bit rejects the connection, and sends no FPDUs on it. Enhanced connection data needs revision 2, and is in the Reply if and only if \
             it is in the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the \
             initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
             data in revision 1\".",
@@ -127,15 +131,18 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/reserved-bits",
         severity: Severity::Error,
-        section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
-        requirement: "Reserved bits of the control fields are zero.",
-        explanation: "A receiver of a later version would give them a meaning. Some receivers refuse the segment. Example: a \
-            sender leaves a control field uninitialized: \"reserved bits 0x0 of DDP, 0x1 of RDMAP\".",
+        section: "RFC 5041 section 4.1, RFC 5040 section 4.1, RFC 5044 sections 4.1 and 4.2",
+        requirement: "Reserved bits of the control fields and of markers, and the padding of an FPDU, are zero.",
+        explanation: "A receiver of a later version would give the bits a meaning. Some receivers refuse the segment. Padding \
+            that is not zero shows memory of the sender. Example: a sender leaves a control field uninitialized: \"reserved \
+            bits 0x0 of DDP, 0x1 of RDMAP\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus:
             RdmapFault::ReservedBits { ddp, rdmap } => format!("reserved bits {ddp:#x} of DDP, {rdmap:#x} of RDMAP"),
+            RdmapFault::Pad(pad) => format!("padding {pad:#x}"),
+            RdmapFault::MarkerReserved(reserved) => format!("reserved field {reserved:#x} of a marker"),
         },
     },
     Rule {
@@ -181,15 +188,17 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/header-length",
         severity: Severity::Error,
-        section: "RFC 5040 section 4.4",
-        requirement: "An RDMA Read Request has a header of 28 bytes and no payload.",
-        explanation: "The receiver cannot use the request, and ends the connection. Example: a request with four bytes \
+        section: "RFC 5040 section 4.4, RFC 5041 sections 4.2 and 4.3",
+        requirement: "A ULPDU has the headers of its segment, 14 or 18 bytes; an RDMA Read Request has 28 more bytes and no \
+            payload.",
+        explanation: "The receiver cannot use the segment, and ends the connection. Example: a request with four bytes \
             behind its header: \"RDMA Read Request with 32 bytes\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus:
             RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length} bytes"),
+            RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length} bytes"),
         },
     },
     Rule {

@@ -286,7 +286,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/position-order",
         severity: Severity::Info,
         section: "RFC 8166 section 3.4.5",
-        requirement: "Read chunks come in the order of their Positions, and the segments of each are consecutive.",
+        requirement: "Observation: Read chunks do not come in the order of their Positions, or the segments of one are not \
+            consecutive.",
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
         subjects: &[Subject::ReadChunks],

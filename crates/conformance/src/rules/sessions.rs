@@ -1,14 +1,11 @@
-//! Sessions and slots: RFC 8881 sections 2.10.6, 18.36 and 18.46.
+//! Slots of both channels of a session: RFC 8881 sections 2.10.6, 18.46 and 20.9.
 
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::nfs::v4::{
-    Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4, Results,
-    Sequence4Args, SequenceStatusFlags,
-};
+use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::session_table::{SlotHistory, SlotUse, sequence_arguments, sequence_result};
+use crate::sequence::{Channel, SequenceArguments};
+use crate::session_table::{SlotHistory, SlotUse};
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
@@ -19,17 +16,17 @@ const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [
     (SequenceStatusFlags::SEQ4_STATUS_BACKCHANNEL_FAULT, "SEQ4_STATUS_BACKCHANNEL_FAULT"),
 ];
 
-/// A Call with SEQUENCE on a session and slot with a history.
-struct SlotCall<'t> {
-    sequence: &'t Sequence4Args,
-    history: &'t SlotHistory,
+/// A Call with SEQUENCE or CB_SEQUENCE on a channel and slot with a history.
+pub(super) struct SlotCall<'t> {
+    pub(super) sequence: SequenceArguments,
+    pub(super) history: &'t SlotHistory,
     time: Timestamp,
-    frames: &'t [FrameNumber],
+    pub(super) frames: &'t [FrameNumber],
 }
 
 impl<'t> SlotCall<'t> {
-    fn of(transaction: &'t TransactionView<'_>) -> Option<Self> {
-        let sequence = sequence_arguments(&transaction.operations)?;
+    pub(super) fn of(transaction: &'t TransactionView<'_>) -> Option<Self> {
+        let sequence = transaction.operations.sequence?;
         let call = transaction.call()?;
         Some(Self { sequence, history: transaction.slot.as_ref()?, time: call.time, frames: &call.frames })
     }
@@ -41,11 +38,11 @@ impl<'t> SlotCall<'t> {
 
     /// Returns the Call that this one repeats.
     fn repeated_use(&self) -> Option<SlotUse> {
-        self.earlier_use().filter(|last_use| last_use.sequence_id == self.sequence.sa_sequenceid)
+        self.earlier_use().filter(|last_use| last_use.sequence_id == self.sequence.sequence_id)
     }
 }
 
-/// Returns a violation of the client, or `Unknown` if uses of the slot may be missing from the capture.
+/// Returns a violation of the Requester, or `Unknown` if uses of the slot may be missing from the capture.
 fn certain_violation(
     transaction: &TransactionView<'_>,
     call: &SlotCall<'_>,
@@ -54,18 +51,24 @@ fn certain_violation(
     if call.history.has_gaps {
         return Verdict::Unknown;
     }
-    by_client(transaction, call.frames, Verdict::broken(text()))
+    by_requester(transaction, call.frames, Verdict::broken(text()))
 }
 
-/// Returns the end of the text about a violation that the server did not refuse.
+/// Returns the end of the text about a violation that the Responder did not refuse.
 fn accepted(transaction: &TransactionView<'_>) -> &'static str {
-    match transaction.operations.status {
-        Some(Nfsstat4::NFS4_OK) => ", which the server accepted",
+    match (transaction.operations.status, transaction.operations.channel) {
+        (Some(Nfsstat4::NFS4_OK), Channel::Fore) => ", which the server accepted",
+        (Some(Nfsstat4::NFS4_OK), Channel::Back) => ", which the client accepted",
         _ => "",
     }
 }
 
-fn by_client(transaction: &TransactionView<'_>, frames: &[FrameNumber], verdict: Verdict) -> Verdict {
+/// Sets the Requester as the side of a violation, with its frames.
+pub(super) fn by_requester(
+    transaction: &TransactionView<'_>,
+    frames: &[FrameNumber],
+    verdict: Verdict,
+) -> Verdict {
     verdict.by(transaction.requester()).in_frames(frames)
 }
 
@@ -94,10 +97,28 @@ fn session_position(operation: &Args<'_>) -> SessionPosition {
     }
 }
 
+/// Returns the fault in the position of CB_SEQUENCE. RFC 8881 section 20.9.3.
+fn callback_sequence_fault(operations: &[CbArgs<'_>], accepted: &str) -> Option<String> {
+    operations.iter().enumerate().find_map(|(at, operation)| {
+        match (at, matches!(operation, CbArgs::CB_SEQUENCE(_))) {
+            (0, false) => Some(format!("{} is the first operation{accepted}", operation.number())),
+            (1.., true) => Some(format!("CB_SEQUENCE is operation {}{accepted}", at + 1)),
+            _ => None,
+        }
+    })
+}
+
 fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let operations = &transaction.operations;
     if operations.minor_version == 0 {
         return None;
+    }
+    let frames = transaction.call().map(|call| call.frames.as_slice()).unwrap_or_default();
+    if operations.channel == Channel::Back {
+        operations.callback_arguments.first()?;
+        let fault = callback_sequence_fault(operations.callback_arguments, accepted(transaction));
+        let verdict = Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
+        return Some(by_requester(transaction, frames, verdict));
     }
     let first = operations.arguments.first()?;
     let is_in_session = session_position(first) == SessionPosition::Sequence;
@@ -132,16 +153,15 @@ fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict>
             format!("DESTROY_SESSION of its own session is operation {} of {count}{accepted}", destroyed + 1)
         })
     });
-    let frames = transaction.call().map(|call| call.frames.as_slice()).unwrap_or_default();
     let verdict = Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
-    Some(by_client(transaction, frames, verdict))
+    Some(by_requester(transaction, frames, verdict))
 }
 
 fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let call = SlotCall::of(transaction)?;
     let repeated = call.repeated_use()?;
     let operations = &transaction.operations;
-    sequence_result(operations)?;
+    operations.sequence_result?;
     let arguments = operations.arguments_digest.zip(repeated.arguments);
     let (Some((now, before)), Some((results, first))) =
         (arguments, operations.results_digest.zip(repeated.results))
@@ -153,134 +173,29 @@ fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
     }
     let Some(is_same) = results.is_same(first) else { return Some(Verdict::Unknown) };
     // RFC 8881 section 2.10.6.1.3: a reply that the client did not want in the cache need not be there.
-    let second = operations.results.get(1).map(Results::status);
+    let second = operations.outcomes().nth(1).map(|(_, status)| status);
     let is_uncached =
         !repeated.is_cache_requested && second.is_some_and(|status| status != Nfsstat4::NFS4_OK);
     Some(Verdict::from_condition(is_same || is_uncached, || {
-        let id = repeated.sequence_id;
+        let (id, prefix) = (repeated.sequence_id, operations.channel.argument_prefix());
         match second {
             Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => {
-                format!("NFS4ERR_RETRY_UNCACHED_REP for sequence ID {id}, which was sent with sa_cachethis")
+                format!(
+                    "NFS4ERR_RETRY_UNCACHED_REP for sequence ID {id}, which was sent with {prefix}_cachethis"
+                )
             }
             _ => format!("other results than in the first reply to sequence ID {id}"),
         }
     }))
 }
 
-/// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.
-fn is_limit_error(status: Option<Nfsstat4>) -> bool {
-    matches!(
-        status,
-        Some(
-            Nfsstat4::NFS4ERR_TOO_MANY_OPS
-                | Nfsstat4::NFS4ERR_REQ_TOO_BIG
-                | Nfsstat4::NFS4ERR_REP_TOO_BIG
-                | Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE
-        )
-    )
-}
-
-fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
-    let call = SlotCall::of(transaction)?;
-    let limits = call.history.limits;
-    let operations = &transaction.operations;
-    // The errors of SEQUENCE come before the limits.
-    if operations.status.is_none() || (operations.is_refused() && !is_limit_error(operations.status)) {
-        return None;
-    }
-    let length = |kind| transaction.transaction.rpc_length(kind);
-    let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
-    else {
-        return Some(Verdict::Unknown);
-    };
-    // The error for an excess may come with a later operation, which another error kept from being executed.
-    let is_unreached =
-        |status| operations.status != Some(status) && operations.status != Some(Nfsstat4::NFS4_OK);
-    let is_refused = |status| operations.status == Some(status);
-    let excess = if operations.operation_count > limits.max_operations
-        && limits.max_operations > 0
-        && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
-    {
-        if is_unreached(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
-            return Some(Verdict::Unknown);
-        }
-        Some((
-            "operations accepted",
-            u64::from(operations.operation_count),
-            "ca_maxoperations",
-            limits.max_operations,
-        ))
-    } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
-        if is_unreached(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
-            return Some(Verdict::Unknown);
-        }
-        let limit = limits.max_request_bytes;
-        let verdict =
-            Verdict::broken(format!("{request} bytes of request accepted, ca_maxrequestsize {limit}"));
-        return Some(by_client(transaction, call.frames, verdict));
-    } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
-        Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))
-    } else if call.sequence.sa_cachethis
-        && response > u64::from(limits.max_cached_response_bytes)
-        && sequence_result(operations).is_some()
-        && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE)
-    {
-        let limit = limits.max_cached_response_bytes;
-        Some(("bytes of response with sa_cachethis", response, "ca_maxresponsesize_cached", limit))
-    } else {
-        None
-    };
-    let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
-    Some(Verdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
-}
-
-/// Returns the first attribute of a channel that the server may not have changed in this way.
-fn changed_attribute(
-    asked: &ChannelAttrs4<'_>,
-    granted: &ChannelAttrs4<'_>,
-    is_back_channel: bool,
-) -> Option<String> {
-    let channel = if is_back_channel { "back" } else { "fore" };
-    let ird = |attributes: &ChannelAttrs4<'_>| attributes.ca_rdma_ird.iter().next();
-    let may_decrease = [
-        ("ca_headerpadsize", asked.ca_headerpadsize, granted.ca_headerpadsize),
-        ("ca_maxrequestsize", asked.ca_maxrequestsize, granted.ca_maxrequestsize),
-        ("ca_maxresponsesize", asked.ca_maxresponsesize, granted.ca_maxresponsesize),
-        ("ca_maxresponsesize_cached", asked.ca_maxresponsesize_cached, granted.ca_maxresponsesize_cached),
-        ("ca_rdma_ird", ird(asked).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
-    ];
-    let is_fixed = [
-        ("ca_maxoperations", asked.ca_maxoperations, granted.ca_maxoperations),
-        ("ca_maxrequests", asked.ca_maxrequests, granted.ca_maxrequests),
-    ];
-    let increased = may_decrease.into_iter().find(|(_, asked, granted)| granted > asked);
-    let changed = is_fixed.into_iter().find(|(_, asked, granted)| is_back_channel && granted != asked);
-    increased.or(changed).map(|(name, asked, granted)| {
-        format!("{name} of the {channel} channel: {asked} offered, {granted} returned")
-    })
-}
-
-fn wrong_attribute(asked: &CreateSession4Args<'_>, created: &CreateSession4Resok<'_>) -> Option<String> {
-    let added = created.csr_flags.0 & !asked.csa_flags.0;
-    let forbidden = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0
-        | CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_RDMA.0;
-    if added & forbidden != 0 {
-        return Some(format!("csr_flags 0x{:x}, csa_flags 0x{:x}", created.csr_flags.0, asked.csa_flags.0));
-    }
-    if created.csr_sequence != asked.csa_sequence {
-        return Some(format!("csr_sequence {}, csa_sequence {}", created.csr_sequence, asked.csa_sequence));
-    }
-    changed_attribute(&asked.csa_fore_chan_attrs, &created.csr_fore_chan_attrs, false)
-        .or_else(|| changed_attribute(&asked.csa_back_chan_attrs, &created.csr_back_chan_attrs, true))
-}
-
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/sequence-first",
         severity: Severity::Error,
-        section: "RFC 8881 sections 18.46.3, 18.34.3, 18.35.3, 18.36.3, 18.37.3 and 18.50.3",
+        section: "RFC 8881 sections 18.46.3, 18.34.3, 18.35.3, 18.36.3, 18.37.3, 18.50.3 and 20.9.3",
         requirement: "A COMPOUND of minor version 1 or 2 begins with SEQUENCE, or is a single operation about clients or \
-            sessions.",
+            sessions; a CB_COMPOUND begins with CB_SEQUENCE.",
         explanation: "Without SEQUENCE there is no slot, and so no protection against a second execution. The server answers \
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
             COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
@@ -293,25 +208,26 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/sequence-echo",
         severity: Severity::Error,
-        section: "RFC 8881 section 18.46.3",
-        requirement: "SEQUENCE returns the session ID, slot and sequence ID of its arguments.",
-        explanation: "A client that finds other values cannot be sure that the Reply belongs to its Call. Linux then \
-            recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
+        section: "RFC 8881 sections 2.10.6.1, 18.46.3 and 20.9.3",
+        requirement: "SEQUENCE and CB_SEQUENCE return the session ID, slot and sequence ID of their arguments.",
+        explanation: "A Requester that finds other values cannot be sure that the Reply belongs to its Call. The Linux \
+            client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let sent = sequence_arguments(&transaction.operations)?;
-            let returned = sequence_result(&transaction.operations)?;
-            Some(if sent.sa_sessionid != returned.sr_sessionid {
-                Verdict::broken("sr_sessionid differs from sa_sessionid".to_owned())
-                    .at_field("nfs.session_id4")
-            } else if sent.sa_slotid != returned.sr_slotid {
-                let text = format!("sr_slotid {}, sa_slotid {}", returned.sr_slotid, sent.sa_slotid);
+            let operations = &transaction.operations;
+            let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
+            let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
+            Some(if sent.session != returned.session {
+                let text = format!("{answers}_sessionid differs from {asks}_sessionid");
+                Verdict::broken(text).at_field("nfs.session_id4")
+            } else if sent.slot != returned.slot {
+                let text = format!("{answers}_slotid {}, {asks}_slotid {}", returned.slot, sent.slot);
                 Verdict::broken(text).at_field("nfs.slotid")
-            } else if sent.sa_sequenceid != returned.sr_sequenceid {
-                let (now, before) = (returned.sr_sequenceid, sent.sa_sequenceid);
-                let text = format!("sr_sequenceid {now}, sa_sequenceid {before}");
+            } else if sent.sequence_id != returned.sequence_id {
+                let (now, before) = (returned.sequence_id, sent.sequence_id);
+                let text = format!("{answers}_sequenceid {now}, {asks}_sequenceid {before}");
                 Verdict::broken(text).at_field("nfs.seqid")
             } else {
                 Verdict::Kept
@@ -322,20 +238,22 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/slot-first",
         severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1 and 18.36.3",
-        requirement: "The first use of a slot has the sequence ID 1.",
-        explanation: "The server answers NFS4ERR_SEQ_MISORDERED. The client may have kept the sequence IDs of an earlier \
-            session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
+        requirement: "The first use of a slot of the fore channel or the back channel has the sequence ID 1.",
+        explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED. The Requester may have kept the sequence IDs of an \
+            earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SlotCall::of(transaction)?;
-            if call.history.last_use.is_some() || call.sequence.sa_slotid > call.history.highest_granted_slot
-            {
+            let SequenceArguments { slot, highest_slot, .. } = call.sequence;
+            // nfs/slot-range judges the others.
+            let is_slot = slot <= highest_slot.min(call.history.highest_granted_slot);
+            if call.history.last_use.is_some() || !is_slot {
                 return None;
             }
-            let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
+            let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
             Some(match id {
                 1 => Verdict::Kept,
                 _ => certain_violation(transaction, &call, || {
@@ -348,18 +266,17 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/slot-gap",
         severity: Severity::Error,
-        section: "RFC 8881 section 2.10.6.1",
+        section: "RFC 8881 sections 2.10.6.1 and 20.9.3",
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
-        explanation: "The server answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After 0xffffffff \
-            comes 0. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
+        explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After \
+            0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
-            let (slot, id, before) =
-                (call.sequence.sa_slotid, call.sequence.sa_sequenceid, last_use.sequence_id);
+            let (slot, id, before) = (call.sequence.slot, call.sequence.sequence_id, last_use.sequence_id);
             Some(if id == before || id == before.wrapping_add(1) {
                 Verdict::Kept
             } else if !last_use.is_executed {
@@ -377,9 +294,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/retry-here",
         severity: Severity::Error,
         section: "RFC 8881 section 2.10.6.2",
-        requirement: "A client repeats a request only after its connection was lost, on another connection.",
+        requirement: "A Requester repeats a request only after its connection was lost, on another connection.",
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
-            while the server still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
+            while the Responder still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
         subjects: &[Subject::Sequence, Subject::RepeatedSequence],
         needs: &[Evidence::Session],
@@ -393,7 +310,7 @@ pub(crate) const RULES: &[Rule] = &[
             if now.is_same(before) != Some(true) {
                 return None;
             }
-            let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
+            let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
             Some(match repeated.connection() == transaction.transaction.connection.number {
                 false => Verdict::Kept,
                 true => certain_violation(transaction, &call, || {
@@ -407,9 +324,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/slot-busy",
         severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.2",
-        requirement: "A client waits for the Reply before it uses the slot again.",
-        explanation: "If the server has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, and \
-            the client does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
+        requirement: "A Requester waits for the Reply before it uses the slot again.",
+        explanation: "If the Responder has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, \
+            and the Requester does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
             interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
             on slot 0\".",
         subjects: &[Subject::Sequence],
@@ -418,7 +335,7 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let call = SlotCall::of(transaction)?;
             let other = call.history.last_use?;
-            if other.sequence_id == call.sequence.sa_sequenceid {
+            if other.sequence_id == call.sequence.sequence_id {
                 return None;
             }
             let reply_time = transaction.reply().map(|reply| reply.time);
@@ -435,36 +352,38 @@ pub(crate) const RULES: &[Rule] = &[
             if transaction.transaction.credit_use.may_follow_reply {
                 return Some(Verdict::Unknown);
             }
-            let slot = call.sequence.sa_slotid;
+            let slot = call.sequence.slot;
             let text = || {
-                let [first, second] = [other.sequence_id, call.sequence.sa_sequenceid];
+                let [first, second] = [other.sequence_id, call.sequence.sequence_id];
                 format!("sequence IDs {first} and {second} in flight on slot {slot}")
             };
             let frames: Vec<FrameNumber> =
                 other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
-            Some(by_client(transaction, &frames, Verdict::broken(text())).at_field("nfs.slotid"))
+            Some(by_requester(transaction, &frames, Verdict::broken(text())).at_field("nfs.slotid"))
         }),
     },
     Rule {
         id: "nfs/slot-range",
         severity: Severity::Error,
-        section: "RFC 8881 sections 2.10.6.1, 18.36.3 and 18.46.3",
-        requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted.",
-        explanation: "The server answers NFS4ERR_BADSLOT to a slot that it did not grant, and may answer \
-            NFS4ERR_BAD_HIGH_SLOT if only sa_highest_slotid is too high: a warning, because a client may set it above the \
-            slots in use. Slots go from 0 to ca_maxrequests - 1, unless results of SEQUENCE raise the limit. Example: \
+        section: "RFC 8881 sections 2.10.6.1, 18.36.3, 18.46.3 and 20.9.3",
+        requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted; \
+            the same applies to CB_SEQUENCE, and slots that the client granted.",
+        explanation: "The Responder answers NFS4ERR_BADSLOT to a slot that it did not grant, and may answer \
+            NFS4ERR_BAD_HIGH_SLOT if only sa_highest_slotid is too high: a warning, because a Requester may set it above the \
+            slots in use. Slots go from 0 to ca_maxrequests - 1 of the channel, unless results of SEQUENCE or CB_SEQUENCE \
+            raise the limit. Example: \
             ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let sequence = sequence_arguments(&transaction.operations)?;
+            let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
+            let prefix = transaction.operations.channel.argument_prefix();
             let frames = &transaction.call()?.frames;
-            let (slot, highest) = (sequence.sa_slotid, sequence.sa_highest_slotid);
             if slot > highest {
-                let text = || format!("slot {slot}, sa_highest_slotid {highest}");
+                let text = || format!("slot {slot}, {prefix}_highest_slotid {highest}");
                 let verdict = Verdict::broken(text()).at_field("nfs.slotid");
-                return Some(by_client(transaction, frames, verdict));
+                return Some(by_requester(transaction, frames, verdict));
             }
             let call = SlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
@@ -472,7 +391,7 @@ pub(crate) const RULES: &[Rule] = &[
                 let text = || format!("slot {slot}, slots up to {granted} granted");
                 certain_violation(transaction, &call, text).at_field("nfs.slotid")
             } else if highest > granted {
-                let text = || format!("sa_highest_slotid {highest}, slots up to {granted} granted");
+                let text = || format!("{prefix}_highest_slotid {highest}, slots up to {granted} granted");
                 certain_violation(transaction, &call, text)
                     .with_severity(Severity::Warning)
                     .at_field("nfs.high_slotid")
@@ -484,20 +403,27 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/enforced-slot",
         severity: Severity::Warning,
-        section: "RFC 8881 sections 2.10.6.1 and 18.46.3",
-        requirement: "sr_highest_slotid is not less than the sa_highest_slotid of the client.",
-        explanation: "The client has a request in flight on a slot that the server no longer accepts. A server may do so \
-            only to a client that ignores sr_target_highest_slotid. Example: the client has a Call on slot 3, and the server \
+        section: "RFC 8881 sections 2.10.6.1, 18.46.3 and 20.9.3",
+        requirement: "sr_highest_slotid is not less than sa_highest_slotid, and csr_highest_slotid not less than \
+            csa_highest_slotid, unless the Responder never granted that slot.",
+        explanation: "The Requester has a request in flight on a slot that the Responder no longer accepts. A Responder may \
+            do so only to a Requester that ignores the target for its highest slot. nfs/slot-range names a slot that was \
+            never granted. Example: the client has a Call on slot 3, and the server \
             no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let asked = sequence_arguments(&transaction.operations)?.sa_highest_slotid;
-            let enforced = sequence_result(&transaction.operations)?.sr_highest_slotid;
+            let operations = &transaction.operations;
+            let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
+            let (asked, enforced) = (sent.highest_slot, returned.highest_slot);
+            if transaction.slot.is_some_and(|slot| asked > slot.highest_granted_slot) {
+                return None;
+            }
+            let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
             Some(
                 Verdict::from_condition(enforced >= asked, || {
-                    format!("sr_highest_slotid {enforced}, sa_highest_slotid {asked}")
+                    format!("{answers}_highest_slotid {enforced}, {asks}_highest_slotid {asked}")
                 })
                 .at_field("nfs.high_slotid"),
             )
@@ -506,9 +432,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/minor-version",
         severity: Severity::Error,
-        section: "RFC 8881 section 2.7",
-        requirement: "A session is used in the minor version in which it was created.",
-        explanation: "The server may apply other rules to the same operations, or refuse them. Example: a client mounts with \
+        section: "RFC 8881 sections 2.7 and 19.2.3",
+        requirement: "A session is used in the minor version in which it was created, also in CB_COMPOUND.",
+        explanation: "The Responder may apply other rules to the same operations, or refuse them. Example: a client mounts with \
             minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
@@ -518,7 +444,7 @@ pub(crate) const RULES: &[Rule] = &[
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
             let text = || format!("minor version {used}, the session is of {created}");
             Some(
-                by_client(transaction, call.frames, Verdict::from_condition(used == created, text))
+                by_requester(transaction, call.frames, Verdict::from_condition(used == created, text))
                     .at_field("nfs.minorversion"),
             )
         }),
@@ -526,9 +452,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/false-retry",
         severity: Severity::Error,
-        section: "RFC 8881 section 2.10.6.1.3.1",
+        section: "RFC 8881 sections 2.10.6.1.3.1 and 20.9.3",
         requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
-        explanation: "The server may take it for a retry, and answer with the results of the other Call. At best it returns \
+        explanation: "The Responder may take it for a retry, and answer with the results of the other Call. At best it returns \
             NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
         subjects: &[Subject::Sequence, Subject::RepeatedSequence],
@@ -542,9 +468,9 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match is_same {
                 Some(true) => Verdict::Kept,
                 Some(false) if repeated.is_executed && !repeated.is_misordered => {
-                    let (slot, id) = (call.sequence.sa_slotid, call.sequence.sa_sequenceid);
+                    let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
                     let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_client(transaction, call.frames, Verdict::broken(text())).at_field("nfs.seqid")
+                    by_requester(transaction, call.frames, Verdict::broken(text())).at_field("nfs.seqid")
                 }
                 _ => Verdict::Unknown,
             })
@@ -555,8 +481,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.1.3",
         requirement: "A retry is answered with the results of the first Reply.",
-        explanation: "Other results show that the server executed the request twice, or lost its reply cache. A request \
-            without sa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
+        explanation: "Other results show that the Responder executed the request twice, or lost its reply cache. A request \
+            without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
         subjects: &[Subject::Sequence, Subject::RepeatedSequence],
         needs: &[Evidence::BothMessages, Evidence::Session],
@@ -564,50 +490,11 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(check_replay),
     },
     Rule {
-        id: "nfs/too-big",
-        severity: Severity::Error,
-        section: "RFC 8881 sections 2.10.6.4 and 18.36.3",
-        requirement: "Requests, responses and their numbers of operations stay within the limits of the session, or the server \
-            returns the error for them.",
-        explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The \
-            errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
-            Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
-            8\".",
-        subjects: &[Subject::Sequence],
-        needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
-        scope: RuleScope::Each,
-        check: RuleCheck::Transaction(check_sizes),
-    },
-    Rule {
-        id: "nfs/session-attrs",
-        severity: Severity::Error,
-        section: "RFC 8881 section 18.36.3",
-        requirement: "CREATE_SESSION returns no flag of the connection that was not asked for, no larger size, and the number \
-            of slots and operations of the back channel unchanged.",
-        explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
-            csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
-            offered, 8196 returned\".",
-        subjects: &[Subject::Compound, Subject::CreateSession],
-        needs: &[Evidence::BothMessages],
-        scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
-            let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
-                (Args::CREATE_SESSION(asked), Some(Results::CREATE_SESSION(created))) => {
-                    Some((asked, created.ok()?))
-                }
-                _ => None,
-            });
-            let (asked, created) = pairs.next()?;
-            let fault = wrong_attribute(asked, created);
-            Some(Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
-        }),
-    },
-    Rule {
         id: "nfs/highest-slot",
         severity: Severity::Warning,
         section: "RFC 8881 section 2.10.6.1",
-        requirement: "A client stops using slots above sr_target_highest_slotid.",
-        explanation: "The server wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
+        requirement: "A Requester stops using slots above sr_target_highest_slotid or csr_target_highest_slotid.",
+        explanation: "The Responder wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
             were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
         subjects: &[Subject::Sequence],
@@ -616,16 +503,19 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let call = SlotCall::of(transaction)?;
             let target = call.history.target?;
-            let slot = call.sequence.sa_slotid;
+            let slot = call.sequence.slot;
             let is_retry = call.repeated_use().is_some();
-            if is_retry || call.time <= target.since || target.later_calls < 2 {
+            // nfs/slot-range judges slots that were never granted.
+            let is_granted = slot <= call.history.highest_granted_slot;
+            if is_retry || !is_granted || call.time <= target.since || target.later_calls < 2 {
                 return None;
             }
             let highest = target.highest_slot;
             Some(match slot <= highest {
                 true => Verdict::Kept,
                 false => certain_violation(transaction, &call, || {
-                    format!("slot {slot}, sr_target_highest_slotid {highest}")
+                    let prefix = transaction.operations.channel.result_prefix();
+                    format!("slot {slot}, {prefix}_target_highest_slotid {highest}")
                 })
                 .at_field("nfs.slotid"),
             })
@@ -645,7 +535,8 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Connection,
         check: RuleCheck::Transaction(|transaction| {
-            let result = sequence_result(&transaction.operations)?;
+            let Results::SEQUENCE(result) = transaction.operations.results.first()? else { return None };
+            let result = result.ok()?;
             let reported: Vec<_> = LOST_BACKCHANNEL
                 .iter()
                 .filter(|(flag, _)| result.sr_status_flags.contains(*flag))

@@ -10,7 +10,6 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::session_table::sequence_arguments;
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
@@ -315,29 +314,87 @@ fn is_sent_again(view: &TransactionView<'_>) -> bool {
     let has_same_xid =
         view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
     let earlier = view.slot.as_ref().and_then(|slot| slot.last_use);
-    let sequence = sequence_arguments(&view.operations);
+    let sequence = view.operations.sequence;
     has_same_xid
         || earlier.zip(sequence).is_some_and(|(earlier, sequence)| {
             let is_refused = earlier.reply_time.is_some() && !earlier.is_executed;
-            is_refused && earlier.sequence_id == sequence.sa_sequenceid
+            is_refused && earlier.sequence_id == sequence.sequence_id
         })
+}
+
+/// Complexity of the chunk lists of a Call. RFC 8267 section 6.4.2.
+struct Complexity {
+    /// Number of Read chunks, without the Position-Zero Read chunk.
+    items: usize,
+    /// Number of Write chunks.
+    writes: usize,
+    /// Highest number of segments in a chunk.
+    segments: usize,
+}
+
+impl Complexity {
+    fn of(view: &TransactionView<'_>) -> Self {
+        let reads = &view.transaction.read_chunks;
+        Self {
+            items: reads.iter().filter(|chunk| chunk.position != Some(0)).count(),
+            writes: view.transaction.write_chunks.len(),
+            segments: { view.offered_chunks() }.map(|chunk| chunk.segments.len()).max().unwrap_or(0),
+        }
+    }
+
+    /// Returns `true` for chunk lists that each server must accept.
+    fn is_low(&self) -> bool {
+        self.items <= 1 && self.writes <= 1 && self.segments <= MAX_SEGMENTS
+    }
 }
 
 fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
     message.version1().filter(|_| message.is_call() && is_compound(message.transaction))?;
-    let transaction = message.transaction.transaction;
-    let (reads, writes) = (&transaction.read_chunks, &transaction.write_chunks);
-    if reads.is_empty() && writes.is_empty() && transaction.reply_chunk.is_none() {
-        return None;
-    }
-    let items = reads.iter().filter(|chunk| chunk.position != Some(0)).count();
-    let segments =
-        { message.transaction.offered_chunks() }.map(|chunk| chunk.segments.len()).max().unwrap_or(0);
-    Some(Verdict::from_condition(items <= 1 && writes.len() <= 1 && segments <= MAX_SEGMENTS, || {
+    message.transaction.offered_chunks().next()?;
+    let complexity = Complexity::of(message.transaction);
+    Some(Verdict::from_condition(complexity.is_low(), || {
         let again = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
-        let writes = writes.len();
+        let Complexity { items, writes, segments } = complexity;
         format!("{items} Read chunks, {writes} Write chunks, up to {segments} segments in a chunk{again}")
     }))
+}
+
+/// Returns `true` if the Call is free of the faults for which a server answers ERR_CHUNK, and has room for each possible Reply:
+/// RFC 8267 section 6.2.2 takes ca_maxresponsesize as the maximum size of a Reply. `false` also means that it is not known.
+fn has_room_for_reply(view: &TransactionView<'_>) -> bool {
+    let Some(limits) = view.slot.as_ref().map(|slot| slot.limits) else { return false };
+    let is_decoded = view.summary.call_error.is_none() && view.operations.has_all_arguments;
+    let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    // The header of a Reply without chunks takes 28 bytes; each Write chunk with 16 segments 264 more.
+    let inline = threshold_bytes(view, view.responder()).map_or(0, |threshold| threshold.saturating_sub(292));
+    let room = offered.max(u64::from(inline));
+    let Some(reads) = view.eligible_reads() else { return false };
+    let mut chunks = view.transaction.write_chunks.iter().enumerate();
+    let has_room = chunks.all(|(at, chunk)| {
+        let count = reads.get(at).copied().flatten();
+        count.is_some_and(|count| chunk.offered_bytes() >= u64::from(count))
+    });
+    is_decoded && has_room && room >= u64::from(limits.max_response_bytes)
+}
+
+fn simple_refused(view: &TransactionView<'_>) -> Option<Verdict> {
+    call(view)?;
+    view.operations.tag?;
+    if !is_compound(view) || !Complexity::of(view).is_low() {
+        return None;
+    }
+    let reply = view.message(RpcMessageKind::Reply)?;
+    if !reply.record.is_rdma_error() {
+        return Some(Verdict::Kept);
+    }
+    reply.header()?.error().filter(|error| *error == ErrorCode::Version1(ErrCode::ERR_CHUNK))?;
+    if !has_room_for_reply(view) {
+        return Some(Verdict::Unknown);
+    }
+    let Complexity { items, writes, segments } = Complexity::of(view);
+    Some(Verdict::broken(format!(
+        "ERR_CHUNK for {items} Read chunks, {writes} Write chunks, up to {segments} segments in a chunk"
+    )))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -477,8 +534,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/empty-for-one",
         severity: Severity::Info,
         section: "RFC 8166 section 4.3.2.3",
-        requirement: "To have the only data item of a Reply inline, a Requester leaves the Write list empty.",
-        explanation: "An empty Write chunk is for one of several items. It costs eight bytes in Call and Reply, and a \
+        requirement: "Observation: a Requester offers an empty Write chunk for the only data item of a Reply.",
+        explanation: "To have a single item inline, a Requester leaves the Write list empty: an empty chunk is for one of \
+            several items. It costs eight bytes in Call and Reply, and a \
             Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
         subjects: &[Subject::Call, Subject::WriteChunks],
@@ -580,10 +638,25 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Message(too_complex),
     },
     Rule {
+        id: "rpcrdma/simple-refused",
+        severity: Severity::Error,
+        section: "RFC 8267 section 6.4.2",
+        requirement: "A server processes NFSv4 Calls with at most one Read chunk beside the Position-Zero Read chunk, one \
+            Write chunk, and 16 segments in each chunk.",
+        explanation: "The client cannot make the Call simpler. ERR_CHUNK has other causes, too: it is judged only in a \
+            session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
+            or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
+            sends twelve: \"ERR_CHUNK for 0 Read chunks, 0 Write chunks, up to 12 segments in a chunk\".",
+        subjects: &[Subject::Call, Subject::Reply, Subject::Compound],
+        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::WholeMessage],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(simple_refused),
+    },
+    Rule {
         id: "rpcrdma/retry-same-xid",
         severity: Severity::Info,
         section: "RFC 8267 section 3.1",
-        requirement: "A Call that repeats one that was answered ERR_CHUNK has a new XID.",
+        requirement: "Observation: a Call that repeats one that was answered ERR_CHUNK does not have a new XID.",
         explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",

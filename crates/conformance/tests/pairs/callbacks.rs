@@ -1,13 +1,12 @@
 //! Pairs of the rules in `rules/callbacks.rs`.
 
-use crate::exchange::{Exchange, RDMA_NOMSG, memory, rpc_call, rpc_reply};
+use crate::exchange::{Exchange, NFS_CB, RDMA_NOMSG, memory, rpc_call, rpc_reply};
 use crate::fabric::Side;
 use crate::scene::Scene;
 use crate::writer::Writer;
 use crate::{BOTH, Pair};
 
 const NFS: u32 = 100_003;
-const NFS_CB: u32 = 0x4000_0000;
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN. RFC 8881 section 18.36.1.
 const CONN_BACK_CHAN: u32 = 2;
 

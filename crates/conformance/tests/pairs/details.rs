@@ -165,6 +165,67 @@ fn one_wrong_sequence_id_is_one_finding() {
     assert_eq!(errors, ["nfs/slot-gap"], "{:#?}", describe(&found));
 }
 
+/// Returns the rules with findings above info that a conversation with a session breaks.
+fn faults(conversation: impl FnOnce(&mut Scene)) -> Vec<&'static str> {
+    let mut scene = Scene::new(Kind::Roce);
+    scene.session();
+    conversation(&mut scene);
+    let found = findings(&scene.frames());
+    let faults = found.iter().filter(|finding| finding.severity > SeverityLevel::Known);
+    faults.map(|finding| finding.rule.id).collect()
+}
+
+#[test]
+fn one_wrong_limit_of_slots_is_one_finding() {
+    let found = faults(|scene| {
+        let mut sequence = Operation::sequence(0, 2);
+        // sa_highest_slotid; sr_highest_slotid is 3.
+        sequence.arguments[6] = 500;
+        scene.compound(&Compound::new(2, &[sequence]));
+    });
+    assert_eq!(found, ["nfs/slot-range"]);
+}
+
+#[test]
+fn one_wrong_slot_is_one_finding() {
+    let found = faults(|scene| {
+        for id in 2..6 {
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, id)]));
+        }
+        let mut sequence = Operation::sequence(0, 6);
+        // sa_slotid and sa_highest_slotid.
+        (sequence.arguments[5], sequence.arguments[6]) = (300, 300);
+        // NFS4ERR_BADSLOT.
+        scene.compound(&Compound::new(2, &[sequence.failed(10053)]));
+    });
+    assert_eq!(found, ["nfs/slot-range"]);
+}
+
+#[test]
+fn a_wrong_length_of_a_returned_segment_says_nothing_about_the_session() {
+    let found = faults(|scene| {
+        let request = Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]);
+        let mut exchange = request.exchange(scene.xid()).long_reply(2048);
+        exchange.reply.reply.as_mut().unwrap()[0].length = 10_000_000;
+        scene.exchange(&exchange);
+    });
+    assert!(found.contains(&"rpcrdma/returned-too-much"), "{found:?}");
+    assert!(!found.iter().any(|rule| rule.starts_with("nfs/")), "{found:?}");
+}
+
+#[test]
+fn a_wrong_length_of_a_credential_says_nothing_about_the_results() {
+    let found = faults(|scene| {
+        let request = Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]);
+        let mut exchange = request.exchange(scene.xid());
+        // Behind XID, direction, RPC version, program, version, procedure and flavor. RFC 5531 section 9.
+        assert_eq!(exchange.call.rpc[28..32], [0; 4]);
+        exchange.call.rpc[31] = 4;
+        scene.exchange(&exchange);
+    });
+    assert!(!found.iter().any(|rule| rule.starts_with("nfs/")), "{found:?}");
+}
+
 #[test]
 fn a_complex_call_that_comes_again_after_an_error_says_so() {
     let mut scene = Scene::new(Kind::Roce);

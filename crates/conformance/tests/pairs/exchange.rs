@@ -113,6 +113,8 @@ pub(crate) fn rpc_reply(xid: u32) -> Writer {
 }
 
 const NFS: u32 = 100_003;
+/// Callback program of the client.
+pub(crate) const NFS_CB: u32 = 0x4000_0000;
 const HANDLE: &[u8] = b"file handle 1234";
 
 impl Exchange {
@@ -319,6 +321,18 @@ impl Operation {
         Self::new(53, &arguments, &result)
     }
 
+    /// CB_SEQUENCE without csa_cachethis and referring calls. RFC 8881 section 20.9.
+    pub(crate) fn cb_sequence(slot: u32, sequence_id: u32) -> Self {
+        let arguments = [&SESSION[..], &[sequence_id, slot, slot, 0, 0]].concat();
+        let result = [&SESSION[..], &[sequence_id, slot, slot, slot]].concat();
+        Self::new(11, &arguments, &result)
+    }
+
+    /// CB_RECALL_ANY that keeps ten objects of no type. RFC 8881 section 20.6.
+    pub(crate) fn cb_recall_any() -> Self {
+        Self::new(8, &[10, 0], &[])
+    }
+
     /// DESTROY_SESSION. RFC 8881 section 18.37.
     pub(crate) fn destroy_session() -> Self {
         Self::new(44, &SESSION, &[])
@@ -366,9 +380,23 @@ impl Compound {
         self.exchange_after(xid, rpc_call(xid, NFS, 4, 1))
     }
 
+    /// Returns the exchange as a CB_COMPOUND of the server. RFC 8881 section 19.2.
+    pub(crate) fn callback(&self, xid: u32) -> Exchange {
+        let mut call = rpc_call(xid, NFS_CB, 1, 1);
+        // No tag, and callback_ident 0.
+        call.opaque(b"").words(&[self.minor_version, 0]);
+        self.exchange_behind(xid, call)
+    }
+
     /// Returns the exchange whose Call has this RPC header.
     pub(crate) fn exchange_after(&self, xid: u32, mut call: Writer) -> Exchange {
-        call.opaque(b"").words(&[self.minor_version, self.operations.len() as u32]);
+        call.opaque(b"").words(&[self.minor_version]);
+        self.exchange_behind(xid, call)
+    }
+
+    /// Returns the exchange whose Call begins with `call`, up to the number of operations.
+    fn exchange_behind(&self, xid: u32, mut call: Writer) -> Exchange {
+        call.words(&[self.operations.len() as u32]);
         for operation in &self.operations {
             call.words(&[operation.number]).words(&operation.arguments);
         }

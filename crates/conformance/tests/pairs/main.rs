@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
 mod access;
+mod back_channel;
 mod callbacks;
 mod credits;
 mod details;
@@ -63,6 +64,7 @@ fn pairs() -> Vec<&'static Pair> {
         rpc::PAIRS,
         gss::PAIRS,
         sessions::PAIRS,
+        back_channel::PAIRS,
         nfs::PAIRS,
         perf::PAIRS,
     ]

@@ -40,6 +40,15 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.exchange(&exchange);
         },
     },
+    // RDMA_ERROR has no results.
+    Pair {
+        rule: "perf/no-invalidation",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 4096, 4096);
+            scene.exchange(&if broken { exchange } else { exchange.refused() });
+        },
+    },
     Pair {
         rule: "perf/many-segments",
         kinds: BOTH,

@@ -3,8 +3,8 @@
 
 use crate::Pair;
 use crate::exchange::{Exchange, data};
-use crate::fabric::{Kind, Side};
-use crate::scene::{Private, Scene};
+use crate::fabric::{Fabric, Kind, Side};
+use crate::scene::{Private, STARTUP_FLAGS, Scene, startup};
 use crate::writer::Memory;
 
 const IWARP: &[Kind] = &[Kind::Iwarp];
@@ -66,7 +66,8 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             // The M bit of the client, and no markers of the server.
             let flags = if broken { 0xc0 } else { 0x40 };
-            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+            *scene =
+                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
         },
     },
     Pair {
@@ -75,7 +76,8 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             // A reserved bit.
             let flags = if broken { 0x41 } else { 0x40 };
-            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+            *scene =
+                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
         },
     },
     Pair {
@@ -84,7 +86,41 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             // The S bit of RFC 6581 section 6, which needs revision 2.
             let flags = if broken { 0x50 } else { 0x40 };
-            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], flags);
+            *scene =
+                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
+        },
+    },
+    // The R bit of the MPA Request.
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let flags = if broken { 0x60 } else { 0x40 };
+            *scene =
+                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
+        },
+    },
+    // The R bit of the MPA Reply, on a connection that both sides use.
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let flags = if broken { 0x60 } else { 0x40 };
+            *scene =
+                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [STARTUP_FLAGS, flags]);
+        },
+    },
+    // 512 bytes of private data, or more, on a connection that both sides use.
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            scene.fabric = Fabric::without_set_up(Kind::Iwarp, 1024);
+            scene.fabric.tcp(Side::Client, 0x02, &[]);
+            scene.fabric.tcp(Side::Server, 0x12, &[]);
+            let private = vec![0; if broken { 600 } else { 512 }];
+            startup(&mut scene.fabric, Side::Client, b"MPA ID Req Frame", STARTUP_FLAGS, &private);
+            startup(&mut scene.fabric, Side::Server, b"MPA ID Rep Frame", STARTUP_FLAGS, &[]);
         },
     },
     Pair {
@@ -111,6 +147,31 @@ pub(crate) const PAIRS: &[Pair] = &[
         kinds: IWARP,
         conversation: |scene, broken| placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[3] |= 0x10),
     },
+    // PAD of an FPDU whose ULPDU has 1015 bytes.
+    Pair {
+        rule: "rdmap/reserved-bits",
+        kinds: IWARP,
+        conversation: |scene, broken| placed_twice(scene, 1001, 0, broken, |fpdu| fpdu[2 + 1015] = 0x55),
+    },
+    Pair {
+        rule: "rdmap/reserved-bits",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 1001, 1001);
+            scene.call(&exchange);
+            scene.place(&exchange);
+            if broken {
+                scene.fabric.alter(scene.fabric.frames.len() - 1, |fpdu| fpdu[2 + 1015 + 2] = 0x55);
+            }
+            // The padding is in two segments of TCP.
+            let frame = scene.fabric.frames.pop().unwrap();
+            let (first, second) = frame[54..].split_at(2 + 1015 + 1);
+            scene.fabric.next[Side::Server as usize] -= frame[54..].len() as u32;
+            scene.fabric.tcp(Side::Server, 0x10, first);
+            scene.fabric.tcp(Side::Server, 0x18, second);
+            scene.reply(&exchange);
+        },
+    },
     Pair {
         rule: "rdmap/opcode",
         kinds: IWARP,
@@ -134,6 +195,14 @@ pub(crate) const PAIRS: &[Pair] = &[
             let length = if broken { 32 } else { 28 };
             scene.fabric.untagged(Side::Server, READ_REQUEST, 1, (0, &vec![0; length]));
             scene.fabric.tagged(Side::Client, READ_RESPONSE, 0, 0, &[]);
+        },
+    },
+    // A ULPDU_Length that leaves no room for the headers that follow it.
+    Pair {
+        rule: "rdmap/header-length",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[..2].copy_from_slice(&[0, 3]));
         },
     },
     Pair {

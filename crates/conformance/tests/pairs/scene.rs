@@ -9,7 +9,7 @@ use crate::fabric::{Fabric, Kind, Side};
 use crate::writer::Writer;
 
 /// Flags of the start-up frames over iWARP: CRCs, no markers. RFC 5044 section 7.1.1.
-const STARTUP_FLAGS: u8 = 0x40;
+pub(crate) const STARTUP_FLAGS: u8 = 0x40;
 
 /// A connection on which a test sends.
 pub(crate) struct Scene {
@@ -51,25 +51,20 @@ impl Scene {
 
     /// Creates a connection with this private data of client and server, without an exchange.
     pub(crate) fn with_private_data(kind: Kind, private: [Option<Private>; 2]) -> Self {
-        Self::with_number_and_flags(kind, private, 0, STARTUP_FLAGS)
+        Self::with_number_and_flags(kind, private, 0, [STARTUP_FLAGS; 2])
     }
 
-    /// Creates a connection with these flags in the start-up frame of the client over iWARP. RFC 5044 section 7.1.1.
-    pub(crate) fn with_startup_flags(kind: Kind, private: [Option<Private>; 2], client_flags: u8) -> Self {
-        Self::with_number_and_flags(kind, private, 0, client_flags)
+    /// Creates a connection with these flags in the start-up frames of client and server over iWARP. RFC 5044 section 7.1.1.
+    pub(crate) fn with_startup_flags(kind: Kind, private: [Option<Private>; 2], flags: [u8; 2]) -> Self {
+        Self::with_number_and_flags(kind, private, 0, flags)
     }
 
     /// Creates a further connection between the same hosts, with a number above zero.
     pub(crate) fn with_number(kind: Kind, private: [Option<Private>; 2], number: u16) -> Self {
-        Self::with_number_and_flags(kind, private, number, STARTUP_FLAGS)
+        Self::with_number_and_flags(kind, private, number, [STARTUP_FLAGS; 2])
     }
 
-    fn with_number_and_flags(
-        kind: Kind,
-        private: [Option<Private>; 2],
-        number: u16,
-        client_flags: u8,
-    ) -> Self {
+    fn with_number_and_flags(kind: Kind, private: [Option<Private>; 2], number: u16, flags: [u8; 2]) -> Self {
         let mut fabric = Fabric::without_set_up(kind, 1024);
         fabric.connection = number;
         let [client, server] = private.map(|private| private.map(Private::encode).unwrap_or_default());
@@ -86,9 +81,7 @@ impl Scene {
                 for (side, name, private) in
                     [(Side::Client, b"MPA ID Req Frame", client), (Side::Server, b"MPA ID Rep Frame", server)]
                 {
-                    let flags = if side == Side::Client { client_flags } else { 0x40 };
-                    let length = [flags, 1, 0, private.len() as u8];
-                    fabric.tcp(side, 0x18, &[&name[..], &length, &private].concat());
+                    startup(&mut fabric, side, name, flags[side as usize], &private);
                 }
             }
         }
@@ -192,6 +185,12 @@ impl Scene {
         send(other);
         std::mem::swap(&mut self.fabric.frames, &mut other.fabric.frames);
     }
+}
+
+/// Sends a start-up frame of MPA, of revision 1. RFC 5044 section 7.1.1.
+pub(crate) fn startup(fabric: &mut Fabric, from: Side, name: &[u8; 16], flags: u8, private: &[u8]) {
+    let [high, low] = (private.len() as u16).to_be_bytes();
+    fabric.tcp(from, 0x18, &[&name[..], &[flags, 1, high, low], private].concat());
 }
 
 /// Sends a message of the connection manager: a datagram to queue pair 1. InfiniBand Architecture Specification volume 1,

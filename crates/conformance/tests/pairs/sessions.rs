@@ -1,4 +1,4 @@
-//! Pairs of the rules in `rules/sessions.rs`.
+//! Pairs of the rules in `rules/sessions.rs` and `rules/session_limits.rs`.
 
 use crate::exchange::{Compound, Exchange, Operation};
 use crate::scene::Scene;

@@ -1,6 +1,7 @@
 //! Pairs of the rules in `rules/write_chunks.rs`.
 
-use crate::exchange::{Exchange, data, divide, memory, rpc_call, rpc_reply};
+use crate::exchange::{Exchange, Operation, data, divide, memory, rpc_call, rpc_reply};
+use crate::sessions::access;
 use crate::writer::Memory;
 use crate::{BOTH, Pair};
 
@@ -208,6 +209,20 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             let exchange = Exchange::read3_inline(scene.xid(), if broken { 3000 } else { 5000 });
             scene.exchange(&exchange.long_reply(8192));
+        },
+    },
+    // A Reply of ca_maxresponsesize, 8,192 bytes, fits into the Reply chunk of 12 segments; or it does not.
+    Pair {
+        rule: "rpcrdma/simple-refused",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            let request = access(Operation::sequence(0, 2), 1);
+            let length = if broken { 8192 } else { 8184 };
+            let mut exchange = request.exchange(scene.xid()).with_reply_chunk(length);
+            let offered = exchange.call.reply.iter().flatten().flat_map(|memory| divide(*memory, 683));
+            exchange.call.reply = Some(offered.collect());
+            scene.exchange(&exchange.refused());
         },
     },
     Pair {

@@ -38,6 +38,8 @@ pub(super) struct PartialFpdu {
     pub(super) is_buffered: bool,
     pub(super) confidence: FpduConfidence,
     pub(super) crc_field: [u8; Crc::LENGTH],
+    /// Captured bytes of its padding, as a big-endian number.
+    pub(super) pad: u32,
     /// Number of captured bytes.
     pub(super) captured_bytes: u64,
     /// Frames of its header bytes whose payload is still to come.

@@ -4,7 +4,7 @@ use crate::field::NullObserver;
 use crate::flow::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{Position, StreamBytes};
-use crate::flow::transport_event::{RdmapFault, TransportEventKind};
+use crate::flow::transport_event::{RdmapFault, StartupFault, TransportEventKind};
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
@@ -19,6 +19,7 @@ use super::fpdu_search::{self, FpduConfidence, SearchBudget};
 use super::markers::Markers;
 use super::payload::{FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes, HeaderFrames};
 use super::segment_order;
+use super::startup_faults;
 use super::unparsed_bytes::UnparsedBytes;
 use super::{CrcUse, IwarpSharedState, MAX_CRC_MISSES};
 
@@ -36,7 +37,10 @@ enum MpaFramingState {
     /// The start of the next FPDU is unknown.
     Lost,
     /// The connection was refused: the following bytes are not MPA.
-    Refused,
+    Refused {
+        /// `true` if the sender of the bytes refused it.
+        by_sender: bool,
+    },
 }
 
 /// Framing state of one direction.
@@ -77,9 +81,9 @@ impl Framing {
         }
     }
 
-    /// Handles a refused connection.
-    pub(super) fn set_refused(&mut self) {
-        self.state = MpaFramingState::Refused;
+    /// Handles a connection that the sender of this direction, or its peer, refused.
+    pub(super) fn set_refused(&mut self, by_sender: bool) {
+        self.state = MpaFramingState::Refused { by_sender };
         self.payload_buffer.clear();
     }
 
@@ -137,10 +141,20 @@ impl Framing {
                 MpaFramingState::Initial => self.state = MpaFramingState::Lost,
                 MpaFramingState::Startup(_) => self.process_startup(&mut run, out),
                 // The connection may be requested again.
-                MpaFramingState::Refused if begins_startup(run.bytes) => {
+                MpaFramingState::Refused { .. } if begins_startup(run.bytes) => {
                     self.state = MpaFramingState::Startup(Vec::new())
                 }
-                MpaFramingState::Refused => return,
+                // Both sides may use it nevertheless.
+                MpaFramingState::Refused { by_sender }
+                    if super::begins_fpdu(PacketPayload { bytes: run.bytes, length: run.length }, false) =>
+                {
+                    if by_sender {
+                        let fault = RdmapFault::Startup(StartupFault::UsedAfterRejection);
+                        out.transport_event(TransportEventKind::Rdmap(fault), run.meta);
+                    }
+                    self.state = MpaFramingState::Lost;
+                }
+                MpaFramingState::Refused { .. } => return,
             }
         }
     }
@@ -197,7 +211,15 @@ impl Framing {
         let ulpdu = CapturedSlice::new(run.bytes, run.length as usize, 0)
             .skip_bytes(FpduHeader::LENGTH)
             .with_length(ulpdu_length);
-        let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else { return false };
+        let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else {
+            if out.records_events() && self.is_proven {
+                let rest = run.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
+                if let Some(fault) = segment_order::length_fault(header, rest) {
+                    out.transport_event(TransportEventKind::Rdmap(fault), run.meta);
+                }
+            }
+            return false;
+        };
         if !segment.is_plausible(ulpdu_length) {
             if out.records_events()
                 && self.is_proven
@@ -233,6 +255,10 @@ impl Framing {
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
+        let pad = fpdu.bytes.get(FpduHeader::LENGTH + ulpdu_length..covered).unwrap_or_default();
+        if self.is_proven && pad.iter().any(|byte| *byte != 0) {
+            self.report_pad(segment_order::pad_value(pad), fpdu.meta, out);
+        }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
         let length = payload.length as u32;
         out.payload(FpduPayload {
@@ -245,6 +271,14 @@ impl Framing {
             times: FrameTimes::at(fpdu.meta.time),
         });
         true
+    }
+
+    /// Reports the padding of an FPDU that is not zero.
+    #[cold]
+    fn report_pad(&self, pad: u32, packet_meta: PacketMeta<'_>, out: &mut impl FpduSink) {
+        if out.records_events() {
+            out.transport_event(TransportEventKind::Rdmap(RdmapFault::Pad(pad)), packet_meta);
+        }
     }
 
     /// Begins an FPDU that is not contiguous, or has markers in it.
@@ -263,6 +297,7 @@ impl Framing {
             is_buffered: trust == FpduConfidence::Tentative || shared.crc_use == CrcUse::Yes,
             confidence: trust,
             crc_field: [0; Crc::LENGTH],
+            pad: 0,
             captured_bytes: 0,
             header_frames: HeaderFrames::default(),
         });
@@ -330,6 +365,7 @@ impl Framing {
         if fpdu.processed_bytes >= ulpdu_end {
             let pad = run.take(room.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&pad);
+            fpdu.pad = fpdu.pad << (8 * pad.bytes.len()) | segment_order::pad_value(pad.bytes);
             fpdu.processed_bytes += pad.length as usize;
             self.attribute_frame(&pad, run);
             return;
@@ -525,6 +561,10 @@ impl Framing {
         };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
+        let is_accepted = !matches!(verdict, Some((_, false)));
+        if fpdu.pad != 0 && is_accepted && self.is_proven && fpdu.confidence == FpduConfidence::Certain {
+            self.report_pad(fpdu.pad, packet_meta, out);
+        }
         match verdict {
             Some((_, false)) => {
                 shared.counts.refused_bytes += fpdu.captured_bytes;
@@ -615,6 +655,10 @@ impl Framing {
             let is_short = bytes.len() < Startup::FIXED_LENGTH && !run.is_cut();
             run.take(run.length);
             if !is_short {
+                if let Some(fault) = startup_faults::length_fault(bytes) {
+                    let kind = TransportEventKind::Rdmap(RdmapFault::Startup(fault));
+                    out.transport_event(kind, run.meta);
+                }
                 self.state = MpaFramingState::Lost;
             }
             return;

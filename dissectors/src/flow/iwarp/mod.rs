@@ -317,8 +317,8 @@ impl Iwarp {
         (own.startup, own.startup_frame) = (Some(startup), Some(frame));
         peer.framing.set_requested_markers(startup.markers);
         if startup.rejected {
-            own.framing.set_refused();
-            peer.framing.set_refused();
+            own.framing.set_refused(true);
+            peer.framing.set_refused(false);
         }
         let other = peer.startup.map(|other| other.crc);
         if startup.crc || other == Some(true) {

@@ -37,6 +37,27 @@ pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -
     }
 }
 
+/// Returns the padding as a big-endian number.
+pub(super) fn pad_value(pad: &[u8]) -> u32 {
+    pad.iter().fold(0, |value, byte| value << 8 | u32::from(*byte))
+}
+
+/// Returns the deviation of an FPDU whose ULPDU is too short for the headers of a segment, although headers follow. `rest` are
+/// the bytes behind its header.
+#[cold]
+pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault> {
+    let (ddp, behind) = DdpControl::decode(rest, 0, &mut NullObserver)?;
+    let (rdmap, _) = RdmapControl::decode(behind, 0, &mut NullObserver)?;
+    let is_segment = ddp.version == DdpControl::VERSION
+        && rdmap.version <= 1
+        && (ddp.reserved, rdmap.reserved) == (0, 0)
+        && rdmap.opcode.queue().is_some_and(|queue| queue.is_none() == ddp.tagged);
+    let smallest =
+        if ddp.tagged { DdpSegment::TAGGED_HEADER_LENGTH } else { DdpSegment::UNTAGGED_HEADER_LENGTH };
+    (is_segment && usize::from(header.ulpdu_length) < smallest)
+        .then_some(RdmapFault::ShortUlpdu(header.ulpdu_length))
+}
+
 /// Returns `true` if bytes begin with a plausible FPDU.
 fn begins_fpdu(bytes: &[u8]) -> bool {
     let segment = FpduHeader::decode(bytes, 0, &mut NullObserver).and_then(|(header, rest)| {
@@ -54,7 +75,12 @@ pub(super) fn marker_fault(marker: &UnparsedBytes<'_>, start: Position) -> Optio
     }
     let (found, _) = Marker::decode(marker.bytes, 0, &mut NullObserver)?;
     let expected = marker.at.checked_sub(start).and_then(|distance| u16::try_from(distance).ok())?;
-    (found.fpduptr != expected).then_some(RdmapFault::MarkerPointer { pointer: found.fpduptr, expected })
+    let Marker { fpduptr: pointer, reserved } = found;
+    match (pointer == expected, reserved) {
+        (false, _) => Some(RdmapFault::MarkerPointer { pointer, expected }),
+        (true, 0) => None,
+        (true, _) => Some(RdmapFault::MarkerReserved(reserved)),
+    }
 }
 
 /// Returns the deviation in the headers of a ULPDU; `None` if there are several, so that the bytes may be no ULPDU at all.

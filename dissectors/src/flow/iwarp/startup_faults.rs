@@ -1,7 +1,8 @@
 //! Deviations of start-up frames from RFC 5044 section 7.1 and RFC 6581.
 
+use crate::field::NullObserver;
 use crate::flow::transport_event::StartupFault;
-use crate::iwarp::mpa::{Enhanced, Startup, StartupFrameKind};
+use crate::iwarp::mpa::{Enhanced, MAX_PRIVATE_DATA_BYTES, ReplyFrame, Startup, StartupFrameKind};
 
 /// Depth of an RDMA Read queue that is left to the layer above. RFC 6581 section 9.1.
 const UNNEGOTIATED_DEPTH: u16 = 0x3fff;
@@ -9,12 +10,24 @@ const UNNEGOTIATED_DEPTH: u16 = 0x3fff;
 /// Revision of MPA that has enhanced connection data. RFC 6581 section 6.
 const ENHANCED_REVISION: u8 = 2;
 
+/// Returns the deviation of a start-up frame that announces more private data than permitted. `bytes` are those of the frame.
+#[cold]
+pub(super) fn length_fault(bytes: &[u8]) -> Option<StartupFault> {
+    // Both kinds of frame have the field at the same place.
+    let (frame, _) = ReplyFrame::decode(bytes, 0, &mut NullObserver)?;
+    (usize::from(frame.pd_length) > MAX_PRIVATE_DATA_BYTES)
+        .then_some(StartupFault::PrivateDataLength(frame.pd_length))
+}
+
 /// Returns the first deviation of a start-up frame. `request` is the frame that it answers, if it is a captured Reply.
 #[cold]
 pub(super) fn startup_fault(frame: &Startup, request: Option<&Startup>) -> Option<StartupFault> {
     let Startup { reserved, revision, announces_enhanced, .. } = *frame;
     if reserved != 0 {
         return Some(StartupFault::ReservedBits(reserved));
+    }
+    if frame.is_request_rejected {
+        return Some(StartupFault::RejectedRequest);
     }
     if announces_enhanced && revision < ENHANCED_REVISION {
         return Some(StartupFault::EnhancedRevision(revision));

@@ -409,6 +409,10 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::N
 pub type DecodedCall<'a> = DecodedOperations<'a, CompoundCallHead<'a>, Args<'a>, Operation>;
 /// Results of COMPOUND, decoded.
 pub type DecodedReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, Results<'a>, Operation>;
+/// Arguments of CB_COMPOUND, decoded.
+pub type DecodedCbCall<'a> = DecodedOperations<'a, CbCompoundCallHead<'a>, CbArgs<'a>, CbOperation>;
+/// Results of CB_COMPOUND, decoded.
+pub type DecodedCbReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, CbResults<'a>, CbOperation>;
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the decoded operation numbers.

@@ -1,0 +1,175 @@
+//! Limits of the channels of a session: RFC 8881 sections 2.10.6.4 and 18.36.
+
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4, Results,
+};
+
+use super::sessions::{SlotCall, by_requester};
+use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::sequence::Channel;
+use crate::subject::Subject;
+use crate::transaction_view::TransactionView;
+
+/// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.
+fn is_limit_error(status: Option<Nfsstat4>) -> bool {
+    matches!(
+        status,
+        Some(
+            Nfsstat4::NFS4ERR_TOO_MANY_OPS
+                | Nfsstat4::NFS4ERR_REQ_TOO_BIG
+                | Nfsstat4::NFS4ERR_REP_TOO_BIG
+                | Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE
+        )
+    )
+}
+
+/// Returns `true` if the header of the Reply returns more bytes in a segment than the Call offers: rpcrdma/returned-too-much
+/// judges it, and the length of the Reply is unknown.
+fn has_impossible_length(transaction: &TransactionView<'_>) -> bool {
+    let mut segments = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
+    segments.any(|segment| segment.returned_length.is_some_and(|returned| returned > segment.length))
+}
+
+fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
+    let call = SlotCall::of(transaction)?;
+    if has_impossible_length(transaction) {
+        return Some(Verdict::Unknown);
+    }
+    let limits = call.history.limits;
+    let operations = &transaction.operations;
+    // The errors of SEQUENCE come before the limits.
+    if operations.status.is_none() || (operations.is_refused() && !is_limit_error(operations.status)) {
+        return None;
+    }
+    let length = |kind| transaction.transaction.rpc_length(kind);
+    let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
+    else {
+        return Some(Verdict::Unknown);
+    };
+    // The error for an excess may come with a later operation, which another error kept from being executed.
+    let is_unreached =
+        |status| operations.status != Some(status) && operations.status != Some(Nfsstat4::NFS4_OK);
+    let is_refused = |status| operations.status == Some(status);
+    let excess = if operations.operation_count > limits.max_operations
+        && limits.max_operations > 0
+        && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
+    {
+        if is_unreached(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
+            return Some(Verdict::Unknown);
+        }
+        Some((
+            "operations accepted",
+            u64::from(operations.operation_count),
+            "ca_maxoperations",
+            limits.max_operations,
+        ))
+    } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
+        if is_unreached(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
+            return Some(Verdict::Unknown);
+        }
+        let limit = limits.max_request_bytes;
+        let verdict =
+            Verdict::broken(format!("{request} bytes of request accepted, ca_maxrequestsize {limit}"));
+        return Some(by_requester(transaction, call.frames, verdict));
+    } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
+        Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))
+    } else if call.sequence.is_cache_requested
+        && response > u64::from(limits.max_cached_response_bytes)
+        && operations.sequence_result.is_some()
+        && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE)
+    {
+        let limit = limits.max_cached_response_bytes;
+        let what = match operations.channel {
+            Channel::Fore => "bytes of response with sa_cachethis",
+            Channel::Back => "bytes of response with csa_cachethis",
+        };
+        Some((what, response, "ca_maxresponsesize_cached", limit))
+    } else {
+        None
+    };
+    let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
+    Some(Verdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
+}
+
+/// Returns the first attribute of a channel that the server may not have changed in this way.
+fn changed_attribute(
+    asked: &ChannelAttrs4<'_>,
+    granted: &ChannelAttrs4<'_>,
+    is_back_channel: bool,
+) -> Option<String> {
+    let channel = if is_back_channel { "back" } else { "fore" };
+    let ird = |attributes: &ChannelAttrs4<'_>| attributes.ca_rdma_ird.iter().next();
+    let may_decrease = [
+        ("ca_headerpadsize", asked.ca_headerpadsize, granted.ca_headerpadsize),
+        ("ca_maxrequestsize", asked.ca_maxrequestsize, granted.ca_maxrequestsize),
+        ("ca_maxresponsesize", asked.ca_maxresponsesize, granted.ca_maxresponsesize),
+        ("ca_maxresponsesize_cached", asked.ca_maxresponsesize_cached, granted.ca_maxresponsesize_cached),
+        ("ca_rdma_ird", ird(asked).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
+    ];
+    let is_fixed = [
+        ("ca_maxoperations", asked.ca_maxoperations, granted.ca_maxoperations),
+        ("ca_maxrequests", asked.ca_maxrequests, granted.ca_maxrequests),
+    ];
+    let increased = may_decrease.into_iter().find(|(_, asked, granted)| granted > asked);
+    let changed = is_fixed.into_iter().find(|(_, asked, granted)| is_back_channel && granted != asked);
+    increased.or(changed).map(|(name, asked, granted)| {
+        format!("{name} of the {channel} channel: {asked} offered, {granted} returned")
+    })
+}
+
+fn wrong_attribute(asked: &CreateSession4Args<'_>, created: &CreateSession4Resok<'_>) -> Option<String> {
+    let added = created.csr_flags.0 & !asked.csa_flags.0;
+    let forbidden = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0
+        | CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_RDMA.0;
+    if added & forbidden != 0 {
+        return Some(format!("csr_flags 0x{:x}, csa_flags 0x{:x}", created.csr_flags.0, asked.csa_flags.0));
+    }
+    if created.csr_sequence != asked.csa_sequence {
+        return Some(format!("csr_sequence {}, csa_sequence {}", created.csr_sequence, asked.csa_sequence));
+    }
+    changed_attribute(&asked.csa_fore_chan_attrs, &created.csr_fore_chan_attrs, false)
+        .or_else(|| changed_attribute(&asked.csa_back_chan_attrs, &created.csr_back_chan_attrs, true))
+}
+
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "nfs/too-big",
+        severity: Severity::Error,
+        section: "RFC 8881 sections 2.10.6.4 and 18.36.3",
+        requirement: "Requests, responses and their numbers of operations stay within the limits of their channel, or the \
+            Responder returns the error for them.",
+        explanation: "Sizes count the RPC message with the content of its chunks, without the RPC-over-RDMA header. The \
+            errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
+            Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
+            8\".",
+        subjects: &[Subject::Sequence],
+        needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(check_sizes),
+    },
+    Rule {
+        id: "nfs/session-attrs",
+        severity: Severity::Error,
+        section: "RFC 8881 section 18.36.3",
+        requirement: "CREATE_SESSION returns no flag of the connection that was not asked for, no larger size, and the number \
+            of slots and operations of the back channel unchanged.",
+        explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
+            csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
+            offered, 8196 returned\".",
+        subjects: &[Subject::Compound, Subject::CreateSession],
+        needs: &[Evidence::BothMessages],
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(|transaction| {
+            let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
+                (Args::CREATE_SESSION(asked), Some(Results::CREATE_SESSION(created))) => {
+                    Some((asked, created.ok()?))
+                }
+                _ => None,
+            });
+            let (asked, created) = pairs.next()?;
+            let fault = wrong_attribute(asked, created);
+            Some(Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
+        }),
+    },
+];

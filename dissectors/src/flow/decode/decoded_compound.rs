@@ -1,0 +1,42 @@
+//! The operations of a COMPOUND or CB_COMPOUND with their results. RFC 8881 sections 16.2 and 19.2.
+
+use crate::nfs::{Procedure, v4};
+use crate::xdr::Cursor;
+
+/// COMPOUND of a Transaction, as far as it can be decoded.
+#[derive(Debug, Default)]
+pub struct DecodedCompound<'a> {
+    /// Arguments; `None` if the Call is no COMPOUND, or if its operations cannot be located.
+    pub call: Option<v4::DecodedCall<'a>>,
+    /// Results of a successful RPC; `None` if the Call is no COMPOUND, or if they cannot be located.
+    pub reply: Option<v4::DecodedReply<'a>>,
+    /// CB_COMPOUND; `None` if the Call is none, or if the operations of neither message can be located.
+    pub callback: Option<Box<DecodedCallback<'a>>>,
+}
+
+/// CB_COMPOUND of a Transaction, as far as it can be decoded.
+#[derive(Debug, Default)]
+pub struct DecodedCallback<'a> {
+    /// Arguments; `None` if the operations of the Call cannot be located.
+    pub call: Option<v4::DecodedCbCall<'a>>,
+    /// Results of a successful RPC; `None` if they cannot be located.
+    pub reply: Option<v4::DecodedCbReply<'a>>,
+}
+
+impl<'a> DecodedCompound<'a> {
+    /// Decodes the operations of a Call and of its Reply, each with its procedure and a cursor at its body.
+    pub(super) fn decode([call, reply]: [Option<(Procedure, Cursor<'a>)>; 2]) -> Self {
+        let of = |wanted: Procedure, body: Option<(Procedure, Cursor<'a>)>| {
+            body.filter(|(procedure, _)| *procedure == wanted).map(|(_, cursor)| cursor)
+        };
+        let callback = DecodedCallback {
+            call: of(Procedure::CbCompound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            reply: of(Procedure::CbCompound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+        };
+        Self {
+            call: of(Procedure::Compound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            reply: of(Procedure::Compound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            callback: (callback.call.is_some() || callback.reply.is_some()).then(|| Box::new(callback)),
+        }
+    }
+}
