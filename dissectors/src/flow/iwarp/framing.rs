@@ -21,7 +21,7 @@ use super::payload::{FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes, Heade
 use super::segment_order;
 use super::startup_faults;
 use super::unparsed_bytes::UnparsedBytes;
-use super::{CrcUse, IwarpSharedState, MAX_CRC_MISSES};
+use super::{CrcUse, IwarpSharedState};
 
 #[derive(Debug, Default)]
 enum MpaFramingState {
@@ -696,30 +696,4 @@ impl Framing {
 fn begins_startup(bytes: &[u8]) -> bool {
     let count = bytes.len().min(REQUEST_KEY.len());
     count > 0 && [REQUEST_KEY, REPLY_KEY].iter().any(|key| key.get(..count) == bytes.get(..count))
-}
-
-impl IwarpSharedState {
-    /// Counts the result of a CRC check. Returns `true` if the FPDU is accepted.
-    fn record_crc_result(&mut self, is_right: bool) -> bool {
-        match (&mut self.crc_use, is_right) {
-            (CrcUse::No, _) => self.counts.absent += 1,
-            (CrcUse::Yes, true) => self.counts.good += 1,
-            (CrcUse::Yes, false) => {
-                self.counts.bad += 1;
-                return false;
-            }
-            (CrcUse::Unknown { .. }, true) => {
-                self.crc_use = CrcUse::Yes;
-                self.counts.good += 1;
-            }
-            (CrcUse::Unknown { misses }, false) => {
-                self.counts.absent += 1;
-                *misses += 1;
-                if *misses >= MAX_CRC_MISSES {
-                    self.crc_use = CrcUse::No;
-                }
-            }
-        }
-        true
-    }
 }

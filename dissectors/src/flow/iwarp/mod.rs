@@ -179,6 +179,32 @@ struct IwarpSharedState {
     counts: MpaCounts,
 }
 
+impl IwarpSharedState {
+    /// Counts the result of a CRC check. Returns `true` if the FPDU is accepted.
+    fn record_crc_result(&mut self, is_right: bool) -> bool {
+        match (&mut self.crc_use, is_right) {
+            (CrcUse::No, _) => self.counts.absent += 1,
+            (CrcUse::Yes, true) => self.counts.good += 1,
+            (CrcUse::Yes, false) => {
+                self.counts.bad += 1;
+                return false;
+            }
+            (CrcUse::Unknown { .. }, true) => {
+                self.crc_use = CrcUse::Yes;
+                self.counts.good += 1;
+            }
+            (CrcUse::Unknown { misses }, false) => {
+                self.counts.absent += 1;
+                *misses += 1;
+                if *misses >= MAX_CRC_MISSES {
+                    self.crc_use = CrcUse::No;
+                }
+            }
+        }
+        true
+    }
+}
+
 /// State of one direction.
 #[derive(Debug, Default)]
 struct IwarpDirection {

@@ -328,7 +328,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         let mut search = MainOperationSearch::NEW;
         let mut operations = self.operations();
         let mut stop = None;
-        while let Some(body) = operations.next() {
+        for body in operations.by_ref() {
             match body {
                 Ok(body) => search.add::<B>(body.number()),
                 Err(error) => stop = Some(error),
