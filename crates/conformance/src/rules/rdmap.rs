@@ -23,6 +23,9 @@ macro_rules! fault {
 fn startup_text(fault: StartupFault) -> String {
     match fault {
         StartupFault::ReservedBits(bits) => format!("reserved bits {bits:#x}"),
+        StartupFault::PrivateDataMismatch { announced, length } => {
+            format!("PD_Length {announced}, {length} bytes of private data")
+        }
         StartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
         }
@@ -87,8 +90,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5044 section 7.1.1, RFC 6581 sections 6, 9 and 10",
         requirement: "The start-up frames of MPA agree with each other and with their revision.",
-        explanation: "Reserved bits are zero. Enhanced connection data needs revision 2, and is in the Reply if and only if \
-            it is in the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the \
+        explanation: "Reserved bits are zero, and PD_Length is the length of the private data. Enhanced connection data needs \
+            revision 2, and is in the Reply if and only if it is in the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the \
             initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
             data in revision 1\".",
         subjects: &[],
