@@ -25,6 +25,7 @@ pub mod rules;
 mod session_table;
 mod subject;
 mod transaction_view;
+mod waiting_calls;
 
 pub use checker::{ConformanceChecker, RuleTally};
 pub use eligible_items::EligibleItems;

@@ -8,6 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use rustc_hash::FxHashMap;
 
 use crate::operations::{CompoundOperations, OperationsDigest};
+use crate::waiting_calls::WaitingCalls;
 
 /// Maximum number of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_SESSIONS: usize = 4096;
@@ -77,6 +78,8 @@ pub struct SlotUse {
     /// Digest of the results after SEQUENCE, if the Reply was captured to its end.
     pub results: Option<OperationsDigest>,
     certain: CertainPoint,
+    /// Number of the Call on its connection.
+    call_number: u64,
 }
 
 impl SlotUse {
@@ -122,6 +125,8 @@ struct Session {
     highest_granted_slot: u32,
     target: Option<TargetSlot>,
     created: CertainPoint,
+    /// Number of the Call of CREATE_SESSION on its connection.
+    created_by: u64,
     /// Connection of the last COMPOUND.
     connection: u64,
     gaps: u64,
@@ -159,7 +164,10 @@ impl Session {
 
 /// All sessions whose creation was captured.
 #[derive(Debug, Default)]
-pub(crate) struct SessionTable(FxHashMap<Sessionid4, Session>);
+pub(crate) struct SessionTable {
+    sessions: FxHashMap<Sessionid4, Session>,
+    waiting_calls: WaitingCalls,
+}
 
 impl SessionTable {
     /// Returns the state of the slot of a COMPOUND before it.
@@ -169,9 +177,10 @@ impl SessionTable {
         operations: &CompoundOperations<'_>,
     ) -> Option<SlotHistory> {
         let sequence = sequence_arguments(operations)?;
-        let session = self.0.get(&sequence.sa_sessionid)?;
+        let session = self.sessions.get(&sequence.sa_sessionid)?;
         let last_use = session.slots.get(&sequence.sa_slotid).copied();
         let before = last_use.map_or(session.created, |last_use| last_use.certain);
+        let number_before = last_use.map_or(session.created_by, |last_use| last_use.call_number);
         Some(SlotHistory {
             minor_version: session.minor_version,
             limits: session.limits,
@@ -181,7 +190,9 @@ impl SessionTable {
             // A lost message is known only when a later one is captured: here the Reply.
             has_gaps: before != session.certain_point(transaction)
                 || last_use.is_some_and(|last_use| last_use.is_misordered)
-                || transaction.reply.is_none(),
+                || transaction.reply.is_none()
+                // A Call between them may have used the slot.
+                || self.waiting_calls.has_between(number_before, transaction),
         })
     }
 
@@ -193,7 +204,7 @@ impl SessionTable {
     ) -> Option<EndedCopies> {
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
-                result.ok().and_then(|_| self.0.get(&destroyed.dsa_sessionid))
+                result.ok().and_then(|_| self.sessions.get(&destroyed.dsa_sessionid))
             }
             _ => None,
         })?;
@@ -218,13 +229,20 @@ impl SessionTable {
 
     /// Records that the client knows the result of a copy, or no longer wants it.
     fn record_report(&mut self, stateid: &Stateid4) {
-        let copies = self.0.values_mut().flat_map(|session| &mut session.copies);
+        let copies = self.sessions.values_mut().flat_map(|session| &mut session.copies);
         copies.filter(|copy| copy.stateid == stateid.other).for_each(|copy| copy.is_reported = true);
+    }
+
+    /// Records that a Call was judged. Call it for each Call, after [`SessionTable::record`].
+    pub(crate) fn record_call(&mut self, transaction: &Transaction) {
+        if !self.sessions.is_empty() {
+            self.waiting_calls.record(transaction);
+        }
     }
 
     /// Records that sessions may have been used in a message that cannot be decoded.
     pub(crate) fn record_gap(&mut self) {
-        self.0.values_mut().for_each(|session| session.gaps += 1);
+        self.sessions.values_mut().for_each(|session| session.gaps += 1);
     }
 
     /// Records a COMPOUND.
@@ -233,8 +251,8 @@ impl SessionTable {
             match (arguments, result) {
                 (Args::CREATE_SESSION(_), Some(Results::CREATE_SESSION(created))) => {
                     let Some(created) = created.ok() else { continue };
-                    if self.0.len() >= MAX_SESSIONS {
-                        self.0.clear();
+                    if self.sessions.len() >= MAX_SESSIONS {
+                        self.sessions.clear();
                     }
                     let limits = ChannelLimits::from_attributes(&created.csr_fore_chan_attrs);
                     let connection = transaction.connection.number;
@@ -245,17 +263,18 @@ impl SessionTable {
                         highest_granted_slot: limits.max_requests.saturating_sub(1),
                         target: None,
                         created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
+                        created_by: transaction.credit_use.call_number,
                         connection,
                         // A retry, or a server that was restarted: the slots are unknown.
-                        gaps: u64::from(self.0.contains_key(&created.csr_sessionid)),
+                        gaps: u64::from(self.sessions.contains_key(&created.csr_sessionid)),
                         copies: Vec::new(),
                     };
-                    self.0.insert(created.csr_sessionid, session);
+                    self.sessions.insert(created.csr_sessionid, session);
                 }
                 (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result)))
                     if result.ok().is_some() =>
                 {
-                    self.0.remove(&destroyed.dsa_sessionid);
+                    self.sessions.remove(&destroyed.dsa_sessionid);
                 }
                 _ => {}
             }
@@ -271,7 +290,7 @@ impl SessionTable {
                     let callback =
                         copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
                     let session = sequence_arguments(operations)
-                        .and_then(|sequence| self.0.get_mut(&sequence.sa_sessionid));
+                        .and_then(|sequence| self.sessions.get_mut(&sequence.sa_sessionid));
                     if let (Some(stateid), Some(session)) = (callback, session)
                         && session.copies.len() < MAX_COPIES
                     {
@@ -304,14 +323,14 @@ impl SessionTable {
             // The server used another slot, or the client did not ask for this one.
             let asked = sequence.map(|sequence| sequence.sa_sessionid).unwrap_or_default();
             for id in [returned.sr_sessionid, asked] {
-                if let Some(session) = self.0.get_mut(&id) {
+                if let Some(session) = self.sessions.get_mut(&id) {
                     session.gaps += 1;
                 }
             }
             return;
         }
         let Some(sequence) = sequence else { return };
-        let Some(session) = self.0.get_mut(&sequence.sa_sessionid) else { return };
+        let Some(session) = self.sessions.get_mut(&sequence.sa_sessionid) else { return };
         let Some(call) = &transaction.call else { return };
         let certain = session.certain_point(transaction);
         (session.connection, session.gaps) = (certain.connection, certain.gaps);
@@ -357,6 +376,7 @@ impl SessionTable {
             results: operations.results_digest,
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
             certain: CertainPoint { losses: transaction.credit_use.losses_before, ..certain },
+            call_number: transaction.credit_use.call_number,
         };
         session.slots.insert(sequence.sa_slotid, used);
     }
