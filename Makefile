@@ -89,6 +89,11 @@ adversarial: build ## Feed the release build adversarial input in full size, at 
 	ADVERSARIAL=full PROGRAM=$(abspath $(PROGRAM)) \
 	    $(CARGO) test --release --locked --test it adversarial:: -- --nocapture --test-threads 1
 
+.PHONY: damage
+damage: ## Damage each capture at each packet: lost, exchanged and first packets break no rule of lint
+	@.ci/setup build
+	NFSRDMA_FULL=1 $(CARGO) test --release --locked -p nfsrdma-conformance --test captures
+
 .PHONY: fmt
 fmt: ## Format the code
 	@.ci/setup lint

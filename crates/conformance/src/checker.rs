@@ -297,7 +297,8 @@ impl ConformanceChecker {
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
-        view.has_invalid_access = findings.iter().any(|(_, finding)| ACCESS_RULES.contains(&finding.rule.id));
+        view.has_invalid_access = transaction.has_suspected_access
+            || findings.iter().any(|(_, finding)| ACCESS_RULES.contains(&finding.rule.id));
         let (subjects, evidence) = (view.subjects(), view.evidence());
         let number = transaction.connection.number;
         let judgements = self.per_connection.take_judgements(number);
@@ -440,6 +441,7 @@ impl ConformanceChecker {
         if matches!(view.arguments, Some((Procedure::Compound | Procedure::CbCompound, _))) {
             self.sessions.record(view.transaction, &view.operations);
         }
+        self.sessions.record_call(view.transaction);
     }
 
     /// Returns `false` if [`ConformanceChecker::take_ready`] and [`ConformanceChecker::take_first`] return nothing.

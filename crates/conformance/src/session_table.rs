@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::operations::{CompoundOperations, OperationsDigest};
 use crate::sequence::Channel;
+use crate::waiting_calls::WaitingCalls;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_CHANNELS: usize = 8192;
@@ -76,6 +77,8 @@ pub struct SlotUse {
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results: Option<OperationsDigest>,
     certain: CertainPoint,
+    /// Number of the Call on its connection.
+    call_number: u64,
 }
 
 impl SlotUse {
@@ -122,6 +125,8 @@ struct SessionChannel {
     highest_granted_slot: u32,
     target: Option<TargetSlot>,
     created: CertainPoint,
+    /// Number of the Call of CREATE_SESSION on its connection.
+    created_by: u64,
     /// Connection of the last COMPOUND.
     connection: u64,
     gaps: u64,
@@ -159,6 +164,7 @@ impl SessionChannel {
             highest_granted_slot: limits.max_requests.saturating_sub(1),
             target: None,
             created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
+            created_by: transaction.credit_use.call_number,
             connection,
             gaps,
             copies: Vec::new(),
@@ -175,7 +181,10 @@ impl SessionChannel {
 
 /// The channels of all sessions whose creation was captured.
 #[derive(Debug, Default)]
-pub(crate) struct SessionTable(FxHashMap<(Channel, Sessionid4), SessionChannel>);
+pub(crate) struct SessionTable {
+    channels: FxHashMap<(Channel, Sessionid4), SessionChannel>,
+    waiting_calls: WaitingCalls,
+}
 
 impl SessionTable {
     /// Returns the state of the slot of a COMPOUND or CB_COMPOUND before it.
@@ -185,9 +194,12 @@ impl SessionTable {
         operations: &CompoundOperations<'_>,
     ) -> Option<SlotHistory> {
         let sequence = operations.sequence.as_ref()?;
-        let session = self.0.get(&(operations.channel, sequence.session))?;
+        let session = self.channels.get(&(operations.channel, sequence.session))?;
         let last_use = session.slots.get(&sequence.slot).copied();
         let before = last_use.map_or(session.created, |last_use| last_use.certain);
+        // Calls of the server have numbers of their own.
+        let created_by = if operations.channel == Channel::Fore { session.created_by } else { 0 };
+        let number_before = last_use.map_or(created_by, |last_use| last_use.call_number);
         Some(SlotHistory {
             minor_version: session.minor_version,
             limits: session.limits,
@@ -197,7 +209,9 @@ impl SessionTable {
             // A lost message is known only when a later one is captured: here the Reply.
             has_gaps: before != session.certain_point(transaction)
                 || last_use.is_some_and(|last_use| last_use.is_misordered)
-                || transaction.reply.is_none(),
+                || transaction.reply.is_none()
+                // A Call between them may have used the slot.
+                || self.waiting_calls.has_between(number_before, transaction),
         })
     }
 
@@ -209,7 +223,7 @@ impl SessionTable {
     ) -> Option<EndedCopies> {
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
-                result.ok().and_then(|_| self.0.get(&(Channel::Fore, destroyed.dsa_sessionid)))
+                result.ok().and_then(|_| self.channels.get(&(Channel::Fore, destroyed.dsa_sessionid)))
             }
             _ => None,
         })?;
@@ -234,13 +248,20 @@ impl SessionTable {
 
     /// Records that the client knows the result of a copy, or no longer wants it.
     fn record_report(&mut self, stateid: &Stateid4) {
-        let copies = self.0.values_mut().flat_map(|session| &mut session.copies);
+        let copies = self.channels.values_mut().flat_map(|session| &mut session.copies);
         copies.filter(|copy| copy.stateid == stateid.other).for_each(|copy| copy.is_reported = true);
+    }
+
+    /// Records that a Call was judged. Call it for each Call, after [`SessionTable::record`].
+    pub(crate) fn record_call(&mut self, transaction: &Transaction) {
+        if !self.channels.is_empty() {
+            self.waiting_calls.record(transaction);
+        }
     }
 
     /// Records that sessions may have been used in a message that cannot be decoded.
     pub(crate) fn record_gap(&mut self) {
-        self.0.values_mut().for_each(|session| session.gaps += 1);
+        self.channels.values_mut().for_each(|session| session.gaps += 1);
     }
 
     /// Records a COMPOUND or CB_COMPOUND.
@@ -249,8 +270,8 @@ impl SessionTable {
             match (arguments, result) {
                 (Args::CREATE_SESSION(_), Some(Results::CREATE_SESSION(created))) => {
                     let Some(created) = created.ok() else { continue };
-                    if self.0.len() >= MAX_CHANNELS {
-                        self.0.clear();
+                    if self.channels.len() >= MAX_CHANNELS {
+                        self.channels.clear();
                     }
                     for (channel, attributes) in [
                         (Channel::Fore, &created.csr_fore_chan_attrs),
@@ -258,17 +279,17 @@ impl SessionTable {
                     ] {
                         let id = (channel, created.csr_sessionid);
                         // A retry, or a server that was restarted: the slots are unknown.
-                        let gaps = u64::from(self.0.contains_key(&id));
+                        let gaps = u64::from(self.channels.contains_key(&id));
                         let minor_version = operations.minor_version;
                         let state = SessionChannel::new(transaction, minor_version, attributes, gaps);
-                        self.0.insert(id, state);
+                        self.channels.insert(id, state);
                     }
                 }
                 (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result)))
                     if result.ok().is_some() =>
                 {
                     for channel in [Channel::Fore, Channel::Back] {
-                        self.0.remove(&(channel, destroyed.dsa_sessionid));
+                        self.channels.remove(&(channel, destroyed.dsa_sessionid));
                     }
                 }
                 _ => {}
@@ -286,7 +307,7 @@ impl SessionTable {
                     let callback =
                         copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
                     let session = { operations.sequence }
-                        .and_then(|sequence| self.0.get_mut(&(operations.channel, sequence.session)));
+                        .and_then(|sequence| self.channels.get_mut(&(operations.channel, sequence.session)));
                     if let (Some(stateid), Some(session)) = (callback, session)
                         && session.copies.len() < MAX_COPIES
                     {
@@ -319,7 +340,7 @@ impl SessionTable {
             // The replier used another slot, or the requester did not ask for this one.
             let asked = sequence.map(|sequence| sequence.session).unwrap_or_default();
             for id in [returned.session, asked] {
-                if let Some(session) = self.0.get_mut(&(operations.channel, id)) {
+                if let Some(session) = self.channels.get_mut(&(operations.channel, id)) {
                     session.gaps += 1;
                 }
             }
@@ -327,7 +348,7 @@ impl SessionTable {
         }
         let Some(sequence) = sequence else { return };
         let id = (operations.channel, sequence.session);
-        let Some(session) = self.0.get_mut(&id) else { return };
+        let Some(session) = self.channels.get_mut(&id) else { return };
         let Some(call) = &transaction.call else { return };
         let certain = session.certain_point(transaction);
         (session.connection, session.gaps) = (certain.connection, certain.gaps);
@@ -373,6 +394,7 @@ impl SessionTable {
             results: operations.results_digest,
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
             certain: CertainPoint { losses: transaction.credit_use.losses_before, ..certain },
+            call_number: transaction.credit_use.call_number,
         };
         session.slots.insert(sequence.slot, used);
     }

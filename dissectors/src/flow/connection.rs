@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, Tenant};
 use crate::frame::FrameNumber;
-use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
+use crate::infiniband::{Psn, Qpn};
 use crate::net::Datagram;
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
@@ -58,6 +58,8 @@ pub(super) struct ConnectionEnd {
     kind: EndpointKind,
     /// Requests that a queue pair sends in its own PSN sequence.
     pub(super) requests: Requests,
+    /// PSN of its first request, from the set-up; `None` once a request was captured.
+    pub(super) starting_psn: Option<Psn>,
     /// IPv4 identifications, which distinguish its packets.
     pub(super) ip_id_variation: IpIdVariation,
     /// Order of its packets; `None` unless transport events are recorded.
@@ -71,6 +73,7 @@ impl ConnectionEnd {
             tenant,
             kind: mouth,
             requests: Requests::default(),
+            starting_psn: None,
             ip_id_variation: IpIdVariation::default(),
             packet_order: None,
         }
@@ -587,8 +590,15 @@ impl ConnectionTable {
         transport: ConnectionTransport,
         frame: FrameNumber,
     ) -> Vec<usize> {
-        let ConnectionSetUp { client, server, communication, parameters: terms, is_new_request: is_anew } =
-            set_up;
+        let ConnectionSetUp {
+            client,
+            server,
+            communication,
+            parameters: terms,
+            starting_psns,
+            path_mtu,
+            is_new_request: is_anew,
+        } = set_up;
         let paths = [(client, server), (server, client)].map(|(from, to)| QueuePairPath {
             tenant: from.tenant,
             source: from.address,
@@ -613,8 +623,12 @@ impl ConnectionTable {
             connection.last_frame = frame;
             connection.opened_by = Some(ConnectionSide::A);
             connection.communication_ids = Some(*communication);
+            connection.path_mtu = ObservedPathMtu::from_set_up(*path_mtu);
+            let (client_psn, server_psn) = *starting_psns;
+            connection.a.starting_psn = Some(client_psn);
+            connection.b.starting_psn = Some(server_psn);
             connection.conversation.is_rpc = terms.shows_rpc_over_rdma();
-            connection.conversation.set_read_limits(ConnectionSide::A, terms);
+            connection.conversation.record_set_up(ConnectionSide::A, terms);
             connection.parameters = Some(Arc::new(*terms));
         }
         replaced

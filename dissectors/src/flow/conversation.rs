@@ -125,6 +125,10 @@ pub(super) struct RpcConversation {
     losses: u64,
     /// Time of the last of them.
     last_loss: Option<Timestamp>,
+    /// `true` if the set-up of the connection was captured.
+    has_set_up: bool,
+    /// Time of the first message, RDMA Read or RDMA Write, if transport events are recorded.
+    first_time: Option<Timestamp>,
     /// RDMA Reads and Writes that look invalid, if transport events are recorded.
     suspects: SuspectedAccesses,
     /// RDMA Reads in flight, if transport events are recorded.
@@ -148,6 +152,8 @@ impl RpcConversation {
     pub(super) fn merge(&mut self, other: Self, swapped: bool) {
         let side = |side: ConnectionSide| if swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
+        self.has_set_up |= other.has_set_up;
+        self.first_time = [self.first_time, other.first_time].into_iter().flatten().min();
         self.read_depths.merge_limits(&other.read_depths, swapped);
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
@@ -183,8 +189,9 @@ impl RpcConversation {
         self.checks.get_or_insert_default()
     }
 
-    /// Sets the maximum numbers of RDMA Reads in flight from the set-up of a connection that `client` opened.
-    pub(super) fn set_read_limits(&mut self, client: ConnectionSide, parameters: &NegotiatedParameters) {
+    /// Adopts the set-up of a connection that `client` opened.
+    pub(super) fn record_set_up(&mut self, client: ConnectionSide, parameters: &NegotiatedParameters) {
+        self.has_set_up = true;
         self.read_depths.set_limits(client, parameters);
     }
 
@@ -235,6 +242,9 @@ impl RpcConversation {
         sender: ConnectionSide,
         operation: RdmaOperation<'_>,
     ) -> FrameKind {
+        if context.transaction_table.transport_events.is_enabled() {
+            self.first_time.get_or_insert(context.packet_meta.time);
+        }
         match operation {
             RdmaOperation::Write { handle, offset, data, attribution: owner } => {
                 if owner.0.is_none() {
@@ -459,12 +469,15 @@ impl RpcConversation {
                 credits.losses_when_idle = losses;
             }
             credits.set_in_flight(in_flight, time);
+            credits.call_count += 1;
             let (losses_when_idle, granted) = (credits.losses_when_idle, credits.limit());
+            let call_number = credits.call_count;
             if let Some(entry) = context.transaction_table.get_mut(key) {
                 entry.losses_when_idle = losses_when_idle;
                 let may_follow_reply = self.is_after_reply_of_same_time(context.is_in_causal_order, entry);
                 entry.transaction.credit_use = CreditUse {
                     in_flight,
+                    call_number,
                     granted,
                     losses,
                     losses_before: losses,
@@ -603,6 +616,8 @@ impl RpcConversation {
             return key;
         }
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
+        let call_time = transaction.call.as_ref().map(|call| call.time);
+        transaction.has_suspected_access |= call_time.is_some_and(|sent| self.suspects.may_concern(sent));
         transaction.credit_use.is_exact = entry.losses_when_idle == self.losses;
         transaction.credit_use.losses = self.losses;
         let now = context.packet_meta.time;
@@ -781,6 +796,7 @@ fn empty_transaction(xid: Xid) -> Transaction {
         set_up: None,
         quiet_ns: None,
         credit_use: CreditUse::default(),
+        has_suspected_access: false,
     }
 }
 

@@ -127,6 +127,11 @@ impl Delivery {
         self.expected = count.and_then(|count| NonZeroU64::new(sequence + count));
     }
 
+    /// Expects this PSN next.
+    pub(super) fn expect(&mut self, sequence: ExtendedPsn) {
+        self.expected = NonZeroU64::new(sequence);
+    }
+
     #[inline]
     fn gap(&self) -> Option<&Gap> {
         self.losses.as_ref().and_then(|losses| losses.gap.as_ref())

@@ -1,9 +1,9 @@
-//! Order of the packets of a message on a reliable connection: First, Middle, Last, or Only. InfiniBand Architecture
-//! Specification volume 1, sections 9.4.1 and 9.7.4.1.
+//! Order of the packets of a message on a reliable connection: First, Middle, Last, or Only; and the length of RDMA Writes.
+//! InfiniBand Architecture Specification volume 1, sections 9.4.1, 9.4.3 and 9.7.4.1.
 //!
 //! Only packets with consecutive PSNs are compared, so that lost, repeated and reordered packets need no treatment.
 
-use crate::infiniband::{BthOpcode, InfinibandPacket, PacketOperation, PacketPosition, Psn};
+use crate::infiniband::{self, BthOpcode, InfinibandPacket, PacketOperation, PacketPosition, Psn};
 
 /// Deviation of a packet from the packet with the PSN before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,20 @@ pub enum PacketOrderFault {
         /// Length of the packet in bytes.
         length: u32,
     },
+    /// An RDMA Write does not have as many bytes as its header announces. Section 9.4.3.
+    WriteLength {
+        /// DMA Length of its RDMA Extended Transport Header in bytes.
+        announced: u32,
+        /// Length of its packets in bytes, up to this one.
+        length: u64,
+    },
+}
+
+/// An RDMA Write whose packets were all captured so far.
+#[derive(Clone, Copy, Debug)]
+struct WriteProgress {
+    announced: u32,
+    length: u64,
 }
 
 /// A packet with one PSN.
@@ -39,6 +53,7 @@ struct PrecedingPacket {
 pub(super) struct PacketOrder {
     request: Option<PrecedingPacket>,
     response: Option<PrecedingPacket>,
+    write: Option<WriteProgress>,
 }
 
 impl PacketOrder {
@@ -58,10 +73,10 @@ impl PacketOrder {
         // An RDMA Read request uses the PSNs of its responses, whose number may be unknown.
         let has_one_psn = operation != PacketOperation::ReadRequest;
         let this = PrecedingPacket { psn, opcode: packet.bth.opcode, operation, position, length };
-        let before = std::mem::replace(last, has_one_psn.then_some(this))?;
-        if before.psn.next() != psn {
-            return None;
-        }
+        let before =
+            std::mem::replace(last, has_one_psn.then_some(this)).filter(|before| before.psn.next() == psn);
+        let write_fault = if is_response { None } else { self.check_write(packet, before.is_some()) };
+        let Some(before) = before else { return write_fault };
         let continues = !position.begins();
         let is_open = !before.position.ends();
         // The responder of a repeated request begins anew anywhere.
@@ -72,6 +87,30 @@ impl PacketOrder {
         }
         let has_right_length =
             !continues || if position.ends() { length <= before.length } else { length == before.length };
-        (!has_right_length).then_some(PacketOrderFault::Length { before: before.length, length })
+        let length_fault =
+            (!has_right_length).then_some(PacketOrderFault::Length { before: before.length, length });
+        length_fault.or(write_fault)
+    }
+
+    /// Returns the deviation of the length of an RDMA Write from its header, at its last packet or at the first one beyond the
+    /// announced length.
+    fn check_write(&mut self, packet: &InfinibandPacket<'_>, follows: bool) -> Option<PacketOrderFault> {
+        let infiniband::OpcodeProperties { operation, position, .. } = *packet.properties;
+        let before = self.write.take();
+        if operation != PacketOperation::Write {
+            return None;
+        }
+        let before = match position.begins() {
+            true => WriteProgress { announced: packet.reth?.dmalen, length: 0 },
+            false => before.filter(|_| follows)?,
+        };
+        let write = WriteProgress { length: before.length + packet.payload.length as u64, ..before };
+        let WriteProgress { announced, length } = write;
+        let is_right = if position.ends() { length == announced.into() } else { length <= announced.into() };
+        if !is_right {
+            return Some(PacketOrderFault::WriteLength { announced, length });
+        }
+        self.write = (!position.ends()).then_some(write);
+        None
     }
 }

@@ -234,6 +234,10 @@ impl Flow {
             }
             return None;
         }
+        let is_first_missing = own.starting_psn.take().is_some_and(|first| first != psn);
+        if is_first_missing || own.requests.may_follow_gap(sequence) {
+            conversation.record_loss(packet_meta.time);
+        }
         Some(match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
             PacketOutcome::Accepted => return None,
             PacketOutcome::Recovered(stall) => {
@@ -320,9 +324,11 @@ impl Flow {
             Err(NoOperationReason::Control) => FrameKind::Control,
             Err(NoOperationReason::Part) => FrameKind::PartialMessage,
             Err(NoOperationReason::WriteWithoutFirst) => {
+                exchange.record_loss(packet_meta.time);
                 context.stats.count_undecoded(UndecodedReason::WriteWithoutFirst)
             }
             Err(NoOperationReason::ResponseWithoutRequest) => {
+                exchange.record_loss(packet_meta.time);
                 context.stats.count_undecoded(UndecodedReason::ReadWithoutRequest)
             }
             Err(NoOperationReason::Cut) => context.stats.count_undecoded(UndecodedReason::CutFrame),

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use crate::frame::Timestamp;
+use crate::infiniband::cm::PathMtu;
 use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPosition, Psn, Syndrome};
 use crate::rdma::{Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
 
@@ -121,7 +122,7 @@ pub(super) struct Requests {
     is_ended: bool,
 }
 
-/// Path MTU of a connection in bytes, learned from its packets: the length of every First and Middle
+/// Path MTU of a connection in bytes: that of its set-up, or learned from its packets, the length of every First and Middle
 /// packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ObservedPathMtu(Option<u32>);
@@ -129,6 +130,12 @@ pub(super) struct ObservedPathMtu(Option<u32>);
 impl ObservedPathMtu {
     /// Valid path MTUs. InfiniBand Architecture Specification volume 1, section 9.2.
     const ALL: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+    /// Returns the path MTU that the client chose at the set-up.
+    pub(super) fn from_set_up(path_mtu: PathMtu) -> Self {
+        let at = usize::from(path_mtu.0).checked_sub(1);
+        Self(at.and_then(|at| Self::ALL.get(at)).copied())
+    }
 
     /// Returns `true` if at most `packets` lost packets can have carried `bytes` before a Last packet of `last`
     /// bytes. If the path MTU is unknown, `bytes` must fill a whole number of packets of some path MTU.
@@ -242,6 +249,36 @@ impl Requests {
         (self.delivery.last_refusal(), self.delivery.last_retransmission())
     }
 
+    /// Returns `true` if packets before this one may be missing although nothing shows it: it follows an RDMA Read that uses
+    /// an unknown number of PSNs.
+    #[inline]
+    pub(super) fn may_follow_gap(&self, sequence: ExtendedPsn) -> bool {
+        self.delivery.expected() == 0 && self.highest_sequence.is_some_and(|newest| sequence > newest + 1)
+    }
+
+    /// Corrects the PSN that follows the newest RDMA Read, if this new packet has a lower one: the Read announced more bytes
+    /// than it asked for.
+    #[inline]
+    fn correct_read_length(&mut self, sequence: ExtendedPsn, packet: &InfinibandPacket<'_>) {
+        if sequence < self.delivery.expected() && !self.was_sent_before(sequence) {
+            self.correct_newest_read(sequence, packet);
+        }
+    }
+
+    #[cold]
+    fn correct_newest_read(&mut self, sequence: ExtendedPsn, packet: &InfinibandPacket<'_>) {
+        let Some(span) = self.spans.iter().rev().find(|span| span.first < sequence) else { return };
+        // A requester may ask for the rest of a Read again.
+        let is_rest = packet.reth.is_some_and(|reth| {
+            let [end, end_before] = [(reth.va, reth.dmalen), (span.offset, span.length)]
+                .map(|(offset, length)| offset.saturating_add(length.into()));
+            reth.r_key == span.handle && reth.va >= span.offset && end == end_before
+        });
+        if span.is_read && Some(span.first) == self.highest_sequence && !is_rest {
+            self.delivery.expect(sequence);
+        }
+    }
+
     /// Returns the outcome of a request that this side sends.
     #[inline]
     pub(super) fn packet_outcome(
@@ -256,6 +293,7 @@ impl Requests {
             (infiniband::PacketOperation::ReadRequest, None) => None,
             _ => Some(1),
         };
+        self.correct_read_length(sequence, packet);
         self.delivery.record_packet(sequence, count, now)
     }
 

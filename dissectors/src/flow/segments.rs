@@ -180,7 +180,7 @@ impl StreamDispatcher<'_> {
             server_frame,
         };
         connection.conversation.is_rpc |= terms.shows_rpc_over_rdma();
-        connection.conversation.set_read_limits(opened_by, &terms);
+        connection.conversation.record_set_up(opened_by, &terms);
         connection.parameters = Some(Arc::new(terms));
     }
 

@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 use crate::address::{Address, Port, Tenant};
 use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::Qpn;
-use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PortSpace, ServiceId};
+use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PathMtu, PortSpace, ServiceId};
+use crate::infiniband::{Psn, Qpn};
 use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 /// Port of NFS over RDMA (RFC 8267 section 6.3).
@@ -117,6 +117,10 @@ pub(super) struct ConnectionSetUp {
     pub(super) server: Peer,
     pub(super) communication: (CommunicationId, CommunicationId),
     pub(super) parameters: NegotiatedParameters,
+    /// First PSNs of client and server. Each side chooses that of its peer (section 12.7.31).
+    pub(super) starting_psns: (Psn, Psn),
+    /// Path MTU that the client chose.
+    pub(super) path_mtu: PathMtu,
     /// `true` if the REQ was captured after the previous REP, if any.
     pub(super) is_new_request: bool,
 }
@@ -127,6 +131,9 @@ struct PendingConnectRequest {
     /// Virtual network of the REQ.
     tenant: Tenant,
     qpn: Qpn,
+    /// First PSN of the server.
+    starting_psn: Psn,
+    path_mtu: PathMtu,
     parameters: NegotiatedParameters,
     /// `true` once answered; the answer may be repeated.
     is_answered: bool,
@@ -208,6 +215,8 @@ impl SetUps {
                 let pending = PendingConnectRequest {
                     tenant,
                     qpn: request.local_qpn,
+                    starting_psn: request.starting_psn,
+                    path_mtu: request.path_mtu,
                     parameters: terms,
                     is_answered: false,
                 };
@@ -245,6 +254,8 @@ impl SetUps {
                         server_frame: Some(frame),
                         ..pending.parameters
                     },
+                    starting_psns: (reply.starting_psn, pending.starting_psn),
+                    path_mtu: pending.path_mtu,
                     is_new_request: is_anew,
                 })
             }

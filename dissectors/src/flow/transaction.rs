@@ -532,6 +532,9 @@ pub struct CreditUse {
     /// Calls of the same side in flight on the connection when the Call was captured, including itself; 0 if it
     /// was captured after its Reply. Each uses one credit (RFC 8166 section 3.3.1).
     pub in_flight: u32,
+    /// Number of the Call among those of its side on the connection, from 1 on; 0 if it was captured after its Reply, or not at
+    /// all.
+    pub call_number: u64,
     /// Larger of the last two grants before the Call, because a grant may shrink while the Call is under way; `None`
     /// before the first Reply.
     pub granted: Option<u32>,
@@ -599,6 +602,8 @@ pub struct Transaction {
     pub quiet_ns: Option<u64>,
     /// Credit use of the connection.
     pub credit_use: CreditUse,
+    /// `true` if an RDMA Read or Write that looks invalid may have been meant for the Call, if transport events are recorded.
+    pub has_suspected_access: bool,
 }
 
 fn returned_bytes(segment: &ChunkSegment) -> u64 {

@@ -463,8 +463,9 @@ impl TransactionTable {
     /// Adds the Call of an entry that has only a Reply.
     pub(super) fn add_call(&mut self, key: TransactionKey, with_call: Transaction) {
         let Some(entry) = self.get_mut(key) else { return };
-        let reply = std::mem::replace(&mut entry.transaction, with_call).reply;
-        if let Some(reply) = reply {
+        let with_reply = std::mem::replace(&mut entry.transaction, with_call);
+        entry.transaction.credit_use = with_reply.credit_use;
+        if let Some(reply) = with_reply.reply {
             let envelope = reply
                 .rpcrdma
                 .and_then(|words| RpcRdmaTransportHeader::decode(words.dialect, &reply.bytes, reply.length));

@@ -227,6 +227,13 @@ pub enum StartupFault {
     UsedAfterRejection,
     /// More private data than permitted: its length in bytes. RFC 5044 section 7.1.1.
     PrivateDataLength(u16),
+    /// PD_Length is not the length of the private data. RFC 5044 section 7.1.1.
+    PrivateDataMismatch {
+        /// PD_Length in bytes.
+        announced: u16,
+        /// Length of the private data in bytes.
+        length: u16,
+    },
     /// Enhanced connection data in this revision of MPA, which has none. RFC 6581 section 6.
     EnhancedRevision(u8),
     /// Enhanced connection data are announced, and the private data is too short for them. RFC 6581 section 6.

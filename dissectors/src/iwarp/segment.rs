@@ -44,7 +44,9 @@ pub struct DdpSegment {
     pub target: DdpTarget,
     /// Memory to invalidate, in the two Sends with Invalidate.
     pub invalidate: Option<Handle>,
-    /// `true` if versions, reserved bits, opcode and queue conform to the specifications.
+    /// `true` if reserved bits of the control fields are used.
+    has_reserved_bits: bool,
+    /// `true` if versions, opcode and queue conform to the specifications.
     is_conformant: bool,
 }
 
@@ -85,13 +87,17 @@ impl DdpSegment {
             DdpTarget::Untagged { queue, .. } => Some(queue),
         };
         let is_regular = ddp.version == DdpControl::VERSION
-            && ddp.reserved == 0
             && rdmap.version <= 1
-            && rdmap.reserved == 0
             && rdmap.opcode.queue() == Some(queue)
             && ulpdu.length >= length;
-        let segment =
-            Self { opcode: rdmap.opcode, is_last: ddp.last, target, invalidate, is_conformant: is_regular };
+        let segment = Self {
+            opcode: rdmap.opcode,
+            is_last: ddp.last,
+            target,
+            invalidate,
+            has_reserved_bits: ddp.reserved != 0 || rdmap.reserved != 0,
+            is_conformant: is_regular,
+        };
         Some((segment, ulpdu.skip_bytes(length)))
     }
 
@@ -103,8 +109,15 @@ impl DdpSegment {
         }
     }
 
-    /// Returns `true` if the headers are valid for a ULPDU of this length. Random bytes hardly ever pass.
+    /// Returns `true` if the headers are valid for a ULPDU of this length, and reserved bits are zero. Random bytes hardly ever
+    /// pass.
     pub fn is_plausible(&self, ulpdu_length: usize) -> bool {
+        !self.has_reserved_bits && self.is_acceptable(ulpdu_length)
+    }
+
+    /// Returns `true` if a receiver accepts the headers of a ULPDU of this length: it ignores reserved bits. RFC 5041 section
+    /// 4.1, RFC 5040 section 4.1.
+    pub fn is_acceptable(&self, ulpdu_length: usize) -> bool {
         let payload = ulpdu_length.checked_sub(self.header_length());
         let length_fits = payload.is_some_and(|payload| match self.opcode {
             RdmapOpcode::READ_REQUEST => payload == ReadRequest::LENGTH,

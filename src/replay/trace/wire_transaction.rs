@@ -153,6 +153,7 @@ impl WireTransaction {
             quiet_ns: None,
             retry_of: (self.repeats != 0).then_some(self.repeats),
             credit_use: CreditUse::default(),
+            has_suspected_access: false,
         }
     }
 }

@@ -96,6 +96,10 @@ pub(crate) const RULES: &[Rule] = &[
             if used.granted.is_some() || used.min_in_flight() == 0 {
                 return None;
             }
+            // The first Reply may have been lost.
+            if used.losses > 0 {
+                return Some(Verdict::Unknown);
+            }
             Some(Verdict::from_condition(used.min_in_flight() == 1, || {
                 format!("{} calls in flight before the first reply", used.min_in_flight())
             }))

@@ -489,9 +489,14 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::MessageOrEvent(
             |message| {
                 let transaction = message.transaction.transaction;
+                // A lost message is known only when a later one is captured.
+                let has_lost = transaction.credit_use.losses_before != message.transaction.connection.losses;
                 let is_null = message.is_call()
                     && message.transaction.summary.procedure == Some(0)
                     && message.transaction.connection.first_frame.is_some();
+                if is_null && has_lost {
+                    return Some(Verdict::Unknown);
+                }
                 is_null.then(|| {
                     Verdict::from_condition(transaction.quiet_ns.is_none_or(|quiet| quiet < IDLE_NS), || {
                         "NULL call on an idle connection".to_owned()

@@ -149,7 +149,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a chunk has several short segments.",
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
             register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
-            \"a chunk of 4096 bytes in 4 segments of 1024 bytes\".",
+            \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
         subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -166,7 +166,7 @@ pub(crate) const RULES: &[Rule] = &[
                 let (tally, [segments, bytes, ..]) = (all.tally("call", "calls"), all.worst);
                 let average = bytes / segments.max(1);
                 format!(
-                    "{tally}; at worst a chunk of {bytes} bytes in {segments} segments of {average} bytes"
+                    "{tally}; at worst a chunk of {bytes} bytes in {segments} segments, {average} bytes on average"
                 )
             }))
         }),

@@ -26,6 +26,9 @@ fn startup_text(fault: StartupFault) -> String {
         StartupFault::RejectedRequest => "R bit in a request".to_owned(),
         StartupFault::UsedAfterRejection => "R bit in a reply, and FPDUs after it".to_owned(),
         StartupFault::PrivateDataLength(length) => format!("{length} bytes of private data, at most 512"),
+        StartupFault::PrivateDataMismatch { announced, length } => {
+            format!("PD_Length {announced}, {length} bytes of private data")
+        }
         StartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
         }
@@ -90,9 +93,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Error,
         section: "RFC 5044 sections 7.1.1 and 7.1.2, RFC 6581 sections 6, 9 and 10",
         requirement: "The start-up frames of MPA agree with each other and with their revision.",
-        explanation: "Reserved bits and the R bit of a Request are zero, and there are at most 512 bytes of private data. A \
-            responder that sets the R bit rejects the connection, and sends no FPDUs on it. Enhanced connection data needs revision 2, and is in the Reply if and only if \
-            it is in the Request. The Reply confirms the connection model, and wants no more RDMA Reads in flight than the \
+        explanation: "Reserved bits and the R bit of a Request are zero, PD_Length is the length of the private data, and at \
+            most 512 bytes. A responder that sets the R bit rejects the connection, and sends no FPDUs on it. Enhanced \
+            connection data needs revision 2, and is in the Reply if and only if it is in the Request. The Reply confirms \
+            the connection model, and wants no more RDMA Reads in flight than the \
             initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
             data in revision 1\".",
         subjects: &[],

@@ -199,7 +199,31 @@ pub(crate) const RULES: &[Rule] = &[
                     PacketOrderFault::Length { before, length } => {
                         format!("packet of {length} bytes after one of {before} bytes in a message")
                     }
+                    PacketOrderFault::WriteLength { .. } => return None,
                 }))
+            },
+            |checks| checks.packets,
+        ),
+    },
+    Rule {
+        id: "transport/write-length",
+        severity: Severity::Error,
+        section: "InfiniBand Architecture Specification volume 1, sections 9.4.3 and 9.7.4.1",
+        requirement: "An RDMA Write has as many bytes as the DMA Length of its header announces.",
+        explanation: "The receiver answers NAK Invalid Request, and the connection ends. The length is judged if all packets \
+            of the RDMA Write were captured. Example: the header of an RDMA Write of 3,000 bytes announces four bytes more: \
+            \"RDMA Write of 3000 bytes, DMA Length 3004\".",
+        subjects: &[],
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: RuleCheck::Counted(
+            |event| {
+                let TransportEventKind::PacketOrder(PacketOrderFault::WriteLength { announced, length }) =
+                    event.kind
+                else {
+                    return None;
+                };
+                Some(Verdict::broken(format!("RDMA Write of {length} bytes, DMA Length {announced}")))
             },
             |checks| checks.packets,
         ),

@@ -84,6 +84,16 @@ fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
         Flow::new(FlowLimits { record_transport_events: true, check_icrc: true, ..FlowLimits::default() });
     let mut checker = ConformanceChecker::new();
     let mut all = Vec::new();
+    // As in the program: each Transaction is judged once it is complete.
+    let mut judge = |flow: &mut Flow, checker: &mut ConformanceChecker| {
+        checker.record_events(flow);
+        while let Some((key, transaction)) = flow.next_with_key() {
+            transaction.with_messages(|messages| {
+                let summary = messages.summary();
+                all.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
+            });
+        }
+    };
     for (at, bytes) in frames.iter().enumerate() {
         let time = frame_time(at as u64 + 1);
         flow.process_frame(&Frame {
@@ -93,16 +103,10 @@ fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
             bytes,
             length: bytes.len() as u32,
         });
-        checker.record_events(&flow);
+        judge(&mut flow, &mut checker);
     }
     flow.finish();
-    checker.record_events(&flow);
-    while let Some((key, transaction)) = flow.next_with_key() {
-        transaction.with_messages(|messages| {
-            let summary = messages.summary();
-            all.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
-        });
-    }
+    judge(&mut flow, &mut checker);
     all.extend(checker.finish());
     all
 }

@@ -35,6 +35,19 @@ fn empty_send(scene: &mut Scene, broken: bool, change: fn(&mut [u8])) {
     }
 }
 
+/// A connection with private data of eight bytes, and a change of the start-up frame of the client or of the server.
+fn startup_frame(scene: &mut Scene, broken: bool, side: usize, change: fn(&mut [u8])) {
+    /// Offset of the payload of a TCP segment.
+    const PAYLOAD: usize = 54;
+    *scene = Scene::with_private_data(Kind::Iwarp, [Some(Private::USUAL); 2]);
+    if broken {
+        // Behind SYN and SYN with ACK.
+        change(&mut scene.fabric.frames[2 + side][PAYLOAD..]);
+    }
+    let first = Exchange::getattr3(scene.xid());
+    scene.exchange(&first);
+}
+
 /// Sends an RDMA Read Request. RFC 5040 section 4.4.
 fn request_read(scene: &mut Scene, sink: (u32, u64), memory: Memory) {
     let mut request = sink.0.to_be_bytes().to_vec();
@@ -124,6 +137,16 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| startup_frame(scene, broken, 0, |frame| frame[19] += 4),
+    },
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| startup_frame(scene, broken, 1, |frame| frame[19] += 4),
+    },
+    Pair {
         rule: "rdmap/responder-first",
         kinds: IWARP,
         conversation: |scene, broken| {
@@ -170,6 +193,21 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.fabric.tcp(Side::Server, 0x10, first);
             scene.fabric.tcp(Side::Server, 0x18, second);
             scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "rdmap/reserved-bits",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            // A receiver ignores the bits: the Call, its data and its Reply are there.
+            let exchange = Exchange::read3(scene.xid(), 1000, 1000);
+            for send in [Scene::call, Scene::place, Scene::reply] {
+                let first = scene.fabric.frames.len();
+                send(scene, &exchange);
+                if broken {
+                    scene.fabric.alter(first, |fpdu| fpdu[2] |= 0x04);
+                }
+            }
         },
     },
     Pair {

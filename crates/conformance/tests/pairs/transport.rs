@@ -109,8 +109,11 @@ pub(crate) const PAIRS: &[Pair] = &[
             let first = scene.fabric.frames.len();
             scene.place(&exchange);
             if broken {
-                // RDMA Write First becomes RDMA Write Only: the headers are the same.
-                scene.fabric.alter(first, |packet| packet[0] = 10);
+                // RDMA Write First becomes RDMA Write Only: the headers are the same, except for the DMA Length.
+                scene.fabric.alter(first, |packet| {
+                    packet[0] = 10;
+                    packet[24..28].copy_from_slice(&1024_u32.to_be_bytes());
+                });
             }
             scene.place(&exchange);
             scene.reply(&exchange);
@@ -130,6 +133,37 @@ pub(crate) const PAIRS: &[Pair] = &[
                 scene.fabric.alter(last, |packet| packet[0] = 14);
             }
             scene.fetch(&exchange);
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "transport/write-length",
+        kinds: ROCE,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 3000, 3000);
+            scene.call(&exchange);
+            let first = scene.fabric.frames.len();
+            scene.place(&exchange);
+            if broken {
+                // DMA Length, the last word of the RETH behind the Base Transport Header.
+                scene.fabric.alter(first, |packet| packet[27] += 4);
+            }
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "transport/write-length",
+        kinds: ROCE,
+        conversation: |scene, broken| {
+            // Fewer bytes announced than sent, in one packet.
+            let exchange = Exchange::read3(scene.xid(), 1000, 1000);
+            scene.call(&exchange);
+            let first = scene.fabric.frames.len();
+            scene.place(&exchange);
+            if broken {
+                scene.fabric.alter(first, |packet| packet[27] -= 4);
+                scene.place(&exchange);
+            }
             scene.reply(&exchange);
         },
     },

@@ -11,6 +11,8 @@ pub(super) struct Credits {
     previous_grant: Option<u32>,
     /// `true` after the first Reply.
     has_grant: bool,
+    /// Number of Calls so far.
+    pub(super) call_count: u64,
     /// Number of losses of the conversation when no Call was in flight for the last time.
     pub(super) losses_when_idle: u64,
     /// Time since when all granted credits are in use.

@@ -1,7 +1,8 @@
 //! RDMA Reads and Writes of memory that the peer did not offer for them.
 //!
 //! A capture may lack the Call that offered the memory, or have it later than the access. So an access is reported only
-//! once the owner of the memory has sent a further message without loss, or has refused the access.
+//! once the owner of the memory has sent a further message without loss, or has refused the access; and without the set-up
+//! of the connection, only some time after the first captured packet.
 
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_table::{SegmentIndex, TransactionEntry, TransactionKey};
@@ -34,7 +35,19 @@ struct SuspectedAccess {
 
 /// Accesses of one connection that look invalid.
 #[derive(Debug, Default)]
-pub(super) struct SuspectedAccesses(Vec<SuspectedAccess>);
+pub(super) struct SuspectedAccesses {
+    suspects: Vec<SuspectedAccess>,
+    /// Time of the last access that looks invalid and belongs to no known Call.
+    last_unattributed: Option<Timestamp>,
+}
+
+impl SuspectedAccesses {
+    /// Returns `true` if an access that looks invalid may have been meant for a Call that was sent at `call_time`.
+    #[inline]
+    pub(super) fn may_concern(&self, call_time: Timestamp) -> bool {
+        self.last_unattributed.is_some_and(|access| call_time <= access)
+    }
+}
 
 impl RpcConversation {
     /// Records that packets of the connection were lost, or are missing from the capture.
@@ -52,54 +65,83 @@ impl RpcConversation {
         owner: RdmaAttribution,
         access: MemoryAccess,
     ) {
-        let has_lost_recently =
-            self.last_loss.is_some_and(|loss| context.packet_meta.time.abs_diff_ns(loss) < MIN_LOSSLESS_NS);
-        if access.length == 0
-            || context.packet_meta.anomaly.is_some()
-            || self.has_cut_lists
-            || has_lost_recently
-            || self.suspects.0.len() >= MAX_SUSPECTS
-            || self
-                .suspects
-                .0
-                .iter()
-                .any(|known| known.sender == sender && known.access.handle == access.handle)
-        {
+        if access.length == 0 {
             return;
         }
         let found = TransactionKey::from_attribution(owner);
-        let fault = match found {
-            Some((key, at)) => fault_of_known_memory(context.transaction_table.get(key), at, access.is_read),
-            None => Some(self.fault_of_unknown_memory(context, sender, &access)),
+        let (fault, key) = match found {
+            Some((key, at)) => {
+                let fault = fault_of_known_memory(context.transaction_table.get(key), at, access.is_read);
+                (fault, Some(key))
+            }
+            None => {
+                let (fault, key) = self.fault_of_unknown_memory(context, sender, &access);
+                (Some(fault), key)
+            }
         };
-        let Some(fault) = fault else { return };
-        self.suspects.0.push(SuspectedAccess {
+        if let Some(fault) = fault {
+            self.suspect_access(context, sender, access, (fault, key));
+        }
+    }
+
+    #[cold]
+    fn suspect_access(
+        &mut self,
+        context: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        access: MemoryAccess,
+        (fault, transaction): (AccessFault, Option<TransactionKey>),
+    ) {
+        let now = context.packet_meta.time;
+        match transaction.and_then(|key| context.transaction_table.get_mut(key)) {
+            Some(entry) => entry.transaction.has_suspected_access = true,
+            None => self.suspects.last_unattributed = Some(now),
+        }
+        let suspects = &self.suspects.suspects;
+        let is_known =
+            |known: &SuspectedAccess| known.sender == sender && known.access.handle == access.handle;
+        if context.packet_meta.anomaly.is_some()
+            || self.has_cut_lists
+            || suspects.len() >= MAX_SUSPECTS
+            || suspects.iter().any(is_known)
+            || self.may_lack_calls(now)
+        {
+            return;
+        }
+        self.suspects.suspects.push(SuspectedAccess {
             sender,
             frame: context.packet_meta.last_frame(),
-            time: context.packet_meta.time,
-            transaction: found.map(|(key, _)| key),
+            time: now,
+            transaction,
             access,
             fault,
             losses: self.losses,
         });
     }
 
+    /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
+    pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
+        let is_recent = |since: Timestamp| now.abs_diff_ns(since) < MIN_LOSSLESS_NS;
+        self.last_loss.is_some_and(is_recent) || (!self.has_set_up && self.first_time.is_none_or(is_recent))
+    }
+
+    /// Returns the violation of an access to memory that no Call offers, and the Call that it may have been meant for.
     fn fault_of_unknown_memory(
         &self,
         context: &RpcContext<'_>,
         sender: ConnectionSide,
         access: &MemoryAccess,
-    ) -> AccessFault {
+    ) -> (AccessFault, Option<TransactionKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
         let uses = self.handles.get(&(sender.peer(), access.handle));
         let is_open =
             |key: TransactionKey| context.transaction_table.get(key).is_some_and(TransactionEntry::is_open);
-        if uses.is_some_and(|uses| uses.keys().any(is_open)) {
-            AccessFault::OutOfBounds
+        if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
+            (AccessFault::OutOfBounds, Some(key))
         } else if open(sender) > 0 && open(sender.peer()) == 0 {
-            AccessFault::ByRequester
+            (AccessFault::ByRequester, None)
         } else {
-            AccessFault::NotOffered
+            (AccessFault::NotOffered, None)
         }
     }
 
@@ -111,7 +153,7 @@ impl RpcConversation {
         owner: ConnectionSide,
         is_refusal: bool,
     ) {
-        if !self.suspects.0.is_empty() {
+        if !self.suspects.suspects.is_empty() {
             self.decide_accesses(context, owner, is_refusal);
         }
     }
@@ -120,7 +162,7 @@ impl RpcConversation {
     fn decide_accesses(&mut self, context: &mut RpcContext<'_>, owner: ConnectionSide, is_refusal: bool) {
         let now = context.packet_meta.time;
         let mut waiting = Vec::new();
-        for suspect in std::mem::take(&mut self.suspects.0) {
+        for suspect in std::mem::take(&mut self.suspects.suspects) {
             let SuspectedAccess { sender, frame, time, transaction, access, fault, losses } = suspect;
             if losses != self.losses {
                 continue;
@@ -147,7 +189,7 @@ impl RpcConversation {
                 );
             }
         }
-        self.suspects.0 = waiting;
+        self.suspects.suspects = waiting;
     }
 }
 

@@ -10,7 +10,7 @@ use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
 use crate::flow::transport_event::TransportEventKind;
 use crate::flow::transport_header::RpcRdmaTransportHeader;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage};
-use crate::rpc::Xid;
+use crate::rpc::{VERSION as RPC_VERSION, Xid};
 use crate::rpcrdma::version2::HeaderType;
 use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, RdmaProc};
 use crate::xdr::Cursor;
@@ -156,6 +156,8 @@ impl RpcConversation {
         }
         let rpc = inline_message_cursor(message, &envelope);
         let Some(which) = self.message_kind(context, sender, &envelope, &rpc) else {
+            // It may have been a Call, with memory, or the Reply to one.
+            self.record_loss(context.packet_meta.time);
             return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
         };
         let xid = envelope.xid;
@@ -308,11 +310,39 @@ impl RpcConversation {
             MessageType::Version1(RdmaProc::RDMA_NOMSG) => RpcMessageKind::Reply,
             MessageType::Prototype(_) | MessageType::Version1(_) | MessageType::Version2(_) => {
                 match rpc_type(rpc) {
-                    Ok(which) => which?,
+                    Ok(which) => which.filter(|which| {
+                        starts_with(rpc, envelope.xid)
+                            || self.may_have_other_xid(sender, envelope, rpc, *which)
+                    })?,
                     Err(_) => answers(),
                 }
             }
         })
+    }
+
+    /// Returns `true` if what follows the chunk lists may be an RPC message with another XID than its header. Otherwise, the
+    /// lists end elsewhere: a number of segments, or the announcement of a list entry, is wrong.
+    #[cold]
+    fn may_have_other_xid(
+        &self,
+        sender: ConnectionSide,
+        envelope: &RpcRdmaTransportHeader,
+        rpc: &Cursor<'_>,
+        which: RpcMessageKind,
+    ) -> bool {
+        if envelope.words.message_type != MessageType::Version1(RdmaProc::RDMA_MSG) {
+            return true;
+        }
+        let mut words = *rpc;
+        let mut word = || words.word().ok();
+        let (xid, _type, version) = (word(), word(), word());
+        let answers = |xid: Xid| self.has_transaction(sender.peer(), xid);
+        match which {
+            RpcMessageKind::Call => {
+                version.is_none_or(|version| version == RPC_VERSION) && !answers(envelope.xid)
+            }
+            RpcMessageKind::Reply => answers(envelope.xid) || xid.is_some_and(|xid| answers(Xid(xid))),
+        }
     }
 
     /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
@@ -344,6 +374,12 @@ impl RpcConversation {
         *owner = key.to_attribution(SegmentIndex::DONE);
         FrameKind::Done { key }
     }
+}
+
+/// Returns `true` if a cursor is at this XID.
+fn starts_with(cursor: &Cursor<'_>, xid: Xid) -> bool {
+    let mut cursor = *cursor;
+    cursor.word() == Ok(xid.0)
 }
 
 /// Returns `true` if the start of a message may be that of the Call with this XID. A Reply of the same side may have

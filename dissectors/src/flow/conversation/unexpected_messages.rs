@@ -147,7 +147,8 @@ impl RpcConversation {
         xid: Xid,
         reply: &MessageRecord,
     ) -> Option<MessageFault> {
-        if !(reply.is_rdma_error() || reply.is_nomsg()) || !self.may_suspect(context) {
+        let may_lack_call = self.may_lack_calls(context.packet_meta.time);
+        if !(reply.is_rdma_error() || reply.is_nomsg()) || may_lack_call || !self.may_suspect(context) {
             return None;
         }
         if reply.is_nomsg() {

@@ -221,14 +221,18 @@ impl Framing {
             return false;
         };
         if !segment.is_plausible(ulpdu_length) {
-            if out.records_events()
-                && self.is_proven
-                && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
-                && let Some(kind) = segment_order::fault_of_fpdu(run.bytes, header, shared.crc_use)
+            let is_start =
+                self.is_proven && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
+            let fault =
+                is_start.then(|| segment_order::fault_of_fpdu(run.bytes, header, shared.crc_use)).flatten();
+            if let Some(kind) = fault
+                && out.records_events()
             {
                 out.transport_event(kind, run.meta);
             }
-            return false;
+            if fault.is_none() || !segment.is_acceptable(ulpdu_length) {
+                return false;
+            }
         }
         let covered = length - Crc::LENGTH;
         let good = match (shared.crc_use, run.bytes.get(..covered), run.bytes.get(covered..length)) {
@@ -648,6 +652,14 @@ impl Framing {
     fn process_startup(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
+        if before >= Startup::FIXED_LENGTH && segment_order::begins_fpdu(run.bytes) {
+            // Its private data has ended, whatever its length says.
+            if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
+                out.startup(startup, run.meta);
+                out.transport_event(TransportEventKind::Rdmap(RdmapFault::Startup(fault)), run.meta);
+            }
+            return self.begin_fpdus(run.at);
+        }
         let room = Startup::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - before;
         bytes.extend_from_slice(run.bytes.get(..room).unwrap_or(run.bytes));
         let Some(startup) = Startup::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
@@ -673,7 +685,12 @@ impl Framing {
         let part = run.take(rest as u32);
         let end = part.at + rest as u64;
         out.startup(startup, part.meta);
-        (self.last_fpdu_start, self.startup_end) = (Some(end), Some(end));
+        self.begin_fpdus(end);
+    }
+
+    /// Expects the first FPDU at this position, behind the start-up frame.
+    fn begin_fpdus(&mut self, at: Position) {
+        (self.last_fpdu_start, self.startup_end) = (Some(at), Some(at));
         self.is_proven = true;
         self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
     }

@@ -59,7 +59,7 @@ pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault
 }
 
 /// Returns `true` if bytes begin with a plausible FPDU.
-fn begins_fpdu(bytes: &[u8]) -> bool {
+pub(super) fn begins_fpdu(bytes: &[u8]) -> bool {
     let segment = FpduHeader::decode(bytes, 0, &mut NullObserver).and_then(|(header, rest)| {
         let length = usize::from(header.ulpdu_length);
         let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullObserver)?;

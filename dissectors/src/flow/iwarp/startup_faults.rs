@@ -2,6 +2,7 @@
 
 use crate::field::NullObserver;
 use crate::flow::transport_event::StartupFault;
+use crate::frame::CapturedSlice;
 use crate::iwarp::mpa::{Enhanced, MAX_PRIVATE_DATA_BYTES, ReplyFrame, Startup, StartupFrameKind};
 
 /// Depth of an RDMA Read queue that is left to the layer above. RFC 6581 section 9.1.
@@ -48,4 +49,17 @@ pub(super) fn startup_fault(frame: &Startup, request: Option<&Startup>) -> Optio
     let is_negotiated = ![offered.ird.0, chosen.ord.0].contains(&UNNEGOTIATED_DEPTH);
     (!frame.rejected && is_negotiated && chosen.ord.0 > offered.ird.0)
         .then_some(StartupFault::ReadDepth { outbound: chosen.ord.0, inbound: offered.ird.0 })
+}
+
+/// Returns the start-up frame in `bytes`, whose private data ends before the announced length, and this deviation.
+#[cold]
+pub(super) fn shorter_frame(bytes: &[u8]) -> Option<(Startup, StartupFault)> {
+    let length = u16::try_from(bytes.len().checked_sub(Startup::FIXED_LENGTH)?).ok()?;
+    let mut bytes = bytes.to_vec();
+    // PD_Length is the last field before the private data.
+    let field = bytes.get_mut(Startup::FIXED_LENGTH - 2..Startup::FIXED_LENGTH)?;
+    let announced = u16::from_be_bytes([*field.first()?, *field.last()?]);
+    field.copy_from_slice(&length.to_be_bytes());
+    let startup = Startup::decode(CapturedSlice::new(&bytes, bytes.len(), 0), &mut NullObserver)?;
+    Some((startup, StartupFault::PrivateDataMismatch { announced, length }))
 }

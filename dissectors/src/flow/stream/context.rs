@@ -72,6 +72,8 @@ impl IwarpEventSink for StreamContext<'_> {
             IwarpEvent::Undecoded(reason) => {
                 self.conversation.has_cut_lists |=
                     matches!(reason, UndecodedReason::CutFrame | UndecodedReason::CutStream);
+                // It may have been a message, or part of one.
+                self.conversation.record_loss(packet_meta.time);
                 self.count_undecoded(reason, packet_meta);
                 return self.remove_repeated_reason();
             }

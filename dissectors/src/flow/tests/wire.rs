@@ -252,7 +252,8 @@ impl Link {
             local_q_key: QueueKey(0),
             local_qpn: Qpn(server.qpn),
             local_eecn: 0,
-            starting_psn: server.psn,
+            // Each side chooses the first PSN of its peer.
+            starting_psn: client.psn,
             responder_resources: 16,
             initiator_depth: 16,
             target_ack_delay: 15,
@@ -266,7 +267,11 @@ impl Link {
             cm::ReadyToUse { local_comm_id: CommunicationId(name), remote_comm_id: CommunicationId(name) };
         let management = |who, attribute, message: &[u8]| self.management(who, attribute, message);
         vec![
-            management(Client, cm::Attribute::REQ, &[&request(client, name)[..], private].concat()),
+            management(
+                Client,
+                cm::Attribute::REQ,
+                &[&request(client, server.psn, name)[..], private].concat(),
+            ),
             management(Server, cm::Attribute::REP, &[&reply.encode()[..], private].concat()),
             management(Client, cm::Attribute::RTU, &ready.encode()),
         ]
@@ -306,7 +311,7 @@ impl Link {
 }
 
 /// REQ to a service that names no port.
-fn request(client: Node, name: u32) -> [u8; cm::Request::LENGTH] {
+fn request(client: Node, starting_psn: Psn, name: u32) -> [u8; cm::Request::LENGTH] {
     let unset = std::net::Ipv6Addr::UNSPECIFIED;
     cm::Request {
         local_comm_id: CommunicationId(name),
@@ -321,7 +326,7 @@ fn request(client: Node, name: u32) -> [u8; cm::Request::LENGTH] {
         remote_response_timeout: 20,
         transport_service: cm::TransportService::RC,
         end_to_end_flow_control: false,
-        starting_psn: client.psn,
+        starting_psn,
         local_response_timeout: 20,
         retry_count: 7,
         pkey: PartitionKey(0xffff),
