@@ -231,7 +231,15 @@ const FRAMES_BEHIND: usize = 300;
 /// the path MTU, and slots.
 const FRAMES_AT_START: usize = 170;
 
-/// Damages captures at each of `places`, or everywhere if NFSRDMA_FULL is 1, or the start of the name of a capture, and checks that nothing looks broken.
+/// The session of this capture uses one slot on four connections. Three of them, with their set-ups, are within 20 frames:
+/// without these, nothing shows that there are other connections.
+fn is_of_unseen_connections(name: &str, damage: Damage, finding: &Finding) -> bool {
+    let Damage::Loss(count) = damage else { return false };
+    count == 20 && name.starts_with("rxe-v42-conc-head") && finding.rule.id == "nfs/slot-gap"
+}
+
+/// Damages captures at each of `places`, and checks that nothing looks broken. If NFSRDMA_FULL is 1, or the start of the name
+/// of a capture, all or these captures are damaged everywhere.
 fn assert_harmless(
     damages: &[Damage],
     is_chosen: impl Fn(&str) -> bool,
@@ -260,6 +268,7 @@ fn assert_harmless(
                 let (mut findings, _) = check(rest.into_iter().map(|frame| frame.cut(usize::MAX)));
                 findings.retain(|finding| {
                     finding.severity >= SeverityLevel::Warning
+                        && !is_of_unseen_connections(&name, *damage, finding)
                         && !ids(std::slice::from_ref(finding)).is_subset(&whole)
                 });
                 if !findings.is_empty() {
