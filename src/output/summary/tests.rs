@@ -107,6 +107,7 @@ fn programs_see_the_keys_of_the_contract_first() {
     let connection = json!({
         "connection": 1, "transport": "rocev2", "client": "10.9.0.2", "client_port": 17, "server": "10.9.0.1",
         "server_port": 17, "transactions": 237, "incomplete": 0, "bytes": summary["connections"]["listed"][0]["bytes"],
+        "recovery_ns": 0,
     });
     assert_eq!(summary["connections"], json!({"count": 1, "listed": [connection]}));
     assert_eq!(
