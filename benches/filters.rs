@@ -11,10 +11,10 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::filter::Filter;
-use nfsrdma_inspect::memory::Memory;
+use nfsrdma_inspect::memory::MemoryBudget;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::output::{
-    Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat,
+    FilehandleDisplay, LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
 };
 
 #[path = "../tests/it/captures.rs"]
@@ -40,12 +40,12 @@ const FILTERS: [Option<&str>; 6] = [
     Some("nfsrdma.latency > 0.01"),
 ];
 
-fn inspect(mut source: CaptureSource, filter: Option<&str>, view: LineView) {
+fn inspect(mut source: CaptureSource, filter: Option<&str>, view: LineUnit) {
     let settings = OutputSettings {
         format: LineFormat::Text,
         view,
         bytes: false,
-        filehandles: Filehandles::Off,
+        filehandles: FilehandleDisplay::Off,
         tree: false,
         quiet: true,
         time: TimeFormat::Relative,
@@ -55,11 +55,11 @@ fn inspect(mut source: CaptureSource, filter: Option<&str>, view: LineView) {
         findings: false,
         icrc: false,
         screen: TerminalStyle::pipe(),
-        memory: Memory::default(),
+        memory: MemoryBudget::default(),
     };
     let filter = filter.map(|filter| Filter::parse(filter).expect("a right filter"));
     let mut flow = Flow::new(FlowLimits::default());
-    let mut output = Output::new(settings, std::io::sink()).with_filter(filter);
+    let mut output = OutputWriter::new(settings, std::io::sink()).with_filter(filter);
     while let Some(frame) = source.next().expect("a right capture") {
         output.frame(&frame, &mut flow).expect("a sink takes all");
         while let Some((key, transaction)) = flow.next_with_key() {
@@ -77,7 +77,7 @@ fn filters(criterion: &mut Criterion) {
     for name in [LARGE_DATA, SMALL_OPERATIONS] {
         let file = captures::bytes(name);
         let large = || Repeated::of_size(file.clone(), SIZE);
-        for (view, title) in [(LineView::Transactions, "transactions"), (LineView::Frames, "frames")] {
+        for (view, title) in [(LineUnit::Transactions, "transactions"), (LineUnit::Frames, "frames")] {
             let mut group = criterion.benchmark_group(format!("{name} {title}"));
             group
                 .sample_size(15)

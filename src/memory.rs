@@ -1,9 +1,9 @@
 //! Memory budget of the program, `--max-memory`, and its shares.
 //!
 //! Everything allocated for input is counted in bytes against a share: the state of the dissectors
-//! ([`Memory::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display filter,
-//! the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the terminal
-//! interface. Uncompressed captures need no windows, and leave that share to the others.
+//! ([`MemoryBudget::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display
+//! filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the
+//! terminal interface. Uncompressed captures need no windows, and leave that share to the others.
 
 use std::fs::File;
 use std::io::Read;
@@ -47,21 +47,21 @@ impl Shares {
 
 /// Memory budget. Clones have the same shares and share the windows of zstd data.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct MemoryBudget {
     budget_bytes: u64,
     flows: u64,
     shares: Shares,
     windows: Windows,
 }
 
-impl Default for Memory {
+impl Default for MemoryBudget {
     /// Returns a budget of [`DEFAULT_BYTES`] for a command with one flow that reads compressed files.
     fn default() -> Self {
         Self::new(DEFAULT_BYTES, 1, Shares::COMPRESSED)
     }
 }
 
-impl Memory {
+impl MemoryBudget {
     fn new(budget_bytes: u64, flows: u64, shares: Shares) -> Self {
         let share = WindowShare { budget_bytes, parts: shares.windows, min_recommended_bytes: DEFAULT_BYTES };
         Self { budget_bytes, flows, shares, windows: Windows::new(share) }

@@ -495,7 +495,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Returns [`OutputErrorKind::Write`] if writing fails.
-    pub fn close(self) -> Result<ClosedFile, OutputError> {
+    pub fn close(self) -> Result<ClosedOutputFile, OutputError> {
         let Self { path, to, place, replaces } = self;
         let unwritten = |error| OutputError::write_error(&path, error);
         let OutputSink { file, .. } = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
@@ -505,7 +505,7 @@ impl OutputFile {
         if !matches!(place, OutputLocation::Stream) {
             file.sync_all().map_err(unwritten)?;
         }
-        Ok(ClosedFile { path, place, replaces })
+        Ok(ClosedOutputFile { path, place, replaces })
     }
 
     /// Flushes the file, renames it, and continues to write to it, for a capture that is read while it grows. The
@@ -578,13 +578,13 @@ impl Seek for OutputFile {
 
 /// Complete file that is not renamed yet. Removed when it is dropped.
 #[derive(Debug)]
-pub struct ClosedFile {
+pub struct ClosedOutputFile {
     path: PathBuf,
     place: OutputLocation,
     replaces: bool,
 }
 
-impl ClosedFile {
+impl ClosedOutputFile {
     /// Renames the file.
     ///
     /// # Errors

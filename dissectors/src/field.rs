@@ -109,7 +109,7 @@ pub enum FieldValue<'a> {
 
 /// A DDP-eligible data item of a message. RFC 8166 section 6.1, RFC 8267 sections 4 and 6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EligibleItem {
+pub struct DdpEligibleItem {
     /// Byte offset of the content in the unreduced message, as in the Position of a Read chunk.
     pub position: usize,
     /// Length in bytes, as in the message.
@@ -177,7 +177,7 @@ pub trait Observer<'a> {
 
     /// Reports the length and place of a DDP-eligible item, before its content is decoded.
     #[inline(always)]
-    fn eligible_item(&mut self, _item: EligibleItem) {}
+    fn eligible_item(&mut self, _item: DdpEligibleItem) {}
 
     /// Reports a value decoded from these bytes.
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);

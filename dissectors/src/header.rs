@@ -20,7 +20,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::field::{FieldKind, FieldValue, FlagName};
 
 /// A value in bits `START..END` of a fixed header.
-pub trait Fixed<'a>: Copy {
+pub trait BitFieldValue<'a>: Copy {
     /// Display type of the value.
     const KIND: FieldKind;
     /// Names of the values, or of the bits of a mask, in the specification.
@@ -62,7 +62,7 @@ pub fn put_bits<const START: usize, const END: usize>(value: u64, header: &mut [
 
 macro_rules! fixed_number {
     ($($number:ty),*) => {$(
-        impl<'a> Fixed<'a> for $number {
+        impl<'a> BitFieldValue<'a> for $number {
             const KIND: FieldKind = FieldKind::Unsigned;
 
             #[inline(always)]
@@ -83,7 +83,7 @@ macro_rules! fixed_number {
 }
 fixed_number!(u8, u16, u32, u64);
 
-impl<'a> Fixed<'a> for bool {
+impl<'a> BitFieldValue<'a> for bool {
     const KIND: FieldKind = FieldKind::Bool;
 
     #[inline(always)]
@@ -116,7 +116,7 @@ fn put_bytes<const START: usize>(bytes: &[u8], header: &mut [u8]) {
 
 macro_rules! fixed_bytes {
     ($($type:ty, $length:literal, $kind:ident, |$value:ident| $bytes:expr;)*) => {$(
-        impl<'a> Fixed<'a> for $type {
+        impl<'a> BitFieldValue<'a> for $type {
             const KIND: FieldKind = FieldKind::$kind;
 
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -142,7 +142,7 @@ fixed_bytes! {
 }
 
 /// A range of whole bytes, borrowed.
-impl<'a> Fixed<'a> for &'a [u8] {
+impl<'a> BitFieldValue<'a> for &'a [u8] {
     const KIND: FieldKind = FieldKind::Bytes;
 
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -170,16 +170,16 @@ macro_rules! number {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $number);
 
-        impl<'a> $crate::header::Fixed<'a> for $name {
+        impl<'a> $crate::header::BitFieldValue<'a> for $name {
             const KIND: $crate::field::FieldKind = { use $crate::field::FieldKind::*; $kind };
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-                Self(<$number as $crate::header::Fixed>::get::<LENGTH, START, END>(header))
+                Self(<$number as $crate::header::BitFieldValue>::get::<LENGTH, START, END>(header))
             }
 
             fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-                $crate::header::Fixed::put::<START, END>(self.0, header);
+                $crate::header::BitFieldValue::put::<START, END>(self.0, header);
             }
 
             fn value(self) -> $crate::field::FieldValue<'a> {
@@ -193,7 +193,7 @@ macro_rules! number {
     (@xdr $name:ident u16) => {};
     (@xdr $name:ident $number:ident) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
-            const KIND: $crate::field::FieldKind = <Self as $crate::header::Fixed<'a>>::KIND;
+            const KIND: $crate::field::FieldKind = <Self as $crate::header::BitFieldValue<'a>>::KIND;
 
             #[inline]
             fn decode<O: $crate::field::Observer<'a>>(
@@ -246,17 +246,17 @@ macro_rules! named {
             }
         }
 
-        impl<'a> $crate::header::Fixed<'a> for $name {
+        impl<'a> $crate::header::BitFieldValue<'a> for $name {
             const KIND: $crate::field::FieldKind = $crate::field::FieldKind::Enum;
             const NAMES: &'static [$crate::field::FlagName] = &[$(($value, $text)),*];
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-                Self(<$number as $crate::header::Fixed>::get::<LENGTH, START, END>(header))
+                Self(<$number as $crate::header::BitFieldValue>::get::<LENGTH, START, END>(header))
             }
 
             fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-                $crate::header::Fixed::put::<START, END>(self.0, header);
+                $crate::header::BitFieldValue::put::<START, END>(self.0, header);
             }
 
             fn value(self) -> $crate::field::FieldValue<'a> {
@@ -294,7 +294,7 @@ macro_rules! header {
             pub const FIELDS: &'static [$crate::field::Field] = &[$($crate::field::Field {
                 name: $filter,
                 label: stringify!($field),
-                kind: <$type as $crate::header::Fixed>::KIND,
+                kind: <$type as $crate::header::BitFieldValue>::KIND,
                 doc: concat!("", $($field_doc),*),
             }),*];
 
@@ -350,7 +350,7 @@ macro_rules! header {
      [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {{
         let (header, rest) = $bytes.split_first_chunk::<$length>()?;
         let this = Self {
-            $($field: <$type as $crate::header::Fixed>::get::<$length, $start, $end>(header),)*
+            $($field: <$type as $crate::header::BitFieldValue>::get::<$length, $start, $end>(header),)*
         };
         if O::ENABLED && $observer.is_interested_in_header(Self::GROUP, Self::describe) {
             $observer.enter(Self::GROUP, $at);
@@ -359,7 +359,7 @@ macro_rules! header {
                 $observer.value(
                     field,
                     $at + $start / 8..$at + usize::div_ceil($end, 8),
-                    $crate::header::Fixed::value(this.$field),
+                    $crate::header::BitFieldValue::value(this.$field),
                 );
             })*
             $observer.leave($at + $length);
@@ -370,7 +370,7 @@ macro_rules! header {
         /// Encodes the header.
         pub fn encode(&self) -> [u8; $length] {
             let mut header = [0; $length];
-            $($crate::header::Fixed::put::<$start, $end>(self.$field, &mut header);)*
+            $($crate::header::BitFieldValue::put::<$start, $end>(self.$field, &mut header);)*
             header
         }
     };

@@ -7,7 +7,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use crate::flow::Stall;
+use crate::flow::RetransmissionStall;
 use crate::frame::{FrameNumber, Timestamp};
 
 crate::number! {
@@ -66,7 +66,7 @@ pub struct RdmaMessage<'a> {
     /// Time of the packet that completed the message at the receiver.
     pub end_time: Timestamp,
     /// Time lost to retransmission of its packets.
-    pub stall: Option<Stall>,
+    pub stall: Option<RetransmissionStall>,
     /// Handle that a Send with Invalidate invalidates (InfiniBand Architecture Specification volume 1, section 9.4.1.1.3;
     /// RFC 5040 section 5.3); `None` for other Sends, and if the last packet was not captured.
     pub invalidated_handle: Option<Handle>,

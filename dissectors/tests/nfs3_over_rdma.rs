@@ -5,7 +5,7 @@
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Nfsstat3, Procedure, Results};
 use nfsrdma_dissectors::rpc::{Program, RpcMsg};
-use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdmaEvidence, RpcRdmaHeader, recognize};
+use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaEvidence, recognize};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Ddp, Encoder, Xdr};
 
 /// WRITE of 12345 bytes in a Read chunk at Position 112.
@@ -36,7 +36,7 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
     let bytes = bytes(WRITE_CALL);
     assert_eq!(recognize(&bytes, bytes.len()), RpcRdmaEvidence::Strong);
     let mut cursor = Cursor::new(&bytes);
-    let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
     assert_eq!(header.proc(), RdmaProc::RDMA_MSG);
     let chunks: Vec<_> = header
         .chunk_lists()
@@ -70,7 +70,7 @@ fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
     let bytes = bytes(READ_REPLY);
     assert_eq!(recognize(&bytes, bytes.len()), RpcRdmaEvidence::Strong);
     let mut cursor = Cursor::new(&bytes);
-    let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
     let chunks: Vec<_> = header
         .chunk_lists()
         .unwrap()
@@ -108,7 +108,7 @@ fn real_messages_may_be_cut_at_any_byte() {
             };
             assert!(recognize(&bytes[..end], bytes.len()) >= expected, "{end}");
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-            if RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).is_ok() {
+            if RpcRdma1Header::decode(&mut cursor, &mut NullObserver).is_ok() {
                 let error = RpcMsg::decode(&mut cursor, &mut NullObserver).err();
                 assert!(error.is_none_or(|error| error.is_cut()), "{end}");
             }

@@ -70,15 +70,15 @@ impl BaselineCounts {
         counts.replies += u64::from(record.reply.is_some());
         counts.errors += u64::from(record.reply.is_some() && !record.is_ok());
         for chunk in &record.chunks {
-            use super::comparison::record::RecordChunkKind;
+            use super::comparison::record::ComparedChunkKind;
             let offered: u64 = chunk.segments.iter().map(|segment| segment.length).sum();
             let returned: u64 = chunk.segments.iter().filter_map(|segment| segment.returned).sum();
             match chunk.kind {
-                RecordChunkKind::Read(..) | RecordChunkKind::ReplyRead(_) => counts.read += offered,
-                RecordChunkKind::Write => {
+                ComparedChunkKind::Read(..) | ComparedChunkKind::ReplyRead(_) => counts.read += offered,
+                ComparedChunkKind::Write => {
                     counts.write = (counts.write.0 + offered, counts.write.1 + returned)
                 }
-                RecordChunkKind::Reply => {
+                ComparedChunkKind::Reply => {
                     counts.reply = (counts.reply.0 + offered, counts.reply.1 + returned)
                 }
             }

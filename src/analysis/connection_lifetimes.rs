@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
 
 use super::connections::ConnectionTally;
 use super::load::{CREDIT_STEPS, CreditSample, CreditSeries};
-use super::sessions::{BoundSession, Sessions};
+use super::sessions::{BoundSession, SessionRegistry};
 
 /// Maximum number of connections with credits over time and states that outlive those of the flow.
 const MAX_CONNECTIONS: usize = 1_000;
@@ -53,7 +53,7 @@ impl ConnectionStats {
 pub struct ConnectionLifetimes {
     credits: BTreeMap<u64, CreditSeries>,
     states: BTreeMap<u64, ConnectionState>,
-    sessions: Sessions,
+    sessions: SessionRegistry,
     /// Maximum number of connections.
     most: usize,
 }
@@ -62,7 +62,7 @@ impl ConnectionLifetimes {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         let most = (room_bytes / CONNECTION_BYTES).clamp(1, MAX_CONNECTIONS);
-        Self { credits: BTreeMap::new(), states: BTreeMap::new(), sessions: Sessions::default(), most }
+        Self { credits: BTreeMap::new(), states: BTreeMap::new(), sessions: SessionRegistry::default(), most }
     }
 
     /// Counts a Transaction.

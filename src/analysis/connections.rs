@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::RpcSummary;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, MessageRecord, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, CapturedMessage, ConnectionIdentity, RpcMessageKind,
+};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -19,7 +21,7 @@ const MAX_PENDING_NUMBERS: usize = 65_536;
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionTally {
     /// Name of the connection.
-    pub name: ConnectionName,
+    pub name: ConnectionIdentity,
     /// Dialect of RPC-over-RDMA of the latest answered Call and its Reply; `None` without RDMA.
     pub dialect: Option<Dialect>,
     /// Number of Transactions.
@@ -44,7 +46,7 @@ pub struct ConnectionTally {
 
 impl ConnectionTally {
     /// Creates the tally of a connection without Transactions.
-    pub fn new(name: ConnectionName) -> Self {
+    pub fn new(name: ConnectionIdentity) -> Self {
         Self {
             name,
             dialect: None,
@@ -79,9 +81,9 @@ impl ConnectionTally {
             self.times =
                 Some(self.times.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
-        let is_refused = transaction.reply.as_ref().is_some_and(MessageRecord::is_rdma_error);
+        let is_refused = transaction.reply.as_ref().is_some_and(CapturedMessage::is_rdma_error);
         let messages = transaction.reply.iter().chain(&transaction.call);
-        let dialect = { messages }.find_map(MessageRecord::dialect);
+        let dialect = { messages }.find_map(CapturedMessage::dialect);
         // Peers may agree on another version after an error.
         if !is_refused || self.dialect.is_none() {
             self.dialect = dialect.or(self.dialect);

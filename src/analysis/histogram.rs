@@ -16,11 +16,11 @@ pub const UPPER_BOUNDS_NS: [u64; 25] = {
 
 /// Counts by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
+pub struct LatencyHistogram {
     counts: [u64; UPPER_BOUNDS_NS.len() + 1],
 }
 
-impl Histogram {
+impl LatencyHistogram {
     /// Counts a latency, in nanoseconds.
     pub fn add(&mut self, latency: u64) {
         let step = UPPER_BOUNDS_NS.partition_point(|bound| *bound < latency);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_latency_counts_in_the_first_step_that_it_is_not_above() {
-        let mut histogram = Histogram::default();
+        let mut histogram = LatencyHistogram::default();
         [0, 1_000, 1_001, 5_001, 200_000_000_000].iter().for_each(|latency| histogram.add(*latency));
         let steps: Vec<_> = histogram.steps().collect();
         assert_eq!(steps[..4], [(Some(1_000), 2), (Some(2_000), 1), (Some(5_000), 0), (Some(10_000), 1)]);

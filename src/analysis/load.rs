@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::series::{Series, SeriesStep};
+use super::series::{TimeSeries, TimeSeriesStep};
 
 /// Maximum number of steps in the load of a capture, and in the credits of a connection.
 const STEPS: usize = 512;
@@ -12,7 +12,7 @@ pub(super) const CREDIT_STEPS: usize = 128;
 
 /// Traffic that ended within a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct LoadSample {
     /// Number of Transactions.
     pub transactions: u64,
     /// Bytes of their messages, including chunks.
@@ -21,7 +21,7 @@ pub struct Load {
     pub errors: u64,
 }
 
-impl SeriesStep for Load {
+impl TimeSeriesStep for LoadSample {
     fn merge(&mut self, next: Self) {
         self.transactions += next.transactions;
         self.bytes += next.bytes;
@@ -30,8 +30,8 @@ impl SeriesStep for Load {
 }
 
 /// Creates the load series of a capture.
-pub fn load() -> Series<Load> {
-    Series::new(STEPS)
+pub fn load() -> TimeSeries<LoadSample> {
+    TimeSeries::new(STEPS)
 }
 
 /// The credits of a connection within a step of time.
@@ -53,7 +53,7 @@ pub struct CreditSample {
     pub slots_at_limit_ns: u64,
 }
 
-impl SeriesStep for CreditSample {
+impl TimeSeriesStep for CreditSample {
     fn merge(&mut self, next: Self) {
         self.granted = self.granted.max(next.granted);
         self.requested = self.requested.max(next.requested);
@@ -67,11 +67,11 @@ impl SeriesStep for CreditSample {
 
 /// The credits of one connection, forward direction (RFC 8166 section 3.3.1).
 #[derive(Clone, Debug)]
-pub struct CreditSeries(pub Series<CreditSample>);
+pub struct CreditSeries(pub TimeSeries<CreditSample>);
 
 impl Default for CreditSeries {
     fn default() -> Self {
-        Self(Series::new(CREDIT_STEPS))
+        Self(TimeSeries::new(CREDIT_STEPS))
     }
 }
 

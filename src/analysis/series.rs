@@ -7,21 +7,21 @@ use nfsrdma_dissectors::frame::Timestamp;
 const MIN_STEP_NS: u64 = 1_000_000;
 
 /// Values of one step of time.
-pub trait SeriesStep: Copy + Default {
+pub trait TimeSeriesStep: Copy + Default {
     /// Merges the values of the following step.
     fn merge(&mut self, next: Self);
 }
 
 /// Steps of equal width from a start time on. Earlier events count in the first step.
 #[derive(Clone, Debug)]
-pub struct Series<S> {
+pub struct TimeSeries<S> {
     start: Option<Timestamp>,
     width: u64,
     max_steps: usize,
     steps: Vec<S>,
 }
 
-impl<S: SeriesStep> Series<S> {
+impl<S: TimeSeriesStep> TimeSeries<S> {
     /// Creates a series of at most `most` steps, at least 2.
     pub fn new(most: usize) -> Self {
         Self { start: None, width: MIN_STEP_NS, max_steps: most.max(2), steps: Vec::new() }
@@ -77,7 +77,7 @@ impl<S: SeriesStep> Series<S> {
     }
 }
 
-fn merged_step<S: SeriesStep>(steps: &[S]) -> S {
+fn merged_step<S: TimeSeriesStep>(steps: &[S]) -> S {
     let mut sum = S::default();
     steps.iter().for_each(|step| sum.merge(*step));
     sum
@@ -90,7 +90,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     struct Sum(u64);
 
-    impl SeriesStep for Sum {
+    impl TimeSeriesStep for Sum {
         fn merge(&mut self, next: Self) {
             self.0 += next.0;
         }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn when_there_is_no_room_two_steps_become_one() {
-        let mut series: Series<Sum> = Series::new(4);
+        let mut series: TimeSeries<Sum> = TimeSeries::new(4);
         for ms in 0..7 {
             series.step_at(Timestamp(ms * 1_000_000)).unwrap().0 += 1;
         }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_span_is_shared_among_the_steps_that_it_lies_in() {
-        let mut series: Series<Sum> = Series::new(8);
+        let mut series: TimeSeries<Sum> = TimeSeries::new(8);
         series.step_at(Timestamp(0));
         series.span(Timestamp(500_000), Timestamp(2_250_000), |step, ns| step.0 += ns);
         assert_eq!(series.steps(), [Sum(500_000), Sum(1_000_000), Sum(250_000)]);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_comes_before_the_start_counts_in_the_first_step() {
-        let mut series: Series<Sum> = Series::new(8);
+        let mut series: TimeSeries<Sum> = TimeSeries::new(8);
         series.step_at(Timestamp(5_000_000)).unwrap().0 += 1;
         series.step_at(Timestamp(1)).unwrap().0 += 1;
         assert_eq!(series.steps(), [Sum(2)]);

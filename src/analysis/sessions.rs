@@ -25,16 +25,16 @@ pub struct BoundSession {
     /// Numbers of the connections on which it was seen so far, in order.
     pub connections: Vec<u64>,
     /// Channels for which the session uses the connection.
-    pub binding: ChannelBinding,
+    pub binding: SessionChannelBinding,
     /// Limits of the fore channel and of the backchannel, if CREATE_SESSION was captured.
-    pub channels: Option<[ChannelLimits; 2]>,
+    pub channels: Option<[SessionChannelLimits; 2]>,
     /// State of the backchannel, if a connection was bound to it.
     pub backchannel: Option<BackchannelState>,
 }
 
 /// Channels of a session that a connection is bound to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChannelBinding {
+pub struct SessionChannelBinding {
     /// `true` if the connection carries Calls of the client.
     pub is_fore: bool,
     /// `true` if the connection is bound to the backchannel, or carries callbacks.
@@ -65,7 +65,7 @@ impl BackchannelState {
 
 /// Limits of a channel, as the server returned them in channel_attrs4 (RFC 8881 section 18.36.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelLimits {
+pub struct SessionChannelLimits {
     /// `ca_headerpadsize`: padding in bytes that aligns the data of inline WRITEs.
     pub header_padding_bytes: u32,
     /// `ca_maxrequestsize`, in bytes.
@@ -82,7 +82,7 @@ pub struct ChannelLimits {
     pub rdma_reads: Option<u32>,
 }
 
-impl From<&ChannelAttrs4<'_>> for ChannelLimits {
+impl From<&ChannelAttrs4<'_>> for SessionChannelLimits {
     fn from(attributes: &ChannelAttrs4<'_>) -> Self {
         Self {
             header_padding_bytes: attributes.ca_headerpadsize,
@@ -99,14 +99,14 @@ impl From<&ChannelAttrs4<'_>> for ChannelLimits {
 /// A session with its bindings.
 #[derive(Debug, Default)]
 struct SessionEntry {
-    bindings: BTreeMap<u64, ChannelBinding>,
-    channels: Option<[ChannelLimits; 2]>,
+    bindings: BTreeMap<u64, SessionChannelBinding>,
+    channels: Option<[SessionChannelLimits; 2]>,
     is_destroyed: bool,
 }
 
 /// All sessions, and the connections that they use.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
+pub(super) struct SessionRegistry {
     sessions: BTreeMap<SessionId, SessionEntry>,
     by_connection: BTreeMap<u64, BTreeSet<SessionId>>,
     /// Connections with sessions that have ended.
@@ -114,7 +114,7 @@ pub(super) struct Sessions {
     binding_count: usize,
 }
 
-impl Sessions {
+impl SessionRegistry {
     /// Records a Transaction.
     pub(super) fn record(
         &mut self,
@@ -166,7 +166,7 @@ impl Sessions {
                     binding.is_back |= created.csr_flags.contains(BACK);
                     if let Some(session) = self.sessions.get_mut(&created.csr_sessionid) {
                         let channels = [&created.csr_fore_chan_attrs, &created.csr_back_chan_attrs];
-                        session.channels = Some(channels.map(ChannelLimits::from));
+                        session.channels = Some(channels.map(SessionChannelLimits::from));
                     }
                 }
                 (_, Results::BIND_CONN_TO_SESSION(bound)) => {
@@ -187,7 +187,7 @@ impl Sessions {
     }
 
     /// Returns the binding of a session to a connection; `None` if there are too many.
-    fn bind(&mut self, id: SessionId, connection: u64) -> Option<&mut ChannelBinding> {
+    fn bind(&mut self, id: SessionId, connection: u64) -> Option<&mut SessionChannelBinding> {
         let is_known = self.by_connection.get(&connection).is_some_and(|sessions| sessions.contains(&id));
         if !is_known {
             if self.binding_count >= MAX_BINDINGS {

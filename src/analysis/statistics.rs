@@ -10,7 +10,7 @@ use nfsrdma_dissectors::flow::transaction::{LostCopy, MissingPart, RpcMessageKin
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::connections::ConnectionTallies;
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 
 /// Maximum number of operations counted separately. All programs have about 150; the rest, of unknown programs and
 /// versions, is counted without a name, as are the rarest operations if percentiles need too much memory.
@@ -246,7 +246,7 @@ impl MissingTally {
 
 /// Counts of retransmitted messages, and the time that they cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryTally {
+pub struct RetransmissionTally {
     /// Number of copies of Calls and Replies beyond the first of each, from any sender.
     pub copies: u64,
     /// Number of copies sent by RPC, with a new PSN or stream position. The transport sent the others.
@@ -264,7 +264,7 @@ pub struct RecoveryTally {
     pub possible_lost_copies: u64,
 }
 
-impl RecoveryTally {
+impl RetransmissionTally {
     fn add(&mut self, transaction: &Transaction) {
         for message in transaction.call.iter().chain(&transaction.reply) {
             self.copies += u64::from(message.copies.saturating_sub(1));
@@ -305,7 +305,7 @@ pub struct Statistics {
     transactions: u64,
     incomplete: u64,
     missing: MissingTally,
-    recovery: RecoveryTally,
+    recovery: RetransmissionTally,
     connections: ConnectionTallies,
     operations: BTreeMap<OperationKey, OperationTally>,
     /// Memory of the percentiles of operations, and its limit, in bytes.
@@ -321,7 +321,7 @@ pub struct Statistics {
 impl Default for Statistics {
     /// Creates statistics with the default memory.
     fn default() -> Self {
-        Self::new(Memory::default().tables_bytes())
+        Self::new(MemoryBudget::default().tables_bytes())
     }
 }
 
@@ -335,7 +335,7 @@ impl Statistics {
             transactions: 0,
             incomplete: 0,
             missing: MissingTally::default(),
-            recovery: RecoveryTally::default(),
+            recovery: RetransmissionTally::default(),
             connections: ConnectionTallies::default(),
             operations: BTreeMap::new(),
             percentile_bytes: 0,
@@ -448,7 +448,7 @@ impl Statistics {
     }
 
     /// Returns the counts of retransmissions.
-    pub fn recovery(&self) -> RecoveryTally {
+    pub fn recovery(&self) -> RetransmissionTally {
         self.recovery
     }
 

@@ -13,21 +13,21 @@ use nfsrdma_rpc::url::ServerUrl;
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
-use super::record_reader::ComparedRecordReader;
+use super::record_reader::ComparisonInput;
 use super::replay::check::{ReplayCheckOptions, check as replayed};
 use super::replay::reports::ReportArgs;
 use super::replay::server::parse_percent;
 use super::replay::step_selection::StepSelectionArgs;
-use super::style::{self, Color};
+use super::style::{self, ColorChoice};
 use super::{ExitStatus, outputs, report_error, write_error};
 use crate::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
 use crate::analysis::comparison::difference::Difference;
-use crate::analysis::comparison::recorder::Recorder;
+use crate::analysis::comparison::recorder::ComparisonRecorder;
 use crate::analysis::comparison::tally::DifferenceTally;
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output::check_report::{
-    CaptureCheckResult, CheckDifferences, CheckOutcome, CheckReportView, CheckSummary,
+    BaselineDifferences, CaptureCheckResult, CheckOutcome, CheckReportView, CheckedCaptureSummary,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
@@ -127,7 +127,7 @@ pub(super) struct CheckArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 }
 
 /// Returns the path of the baseline of a capture.
@@ -235,7 +235,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
 }
 
 /// Returns an error if the capture could not be read completely.
-fn check_read_errors(reader: &ComparedRecordReader) -> Result<()> {
+fn check_read_errors(reader: &ComparisonInput) -> Result<()> {
     match reader.errors.first() {
         Some(error) => bail!("{error}"),
         None => Ok(()),
@@ -275,7 +275,7 @@ fn read_baseline(capture: &Path) -> Result<Baseline> {
 
 fn bless_capture(
     file: &Path,
-    memory: &Memory,
+    memory: &MemoryBudget,
     dialect: Option<Dialect>,
     captures: &InputFiles,
     progress: &mut ProgressLine,
@@ -289,8 +289,8 @@ fn bless_capture(
         })?,
         None => BaselineSettings::default(),
     };
-    let mut reader = ComparedRecordReader::open_with_findings(file, memory, dialect)?;
-    let mut recorder = Recorder::default();
+    let mut reader = ComparisonInput::open_with_findings(file, memory, dialect)?;
+    let mut recorder = ComparisonRecorder::default();
     let Ok(mut baseline) = Baseline::from_records(settings, || reader.next(&mut recorder, progress)) else {
         bail!("{}: more than {} transactions; split the capture", file.display(), baseline::MAX_TRANSACTIONS);
     };
@@ -302,23 +302,23 @@ fn bless_capture(
     let mut bytes = Vec::new();
     baseline::write(&mut bytes, &baseline)?;
     if old.is_some_and(|old| old.as_bytes() == bytes) {
-        return Ok(CheckOutcome::Same(CheckSummary::from_counts(&baseline.counts)));
+        return Ok(CheckOutcome::Same(CheckedCaptureSummary::from_counts(&baseline.counts)));
     }
     outputs::write_and_commit(outputs::create(&path, captures)?, |to| to.write_all(&bytes))?;
-    Ok(CheckOutcome::Blessed(CheckSummary::from_counts(&baseline.counts)))
+    Ok(CheckOutcome::Blessed(CheckedCaptureSummary::from_counts(&baseline.counts)))
 }
 
 /// Compares a capture with its baseline, and keeps the first `count` differences.
 fn check_capture(
     file: &Path,
-    (memory, dialect): (&Memory, Option<Dialect>),
+    (memory, dialect): (&MemoryBudget, Option<Dialect>),
     count: usize,
     progress: &mut ProgressLine,
     tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
 ) -> Result<CheckOutcome> {
-    let mut reader = ComparedRecordReader::open_with_findings(file, memory, dialect)?;
+    let mut reader = ComparisonInput::open_with_findings(file, memory, dialect)?;
     let mut checking = BaselineCheck::new(read_baseline(file)?, memory.view_bytes());
-    let mut recorder = Recorder::default();
+    let mut recorder = ComparisonRecorder::default();
     let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
     let mut hear = |difference: Difference| {
         tally.push(&difference);
@@ -328,7 +328,7 @@ fn check_capture(
     check_read_errors(&reader)?;
     checking.finish(&reader.trace, hear)?;
     let [then, now] = checking.counts();
-    let mut summary = CheckSummary::from_counts(now);
+    let mut summary = CheckedCaptureSummary::from_counts(now);
     // Includes operations of the baseline alone.
     summary.operations.extend(then.operations.keys().cloned());
     let comparison = checking.comparison();
@@ -336,7 +336,7 @@ fn check_capture(
     Ok(if comparison.total() == 0 {
         CheckOutcome::Same(summary)
     } else {
-        CheckOutcome::Different(Box::new(CheckDifferences {
+        CheckOutcome::Different(Box::new(BaselineDifferences {
             summary,
             counts: comparison.counts().clone(),
             tally,

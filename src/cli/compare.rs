@@ -10,11 +10,11 @@ use clap::{Args, ValueHint};
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
-use super::record_reader::ComparedRecordReader;
-use super::style::{self, Color};
+use super::record_reader::ComparisonInput;
+use super::style::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
-use crate::analysis::comparison::recorder::Recorder;
+use crate::analysis::comparison::recorder::ComparisonRecorder;
 use crate::analysis::comparison::tally::FirstDifferences;
 use crate::analysis::comparison::{Comparison, ComparisonSide};
 use crate::output::ReportFormat;
@@ -95,7 +95,7 @@ pub(super) struct CompareArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 }
 
 /// Shows the differences of two captures.
@@ -113,10 +113,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
         bail!("{contradiction}");
     }
     let memory = args.memory.plan([&args.a, &args.b], 2)?;
-    let [a, b] =
-        [&args.a, &args.b].map(|file| ComparedRecordReader::open(file, &memory, args.dialect.selected()));
+    let [a, b] = [&args.a, &args.b].map(|file| ComparisonInput::open(file, &memory, args.dialect.selected()));
     let mut readers = [a?, b?];
-    let mut recorder = Recorder::default();
+    let mut recorder = ComparisonRecorder::default();
     let mut progress = ProgressLine::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;
     let mut first =

@@ -14,9 +14,9 @@ use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::{ExitStatus, report_error};
-use crate::export::Export;
+use crate::export::ParquetExport;
 use crate::interrupt;
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output_file::{InputFiles, OutputError, missing_directory};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
@@ -114,7 +114,7 @@ fn write_error(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
 /// Exports a capture. Returns `true` if it was read to its end. Writes nothing for a file that is no capture.
 fn export(
     args: &ExportArgs,
-    memory: &Memory,
+    memory: &MemoryBudget,
     capture: &ExportCapture<'_>,
     inputs: &InputFiles,
 ) -> Result<bool> {
@@ -138,10 +138,10 @@ fn export(
 
 fn read(
     args: &ExportArgs,
-    memory: &Memory,
+    memory: &MemoryBudget,
     (capture, inputs): (&ExportCapture<'_>, &InputFiles),
     source: &mut CaptureSource,
-) -> io::Result<(Option<Export>, Vec<SourceError>)> {
+) -> io::Result<(Option<ParquetExport>, Vec<SourceError>)> {
     let mut flow = Flow::new(FlowLimits {
         connections: args.max_connections.get(),
         dialect: args.dialect.selected(),
@@ -176,7 +176,7 @@ fn read(
         }
         // A capture without Transactions has tables without rows; a file that is no capture has none.
         if tables.is_none() && (!is_over || errors.is_empty()) {
-            tables = Some(Export::create(&args.to, &capture.name, inputs, memory)?);
+            tables = Some(ParquetExport::create(&args.to, &capture.name, inputs, memory)?);
         }
         if let Some(tables) = &mut tables {
             tables.record_events(&flow)?;

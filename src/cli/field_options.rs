@@ -4,16 +4,16 @@ use anyhow::{Result, anyhow, bail};
 use std::str::FromStr;
 
 use crate::filter::Filter;
-use crate::output::fields_format::{self, FieldLineFormat, FieldLines, Occurrence};
-use crate::output::{LineFormat, LineView};
+use crate::output::fields_format::{self, FieldLineFormat, FieldLines, FieldOccurrence};
+use crate::output::{LineFormat, LineUnit};
 
 /// Option of `-E`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum FieldLayoutOption {
+pub(super) enum FieldFormatOption {
     Header(bool),
     Separator(char),
     Quote(Option<char>),
-    Occurrence(Occurrence),
+    Occurrence(FieldOccurrence),
     Aggregator(char),
 }
 
@@ -28,7 +28,7 @@ fn letter(text: &str) -> Option<char> {
     }
 }
 
-impl FromStr for FieldLayoutOption {
+impl FromStr for FieldFormatOption {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -41,9 +41,9 @@ impl FromStr for FieldLayoutOption {
             ("quote", "d") => Self::Quote(Some('"')),
             ("quote", "s") => Self::Quote(Some('\'')),
             ("quote", "n") => Self::Quote(None),
-            ("occurrence", "f") => Self::Occurrence(Occurrence::First),
-            ("occurrence", "l") => Self::Occurrence(Occurrence::Last),
-            ("occurrence", "a") => Self::Occurrence(Occurrence::All),
+            ("occurrence", "f") => Self::Occurrence(FieldOccurrence::First),
+            ("occurrence", "l") => Self::Occurrence(FieldOccurrence::Last),
+            ("occurrence", "a") => Self::Occurrence(FieldOccurrence::All),
             ("separator", value) => Self::Separator(letter(value).ok_or(WHAT)?),
             ("aggregator", value) => Self::Aggregator(letter(value).ok_or(WHAT)?),
             _ => return Err(WHAT),
@@ -55,9 +55,9 @@ impl FromStr for FieldLayoutOption {
 /// fields.
 pub(super) fn lines(
     format: LineFormat,
-    view: LineView,
+    view: LineUnit,
     names: &[String],
-    layouts: &[FieldLayoutOption],
+    layouts: &[FieldFormatOption],
     filter: Option<Filter>,
 ) -> Result<(Option<Filter>, Option<FieldLines>)> {
     let is_whole = names.is_empty();
@@ -67,7 +67,7 @@ pub(super) fn lines(
             bail!("-T fields needs -e FIELD; 'nfsrdma-inspect fields' lists the fields")
         }
         (LineFormat::Text, true) => Vec::new(),
-        (LineFormat::Json, true) if view == LineView::Transactions => Vec::new(),
+        (LineFormat::Json, true) if view == LineUnit::Transactions => Vec::new(),
         (LineFormat::Json | LineFormat::Csv, true) if view.is_aggregate() => Vec::new(),
         (LineFormat::Json | LineFormat::Csv, true) => default_columns(view),
         (_, false) => names.to_vec(),
@@ -85,20 +85,20 @@ pub(super) fn lines(
         LineFormat::Json => FieldLineFormat::Json,
         _ => FieldLineFormat::Plain { separator: '\t', quote: None },
     });
-    lines.occurrence = if is_named { Occurrence::All } else { Occurrence::First };
+    lines.occurrence = if is_named { FieldOccurrence::All } else { FieldOccurrence::First };
     if format == LineFormat::Json && is_whole {
         lines = lines.with_all_fields();
     }
     for layout in layouts {
         match (*layout, &mut lines.form) {
-            (FieldLayoutOption::Header(header), _) => lines.header = header,
-            (FieldLayoutOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
-            (FieldLayoutOption::Aggregator(letter), _) => lines.aggregator = letter,
-            (FieldLayoutOption::Separator(letter), FieldLineFormat::Plain { separator, .. }) => {
+            (FieldFormatOption::Header(header), _) => lines.header = header,
+            (FieldFormatOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
+            (FieldFormatOption::Aggregator(letter), _) => lines.aggregator = letter,
+            (FieldFormatOption::Separator(letter), FieldLineFormat::Plain { separator, .. }) => {
                 *separator = letter
             }
-            (FieldLayoutOption::Quote(letter), FieldLineFormat::Plain { quote, .. }) => *quote = letter,
-            (FieldLayoutOption::Separator(_) | FieldLayoutOption::Quote(_), _) => {
+            (FieldFormatOption::Quote(letter), FieldLineFormat::Plain { quote, .. }) => *quote = letter,
+            (FieldFormatOption::Separator(_) | FieldFormatOption::Quote(_), _) => {
                 bail!("-E separator and quote apply to -T fields only")
             }
         }
@@ -109,6 +109,6 @@ pub(super) fn lines(
     Ok((Some(filter), Some(lines)))
 }
 
-fn default_columns(view: LineView) -> Vec<String> {
+fn default_columns(view: LineUnit) -> Vec<String> {
     fields_format::columns_of(view).iter().map(|name| (*name).to_owned()).collect()
 }

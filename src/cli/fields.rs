@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::style::{self, Color};
+use super::style::{self, ColorChoice};
 use super::{ExitStatus, write_error};
 use crate::escape;
 use crate::filter::catalog::{Catalog, CatalogEntry};
@@ -38,7 +38,7 @@ pub(super) struct FieldsArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 }
 
 /// JSON line of a field.

@@ -11,16 +11,16 @@ use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use super::report_error;
 use crate::analysis::names::OperationPaths;
 use crate::interrupt;
-use crate::output::LineView;
-use crate::output::pcapng_export::{FrameFile, FrameTotals};
+use crate::output::LineUnit;
+use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
 use crate::output::units::{HumanCount, PluralCount};
 use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
 
 /// Capture file being written.
 pub(super) struct FrameFileOutput {
     path: PathBuf,
-    view: LineView,
-    file: FrameFile<OutputFile>,
+    view: LineUnit,
+    file: FrameFileWriter<OutputFile>,
 }
 
 /// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `room` is the limit
@@ -28,7 +28,7 @@ pub(super) struct FrameFileOutput {
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],
-    view: LineView,
+    view: LineUnit,
     (room, windows): (usize, &Windows),
     has_control: bool,
 ) -> Result<FrameFileOutput> {
@@ -44,9 +44,9 @@ pub(super) fn open(
     }
     let sink = OutputFile::create(to, &InputFiles::new(files))?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
-        FrameFile::with_second_pass(sink, view, room, CaptureSource::open_within(files, windows)?)
+        FrameFileWriter::with_second_pass(sink, view, room, CaptureSource::open_within(files, windows)?)
     } else {
-        FrameFile::with_buffered_frames(sink, view, room)
+        FrameFileWriter::with_buffered_frames(sink, view, room)
     };
     let mut file = file.map_err(|error| OutputError::write_error(to, error))?;
     if has_control {
@@ -63,7 +63,7 @@ impl FrameFileOutput {
     /// Adds the current frame of the source, after the flow has decoded it; `is_shown` selects it in the view of
     /// frames.
     pub(super) fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_shown: bool) -> Result<()> {
-        let is_chosen = is_shown && self.view == LineView::Frames;
+        let is_chosen = is_shown && self.view == LineUnit::Frames;
         Ok(self
             .file
             .frame(source, flow, is_chosen)
@@ -79,7 +79,7 @@ impl FrameFileOutput {
         findings: &[Finding],
         is_shown: bool,
     ) {
-        let is_chosen = is_shown || self.view == LineView::Frames;
+        let is_chosen = is_shown || self.view == LineUnit::Frames;
         transaction.with_messages(|reading| {
             let about = is_chosen.then_some(about);
             self.file.transaction(key, transaction, reading, &reading.summary(), about, findings);
@@ -90,7 +90,7 @@ impl FrameFileOutput {
     /// read.
     pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
         // The last shown frames belong to Transactions that are still pending.
-        if self.view == LineView::Frames {
+        if self.view == LineUnit::Frames {
             flow.finish();
             while let Some((key, transaction)) = flow.next_with_key() {
                 self.transaction(key, &transaction, OperationPaths::default(), &[], false);
@@ -106,7 +106,7 @@ impl FrameFileOutput {
             report_error(format_args!("wrote {written} of {read} to {name}"));
         }
         if too_late > 0 {
-            let what = if view == LineView::Frames { "have no comment" } else { "were not written" };
+            let what = if view == LineUnit::Frames { "have no comment" } else { "were not written" };
             report_error(format_args!(
                 "{name}: {too_late} frames were dropped from the buffer before their transactions completed, and {what}; \
                  raise --max-write-bytes, or read from a file instead of a pipe"

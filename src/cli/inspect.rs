@@ -14,7 +14,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::bytes::BytesArg;
 use super::command_suggestions;
 use super::dialect::DialectArgs;
-use super::field_options::{self, FieldLayoutOption};
+use super::field_options::{self, FieldFormatOption};
 use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
 use super::interfaces;
@@ -24,14 +24,16 @@ use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::record_reader::{is_trace, show_trace};
 use super::seconds::SecondsArg;
-use super::style::{self, Color};
+use super::style::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
 use crate::analysis::pending::PendingWatch;
 use crate::filter::Filter;
 use crate::interrupt::GracefulShutdown;
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::fields_format::FieldLines;
-use crate::output::{Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat};
+use crate::output::{
+    FilehandleDisplay, LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
+};
 use crate::output_file::is_standard_output;
 
 const LIMITS: &str = "Memory limits";
@@ -73,7 +75,7 @@ pub(super) struct InspectArgs {
 
     /// Unit of each output line
     #[arg(long, default_value = "transactions")]
-    view: LineView,
+    view: LineUnit,
 
     /// Show the protocol tree of each line, with all fields
     #[arg(short = 'V', long)]
@@ -94,7 +96,7 @@ pub(super) struct InspectArgs {
     /// Set a field output option, as in tshark: header=y|n, separator=/t|/s|CHAR, quote=d|s|n, occurrence=f|l|a,
     /// aggregator=,|/s|CHAR
     #[arg(short = 'E', long, value_name = "OPTION")]
-    layout: Vec<FieldLayoutOption>,
+    layout: Vec<FieldFormatOption>,
 
     /// Print a hex and ASCII dump after each line
     ///
@@ -163,7 +165,7 @@ pub(super) struct InspectArgs {
 
     /// Filehandle display format
     #[arg(long, value_name = "FORMAT", default_value = "names")]
-    filehandles: Filehandles,
+    filehandles: FilehandleDisplay,
 
     /// Accepted for compatibility with tshark: addresses and ports are never resolved; for file names see --filehandles
     #[arg(short = 'n', long = "no-names")]
@@ -171,7 +173,7 @@ pub(super) struct InspectArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 
     /// Verify the invariant CRC (ICRC) of each packet, and count errors
     #[arg(long)]
@@ -257,7 +259,7 @@ fn non_zero(count: usize) -> NonZeroUsize {
 }
 
 impl InspectArgs {
-    fn limits(&self, memory: &Memory) -> FlowLimits {
+    fn limits(&self, memory: &MemoryBudget) -> FlowLimits {
         let limits = memory.limits();
         let bytes = |given: &Option<BytesArg>, share: usize| {
             given.map_or(share, |bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX))
@@ -282,12 +284,12 @@ impl InspectArgs {
             chunk_content_bytes: bounds.max_chunk_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
             dialect: self.dialect.selected(),
             check_icrc: self.check_icrc,
-            record_frame_events: self.write.is_some(),
+            record_transaction_frames: self.write.is_some(),
             name_open_transactions: self.needs_open_names(),
-            report_closed_connections: self.view == LineView::Connections && !self.quiet,
+            report_closed_connections: self.view == LineUnit::Connections && !self.quiet,
             emit_on_acknowledgment: self.line_buffered || self.is_live(),
             keep_file_data: (self.tree && !self.view.is_aggregate())
-                || (self.bytes && self.view == LineView::Transactions),
+                || (self.bytes && self.view == LineUnit::Transactions),
             ..limits
         }
     }
@@ -297,10 +299,10 @@ impl InspectArgs {
         let is_shown = self.tree || (self.format == LineFormat::Json && self.fields.is_empty());
         self.findings
             || filter.is_some_and(Filter::uses_findings)
-            || (is_shown && self.view == LineView::Transactions && !self.quiet)
+            || (is_shown && self.view == LineUnit::Transactions && !self.quiet)
     }
 
-    fn settings(&self, memory: &Memory, filter: Option<&Filter>) -> OutputSettings {
+    fn settings(&self, memory: &MemoryBudget, filter: Option<&Filter>) -> OutputSettings {
         OutputSettings {
             format: self.format,
             view: self.view,
@@ -311,7 +313,7 @@ impl InspectArgs {
             summary: self.summary.unwrap_or(match self.format {
                 _ if self.writes_to_standard_output() => SummaryFormat::None,
                 LineFormat::Text => SummaryFormat::Text,
-                LineFormat::Json if self.fields.is_empty() && self.view == LineView::Transactions => {
+                LineFormat::Json if self.fields.is_empty() && self.view == LineUnit::Transactions => {
                     SummaryFormat::Json
                 }
                 LineFormat::Json if self.quiet => SummaryFormat::Json,
@@ -355,7 +357,7 @@ impl InspectArgs {
     /// Returns `true` if something shows Transactions before they are emitted, with the files that they name: frames, filters, Calls
     /// in flight.
     fn needs_open_names(&self) -> bool {
-        self.view == LineView::Frames
+        self.view == LineUnit::Frames
             || self.display_filter.is_some()
             || !self.fields.is_empty()
             || self.pending_watch().is_some()
@@ -397,7 +399,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     }
     if args.view.is_aggregate() {
         let view = args.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        if args.bytes || (args.tree && args.view == LineView::Operations) {
+        if args.bytes || (args.tree && args.view == LineUnit::Operations) {
             bail!("--view {view} has neither a tree nor bytes; omit -V and -x");
         }
         if args.format == LineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
@@ -415,7 +417,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     };
     let (filter, fields) = field_options::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
-    if args.control_frames && args.view == LineView::Frames {
+    if args.control_frames && args.view == LineUnit::Frames {
         bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");
     }
     let memory = &args.bounds.memory.plan(files.iter().copied(), 1)?;
@@ -423,7 +425,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         if files.len() > 1
             || args.is_live()
             || args.write.is_some()
-            || args.view == LineView::Frames
+            || args.view == LineUnit::Frames
             || fields.is_some()
         {
             bail!(
@@ -478,7 +480,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {
         let mut source = CaptureSource::open_within(args.files(), memory.windows())?;
-        let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut FileReadControl)?;
+        let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut FileReadStopCondition)?;
         return Ok(report_errors(&errors));
     }
     // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
@@ -487,7 +489,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         CaptureSource::open_wrapped(args.files(), memory.windows(), |file| Box::new(ending.input(file)))?;
     let written = write()?;
     ending.activate()?;
-    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadControl)?;
+    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadStopCondition)?;
     if ending.is_requested() {
         errors.retain(|error| !error.kind().is_truncated());
     }
@@ -502,7 +504,7 @@ fn report_errors(errors: &[SourceError]) -> ExitStatus {
 }
 
 /// Condition besides the frames that ends reading.
-pub(super) trait ReadControl {
+pub(super) trait ReadStopCondition {
     /// Counts a frame; returns `true` if it is the last requested one.
     fn frame(&mut self, time: Timestamp) -> bool;
     /// Returns the current time on the clock of the frames, while no frame arrives.
@@ -510,9 +512,9 @@ pub(super) trait ReadControl {
 }
 
 /// Files are read as fast as possible, to their end.
-pub(super) struct FileReadControl;
+pub(super) struct FileReadStopCondition;
 
-impl ReadControl for FileReadControl {
+impl ReadStopCondition for FileReadStopCondition {
     fn frame(&mut self, _: Timestamp) -> bool {
         false
     }
@@ -523,7 +525,7 @@ impl ReadControl for FileReadControl {
 }
 
 #[cfg(feature = "live")]
-impl ReadControl for LiveCaptureSession {
+impl ReadStopCondition for LiveCaptureSession {
     fn frame(&mut self, time: Timestamp) -> bool {
         LiveCaptureSession::frame(self, time)
     }
@@ -536,18 +538,18 @@ impl ReadControl for LiveCaptureSession {
 /// Reads to the end and shows everything; returns the errors of the files.
 fn show(
     args: &InspectArgs,
-    memory: &Memory,
+    memory: &MemoryBudget,
     (filter, fields): (Option<Filter>, Option<FieldLines>),
     source: &mut CaptureSource,
     mut written: Option<FrameFileOutput>,
-    pace: &mut impl ReadControl,
+    pace: &mut impl ReadStopCondition,
 ) -> Result<Vec<SourceError>> {
     let settings = args.settings(memory, filter.as_ref());
     let limits = FlowLimits { record_transport_events: settings.findings, ..args.limits(memory) };
     let mut flow = Flow::new(limits.clone());
     let mut progress = ProgressLine::new();
     let page = BufWriter::with_capacity(64 << 10, progress.stdout());
-    let mut output = Output::new(settings, page).with_filter(filter).with_fields(fields);
+    let mut output = OutputWriter::new(settings, page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.max_lines();

@@ -13,16 +13,16 @@ use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, RuleScope, find_ru
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::dialect::DialectArgs;
-use super::inspect::{FileReadControl, ReadControl};
+use super::inspect::{FileReadStopCondition, ReadStopCondition};
 #[cfg(feature = "live")]
 use super::live::LiveArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
-use super::style::{self, Color};
+use super::style::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, outputs, report_error, write_error};
 use crate::analysis::conformance::report::LintReport;
 use crate::analysis::conformance::selection::{FindingPattern, LintConfig};
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output::lint;
 use crate::output::units::PluralCount;
@@ -103,7 +103,7 @@ pub(super) struct LintArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 
     #[command(flatten)]
     memory: MemoryArgs,
@@ -140,7 +140,7 @@ impl LintArgs {
         Ok(config)
     }
 
-    fn limits(&self, memory: &Memory) -> FlowLimits {
+    fn limits(&self, memory: &MemoryBudget) -> FlowLimits {
         FlowLimits {
             dialect: self.dialect.selected(),
             check_icrc: self.check_icrc,
@@ -177,12 +177,12 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
         } else {
             args.live.reject_for_files()?;
             let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
-            read(args, &config, &memory, &mut source, &mut FileReadControl)?
+            read(args, &config, &memory, &mut source, &mut FileReadStopCondition)?
         }
         #[cfg(not(feature = "live"))]
         {
             let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
-            read(args, &config, &memory, &mut source, &mut FileReadControl)?
+            read(args, &config, &memory, &mut source, &mut FileReadStopCondition)?
         }
     };
     for error in &errors {
@@ -300,9 +300,9 @@ impl<W: Write> FindingOutput<'_, W> {
 fn read(
     args: &LintArgs,
     config: &LintConfig,
-    memory: &Memory,
+    memory: &MemoryBudget,
     source: &mut CaptureSource,
-    control: &mut impl ReadControl,
+    control: &mut impl ReadStopCondition,
 ) -> Result<(LintReport, Vec<SourceError>)> {
     let mut flow = Flow::new(args.limits(memory));
     let mut checker = ConformanceChecker::new();

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::bytes::BytesArg;
-use crate::memory::{self, Memory};
+use crate::memory::{self, MemoryBudget};
 
 /// The option, for every command that reads captures.
 #[derive(Debug, Args)]
@@ -25,14 +25,14 @@ impl MemoryArgs {
         &self,
         files: impl IntoIterator<Item = &'a PathBuf>,
         flows: u64,
-    ) -> Result<Memory> {
-        Ok(Memory::for_command(self.bytes()?, files, flows))
+    ) -> Result<MemoryBudget> {
+        Ok(MemoryBudget::for_command(self.bytes()?, files, flows))
     }
 
     /// Returns the memory budget of the terminal interface for these files.
     #[cfg(feature = "tui")]
-    pub(super) fn plan_interface(&self, files: &[PathBuf]) -> Result<Memory> {
-        Ok(Memory::for_interface(self.bytes()?, files))
+    pub(super) fn plan_interface(&self, files: &[PathBuf]) -> Result<MemoryBudget> {
+        Ok(MemoryBudget::for_interface(self.bytes()?, files))
     }
 
     fn bytes(&self) -> Result<u64> {

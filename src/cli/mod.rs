@@ -254,7 +254,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         return ExitStatus::Failed;
     }
     let color =
-        if style::Color::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
+        if style::ColorChoice::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
     let cli = match command()
         .color(color)
         .try_get_matches_from(arguments)

@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
 use nfsrdma_rpc::{ConnectOptions, open};
 
-use super::style::{self, Color};
+use super::style::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
@@ -64,7 +64,7 @@ pub(super) struct ProbeArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 }
 
 fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {

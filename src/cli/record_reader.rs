@@ -17,11 +17,11 @@ use super::{ExitStatus, write_error};
 use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::record::ComparisonRecord;
-use crate::analysis::comparison::recorder::Recorder;
+use crate::analysis::comparison::recorder::ComparisonRecorder;
 use crate::analysis::conformance::run::ConformanceRun;
 use crate::filter::{Filter, FilterRunner};
-use crate::memory::Memory;
-use crate::output::{Output, OutputSettings};
+use crate::memory::MemoryBudget;
+use crate::output::{OutputSettings, OutputWriter};
 use crate::replay::trace::layout::MAGIC;
 use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
 use crate::replay::trace::{self, TraceError};
@@ -47,7 +47,7 @@ struct TraceRecordSource {
 }
 
 /// Reader of a capture or a trace.
-pub(super) struct ComparedRecordReader {
+pub(super) struct ComparisonInput {
     source: RecordSource,
     is_over: bool,
     /// Conformance rules, if records have findings.
@@ -81,7 +81,7 @@ impl TraceRecordSource {
     /// Returns the next record, and adds it to the totals.
     fn next(
         &mut self,
-        recorder: &mut Recorder,
+        recorder: &mut ComparisonRecorder,
         whole: &mut ComparedCapture,
     ) -> Result<Option<(ComparisonClient, ComparisonRecord)>, TraceError> {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
@@ -98,21 +98,25 @@ impl TraceRecordSource {
     }
 }
 
-impl ComparedRecordReader {
+impl ComparisonInput {
     /// Opens a capture or a trace; `dialect` overrides detection in a capture.
-    pub(super) fn open(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
+    pub(super) fn open(path: &Path, memory: &MemoryBudget, dialect: Option<Dialect>) -> Result<Self> {
         Self::open_as(path, memory, dialect, None)
     }
 
     /// Opens a capture or a trace, and applies the conformance rules to the Transactions of a capture.
-    pub(super) fn open_with_findings(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
+    pub(super) fn open_with_findings(
+        path: &Path,
+        memory: &MemoryBudget,
+        dialect: Option<Dialect>,
+    ) -> Result<Self> {
         let conformance = (!is_trace(path)).then(Box::default);
         Self::open_as(path, memory, dialect, conformance)
     }
 
     fn open_as(
         path: &Path,
-        memory: &Memory,
+        memory: &MemoryBudget,
         dialect: Option<Dialect>,
         conformance: Option<Box<ConformanceRun>>,
     ) -> Result<Self> {
@@ -140,7 +144,7 @@ impl ComparedRecordReader {
     /// Returns the next record and its client, or `None` at the end.
     pub(super) fn next(
         &mut self,
-        recorder: &mut Recorder,
+        recorder: &mut ComparisonRecorder,
         progress: &mut ProgressLine,
     ) -> Option<(ComparisonClient, ComparisonRecord)> {
         if self.is_over && matches!(self.source, RecordSource::Trace(_)) {
@@ -215,7 +219,7 @@ impl ComparedRecordReader {
 }
 
 /// Returns the rules of the findings that a baseline records: errors and warnings.
-fn compared_rules(findings: &[Finding], recorder: &mut Recorder) -> Vec<Rc<str>> {
+fn compared_rules(findings: &[Finding], recorder: &mut ComparisonRecorder) -> Vec<Rc<str>> {
     let compared = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
     let mut rules: Vec<Rc<str>> = compared.map(|finding| recorder.word(finding.rule.id)).collect();
     rules.sort_unstable();
@@ -224,7 +228,7 @@ fn compared_rules(findings: &[Finding], recorder: &mut Recorder) -> Vec<Rc<str>>
 
 fn capture(
     path: &Path,
-    memory: &Memory,
+    memory: &MemoryBudget,
     dialect: Option<Dialect>,
     has_findings: bool,
 ) -> Result<RecordSource, SourceError> {
@@ -253,7 +257,7 @@ pub(super) fn show_trace(
         TraceRecordSource::open(path)?;
     let mut selection = filter.map(|filter| FilterRunner::new(filter, &settings.memory));
     let mut progress = ProgressLine::new();
-    let mut output = Output::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
+    let mut output = OutputWriter::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
     let mut read = 0;
     while output.lines() < most
         && let Some(step) = steps.next_step().map_err(|error| anyhow!("{name}: {error}"))?

@@ -12,7 +12,7 @@ const DEFAULT_WIDTH: usize = 80;
 
 /// Use of colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Color {
+pub(super) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set, CLICOLOR is 0 or TERM is dumb; elsewhere if CLICOLOR_FORCE or FORCE_COLOR is set
     #[default]
     Auto,
@@ -22,7 +22,7 @@ pub(super) enum Color {
     Never,
 }
 
-impl Color {
+impl ColorChoice {
     pub(super) fn on_standard_output(self) -> bool {
         match self {
             Self::Always => true,
@@ -50,7 +50,7 @@ fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> b
 }
 
 /// Returns the style of standard output.
-pub(super) fn screen(color: Color) -> TerminalStyle {
+pub(super) fn screen(color: ColorChoice) -> TerminalStyle {
     let styles = if color.on_standard_output() { Styles::colored() } else { Styles::plain() };
     let told = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     let width = io::stdout().is_terminal().then(|| terminal_width(told, env::var("COLUMNS").ok().as_deref()));

@@ -23,13 +23,13 @@ use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
 use super::memory::MemoryArgs;
 use super::seconds::SecondsArg;
 use super::style;
-use crate::memory::Memory;
-use crate::output::{Filehandles, TimeFormat};
+use crate::memory::MemoryBudget;
+use crate::output::{FilehandleDisplay, TimeFormat};
 use crate::tui::capture::CaptureHandle;
 #[cfg(feature = "live")]
-use crate::tui::capture::LiveReadControl;
+use crate::tui::capture::LiveReadStopCondition;
 use crate::tui::theme::{Theme, ThemeName};
-use crate::tui::{App, TuiEnd, TuiOptions, ViewShares};
+use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap
@@ -73,7 +73,7 @@ pub(super) struct TuiArgs {
 
     /// Filehandle display format
     #[arg(long, value_name = "FORMAT", default_value = "names")]
-    filehandles: Filehandles,
+    filehandles: FilehandleDisplay,
 
     /// Color theme; NO_COLOR disables colors
     #[arg(long, value_name = "THEME", default_value = "auto")]
@@ -117,7 +117,7 @@ impl Read for GrowingFile {
 }
 
 #[cfg(feature = "live")]
-impl LiveReadControl for LiveCaptureSession {
+impl LiveReadStopCondition for LiveCaptureSession {
     fn frame(&mut self, time: Timestamp) -> bool {
         LiveCaptureSession::frame(self, time)
     }
@@ -132,8 +132,8 @@ impl LiveReadControl for LiveCaptureSession {
 }
 
 /// Opens the capture.
-fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
-    let kept_bytes = ViewShares::new(memory.view_bytes(), true).kept_bytes;
+fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
+    let kept_bytes = ViewMemoryShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
         if !args.files.is_empty() {
@@ -205,10 +205,10 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     }
     let memory = args.memory.plan_interface(&args.files)?;
     let capture = capture(args, &memory)?;
-    let screen = style::screen(style::Color::Auto);
+    let screen = style::screen(style::ColorChoice::Auto);
     let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };
     let background = env::var("COLORFGBG").ok();
-    let is_colored = style::Color::Auto.on_standard_output();
+    let is_colored = style::ColorChoice::Auto.on_standard_output();
     let options = TuiOptions {
         theme: Theme::resolve(args.theme, is_colored, background.as_deref()),
         glyphs,

@@ -23,50 +23,55 @@ use std::path::Path;
 use nfsrdma_conformance::{ConformanceChecker, Finding};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 
-use crate::analysis::names::{FileNames, Filehandles};
-use crate::memory::Memory;
+use crate::analysis::names::{FileNames, FilehandleDisplay};
+use crate::memory::MemoryBudget;
 use crate::output::json::JsonLines;
 use crate::output_file::InputFiles;
 
 use findings::FindingRow;
 use operations::OperationRow;
-use parquet_files::ExportTable;
+use parquet_files::ParquetTable;
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
-pub use table::{ColumnType, ExportColumn, ExportRow};
+pub use table::{ParquetColumn, ParquetColumnType, ParquetRow};
 use tally::ExportConnectionTallies;
 
 /// The tables of one capture.
-pub struct Export {
-    transactions: ExportTable<TransactionRow<'static>>,
-    operations: ExportTable<OperationRow<'static>>,
-    segments: ExportTable<SegmentRow<'static>>,
-    connections: ExportTable<ConnectionRow<'static>>,
-    findings: ExportTable<FindingRow<'static>>,
+pub struct ParquetExport {
+    transactions: ParquetTable<TransactionRow<'static>>,
+    operations: ParquetTable<OperationRow<'static>>,
+    segments: ParquetTable<SegmentRow<'static>>,
+    connections: ParquetTable<ConnectionRow<'static>>,
+    findings: ParquetTable<FindingRow<'static>>,
     tallies: ExportConnectionTallies,
     conformance: ConformanceChecker,
     lines: JsonLines,
     names: FileNames,
 }
 
-impl Export {
+impl ParquetExport {
     /// Creates the tables of a capture of this name below `directory`, none of which may overwrite one of `inputs`.
     /// `memory` includes buffered rows.
     ///
     /// # Errors
     /// Returns an error if a folder cannot be created. All other functions here return write errors.
-    pub fn create(directory: &Path, capture: &str, inputs: &InputFiles, memory: &Memory) -> io::Result<Self> {
+    pub fn create(
+        directory: &Path,
+        capture: &str,
+        inputs: &InputFiles,
+        memory: &MemoryBudget,
+    ) -> io::Result<Self> {
         let eighth = memory.view_bytes() / 8;
         let partition = format!("capture={}", escaped(capture));
         Ok(Self {
-            transactions: ExportTable::create(directory, &partition, inputs, 3 * eighth)?,
-            operations: ExportTable::create(directory, &partition, inputs, 3 * eighth)?,
-            segments: ExportTable::create(directory, &partition, inputs, eighth)?,
-            connections: ExportTable::create(directory, &partition, inputs, eighth / 2)?,
-            findings: ExportTable::create(directory, &partition, inputs, eighth / 2)?,
+            transactions: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
+            operations: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
+            segments: ParquetTable::create(directory, &partition, inputs, eighth)?,
+            connections: ParquetTable::create(directory, &partition, inputs, eighth / 2)?,
+            findings: ParquetTable::create(directory, &partition, inputs, eighth / 2)?,
             tallies: ExportConnectionTallies::new(memory.tables_bytes()),
             conformance: ConformanceChecker::new(),
             lines: JsonLines::default(),
-            names: FileNames::new(Filehandles::Names, memory.names_bytes()).with_operations(),
+            names: FileNames::new(FilehandleDisplay::Names, memory.names_bytes()).with_operations(),
         })
     }
 
@@ -159,14 +164,14 @@ fn escaped(name: &str) -> String {
 
 /// Returns the generated part of `docs/tables.md`.
 pub fn documentation() -> String {
-    fn table<R: ExportRow>(text: &mut String) {
+    fn table<R: ParquetRow>(text: &mut String) {
         let title = R::TABLE;
         let _ = write!(
             text,
             "\n## {title}\n{}\n\n| column | type | what it is |\n|---|---|---|\n",
             R::ABOUT.trim()
         );
-        for ExportColumn { name, kind, is_optional, about } in R::COLUMNS {
+        for ParquetColumn { name, kind, is_optional, about } in R::COLUMNS {
             let not_null = if *is_optional { "" } else { ", not null" };
             let _ = writeln!(text, "| `{name}` | {}{not_null} | {} |", kind.sql(), about.trim());
         }
@@ -192,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_column_of_every_table_is_told_once() {
-        fn names<R: ExportRow>() -> Vec<&'static str> {
+        fn names<R: ParquetRow>() -> Vec<&'static str> {
             assert!(R::COLUMNS.iter().all(|column| column.about.trim().ends_with('.')), "{}", R::TABLE);
             R::COLUMNS.iter().map(|column| column.name).collect()
         }

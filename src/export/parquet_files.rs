@@ -17,8 +17,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::table::{ColumnType, ExportColumn, ExportRow};
-use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_abandoned, remove_old};
+use super::table::{ParquetColumn, ParquetColumnType, ParquetRow};
+use crate::output_file::{ClosedOutputFile, InputFiles, OutputFile, remove_abandoned, remove_old};
 
 /// Maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 64 << 10;
@@ -29,7 +29,7 @@ const CHUNK_BYTES: usize = 1 << 10;
 
 /// Buffered values of a column. In a nullable column, `levels` has 1 for each value and 0 for each null.
 #[derive(Debug)]
-pub struct ColumnBuffer {
+pub struct ParquetColumnBuffer {
     values: ColumnValues,
     levels: Option<Vec<i16>>,
 }
@@ -67,12 +67,12 @@ impl Texts {
     }
 }
 
-impl ColumnBuffer {
-    fn of(column: &ExportColumn) -> Self {
+impl ParquetColumnBuffer {
+    fn of(column: &ParquetColumn) -> Self {
         let values = match column.kind {
-            ColumnType::Integer | ColumnType::Time => ColumnValues::Integer(Vec::new()),
-            ColumnType::Boolean => ColumnValues::Boolean(Vec::new()),
-            ColumnType::Text => ColumnValues::Text(Texts::default()),
+            ParquetColumnType::Integer | ParquetColumnType::Time => ColumnValues::Integer(Vec::new()),
+            ParquetColumnType::Boolean => ColumnValues::Boolean(Vec::new()),
+            ParquetColumnType::Text => ColumnValues::Text(Texts::default()),
         };
         Self { values, levels: column.is_optional.then(Vec::new) }
     }
@@ -148,9 +148,9 @@ fn into_io_error(error: ParquetError) -> io::Error {
 }
 
 /// A table of one capture.
-pub(super) struct ExportTable<R> {
+pub(super) struct ParquetTable<R> {
     folder: PathBuf,
-    columns: Vec<ColumnBuffer>,
+    columns: Vec<ParquetColumnBuffer>,
     rows: usize,
     /// Memory limit of buffered rows, in bytes.
     room_bytes: usize,
@@ -160,12 +160,12 @@ pub(super) struct ExportTable<R> {
     open: Option<SerializedFileWriter<OutputFile>>,
     row_groups: usize,
     /// Complete parts without their final names.
-    closed_parts: Vec<ClosedFile>,
+    closed_parts: Vec<ClosedOutputFile>,
     inputs: InputFiles,
     row: PhantomData<R>,
 }
 
-impl<R: ExportRow> ExportTable<R> {
+impl<R: ParquetRow> ParquetTable<R> {
     /// Creates the folder of a table of a capture; `partition` is `capture=NAME`. The table uses up to `memory_bytes`.
     pub(super) fn create(
         directory: &Path,
@@ -176,7 +176,7 @@ impl<R: ExportRow> ExportTable<R> {
         let folder = directory.join(R::TABLE).join(partition);
         fs::create_dir_all(&folder)?;
         remove_abandoned(&folder);
-        let columns = R::COLUMNS.iter().map(ColumnBuffer::of).collect();
+        let columns = R::COLUMNS.iter().map(ParquetColumnBuffer::of).collect();
         // A quarter is for buffered rows: vectors double when they grow, and a column is encoded in addition. An eighth
         // is for metadata.
         let row_groups = memory_bytes / 8 / (R::COLUMNS.len() * CHUNK_BYTES);
@@ -199,7 +199,7 @@ impl<R: ExportRow> ExportTable<R> {
     }
 
     /// Adds a row.
-    pub(super) fn add(&mut self, row: &impl ExportRow) -> io::Result<()> {
+    pub(super) fn add(&mut self, row: &impl ParquetRow) -> io::Result<()> {
         row.put(&mut self.columns);
         self.rows += 1;
         if self.rows >= MAX_GROUP_ROWS || self.memory_bytes() > self.room_bytes {
@@ -211,7 +211,7 @@ impl<R: ExportRow> ExportTable<R> {
 
     /// Returns the memory of the buffered rows, in bytes.
     fn memory_bytes(&self) -> usize {
-        self.columns.iter().map(ColumnBuffer::memory_bytes).sum()
+        self.columns.iter().map(ParquetColumnBuffer::memory_bytes).sum()
     }
 
     fn write_row_group(&mut self) -> io::Result<()> {

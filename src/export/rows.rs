@@ -7,7 +7,7 @@ use nfsrdma_dissectors::address::Tenant;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcSummary;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, Endpoint, MessageRecord, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, Endpoint, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::analysis::names::OperationPaths;
@@ -167,7 +167,7 @@ struct ExportMessage<'r> {
 impl ExportMessage<'_> {
     fn of(transaction: &Transaction, which: RpcMessageKind) -> Self {
         let Some(record) = transaction.message(which) else { return Self::default() };
-        let MessageRecord {
+        let CapturedMessage {
             time,
             end_time,
             delivery_evidence: delivered,

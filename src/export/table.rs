@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::parquet_files::ColumnBuffer;
+use super::parquet_files::ParquetColumnBuffer;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnType {
+pub enum ParquetColumnType {
     /// INT64; larger numbers are null, or the maximum in a column that is not null.
     Integer,
     /// BOOLEAN.
@@ -23,7 +23,7 @@ pub enum ColumnType {
     Time,
 }
 
-impl ColumnType {
+impl ParquetColumnType {
     /// Returns the SQL type.
     pub const fn sql(self) -> &'static str {
         match self {
@@ -47,11 +47,11 @@ impl ColumnType {
 
 /// A column.
 #[derive(Clone, Copy, Debug)]
-pub struct ExportColumn {
+pub struct ParquetColumn {
     /// Name of the column.
     pub name: &'static str,
     /// Type of its values.
-    pub kind: ColumnType,
+    pub kind: ParquetColumnType,
     /// `true` if values may be null.
     pub is_optional: bool,
     /// Description of the column.
@@ -59,21 +59,21 @@ pub struct ExportColumn {
 }
 
 /// A row of a table.
-pub trait ExportRow {
+pub trait ParquetRow {
     /// Name of the table.
     const TABLE: &'static str;
     /// Description of a row.
     const ABOUT: &'static str;
     /// The columns, in order.
-    const COLUMNS: &'static [ExportColumn];
+    const COLUMNS: &'static [ParquetColumn];
 
     /// Adds the values to the columns, in their order.
-    fn put(&self, to: &mut [ColumnBuffer]);
+    fn put(&self, to: &mut [ParquetColumnBuffer]);
 
     /// Returns the schema in Parquet syntax.
     fn schema() -> String {
         let mut schema = format!("message {} {{\n", Self::TABLE);
-        for ExportColumn { name, kind, is_optional, .. } in Self::COLUMNS {
+        for ParquetColumn { name, kind, is_optional, .. } in Self::COLUMNS {
             let repetition = if *is_optional { "optional" } else { "required" };
             let (before, after) = kind.parquet();
             // Writing to a string cannot fail.
@@ -84,36 +84,36 @@ pub trait ExportRow {
 }
 
 /// A value of a column.
-pub(super) trait ExportCell {
-    const KIND: ColumnType;
+pub(super) trait ParquetCell {
+    const KIND: ParquetColumnType;
     const IS_OPTIONAL: bool = false;
 
-    fn put(&self, to: &mut ColumnBuffer);
+    fn put(&self, to: &mut ParquetColumnBuffer);
 }
 
-impl ExportCell for u64 {
-    const KIND: ColumnType = ColumnType::Integer;
+impl ParquetCell for u64 {
+    const KIND: ParquetColumnType = ParquetColumnType::Integer;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.integer(Some(i64::try_from(*self).unwrap_or(i64::MAX)));
     }
 }
 
-impl ExportCell for Option<u64> {
-    const KIND: ColumnType = ColumnType::Integer;
+impl ParquetCell for Option<u64> {
+    const KIND: ParquetColumnType = ParquetColumnType::Integer;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.integer(self.and_then(|number| i64::try_from(number).ok()));
     }
 }
 
 /// Nanoseconds since 1970-01-01 00:00:00 UTC.
-impl ExportCell for Option<Timestamp> {
-    const KIND: ColumnType = ColumnType::Integer;
+impl ParquetCell for Option<Timestamp> {
+    const KIND: ParquetColumnType = ParquetColumnType::Integer;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.integer(self.map(|time| time.0));
     }
 }
@@ -122,45 +122,45 @@ impl ExportCell for Option<Timestamp> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Micros(pub(super) Timestamp);
 
-impl ExportCell for Option<Micros> {
-    const KIND: ColumnType = ColumnType::Time;
+impl ParquetCell for Option<Micros> {
+    const KIND: ParquetColumnType = ParquetColumnType::Time;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.integer(self.map(|time| time.0.0.div_euclid(1000)));
     }
 }
 
-impl ExportCell for bool {
-    const KIND: ColumnType = ColumnType::Boolean;
+impl ParquetCell for bool {
+    const KIND: ParquetColumnType = ParquetColumnType::Boolean;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.boolean(Some(*self));
     }
 }
 
-impl ExportCell for Option<bool> {
-    const KIND: ColumnType = ColumnType::Boolean;
+impl ParquetCell for Option<bool> {
+    const KIND: ParquetColumnType = ParquetColumnType::Boolean;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.boolean(*self);
     }
 }
 
-impl ExportCell for Cow<'_, str> {
-    const KIND: ColumnType = ColumnType::Text;
+impl ParquetCell for Cow<'_, str> {
+    const KIND: ParquetColumnType = ParquetColumnType::Text;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.text(Some(self));
     }
 }
 
-impl ExportCell for Option<Cow<'_, str>> {
-    const KIND: ColumnType = ColumnType::Text;
+impl ParquetCell for Option<Cow<'_, str>> {
+    const KIND: ParquetColumnType = ParquetColumnType::Text;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut ColumnBuffer) {
+    fn put(&self, to: &mut ParquetColumnBuffer) {
         to.text(self.as_deref());
     }
 }
@@ -175,20 +175,21 @@ macro_rules! table {
             pub(super) of: std::marker::PhantomData<&$r ()>,
         }
 
-        impl<$r> $crate::export::table::ExportRow for $Row<$r> {
+        impl<$r> $crate::export::table::ParquetRow for $Row<$r> {
             const TABLE: &'static str = $name;
             const ABOUT: &'static str = concat!($($about),+);
-            const COLUMNS: &'static [$crate::export::table::ExportColumn] = &[$($crate::export::table::ExportColumn {
-                name: stringify!($column),
-                kind: <$type as $crate::export::table::ExportCell>::KIND,
-                is_optional: <$type as $crate::export::table::ExportCell>::IS_OPTIONAL,
-                about: concat!($($column_about),+),
-            }),*];
+            const COLUMNS: &'static [$crate::export::table::ParquetColumn] =
+                &[$($crate::export::table::ParquetColumn {
+                    name: stringify!($column),
+                    kind: <$type as $crate::export::table::ParquetCell>::KIND,
+                    is_optional: <$type as $crate::export::table::ParquetCell>::IS_OPTIONAL,
+                    about: concat!($($column_about),+),
+                }),*];
 
-            fn put(&self, to: &mut [$crate::export::parquet_files::ColumnBuffer]) {
+            fn put(&self, to: &mut [$crate::export::parquet_files::ParquetColumnBuffer]) {
                 let mut columns = to.iter_mut();
                 $(if let Some(column) = columns.next() {
-                    $crate::export::table::ExportCell::put(&self.$column, column);
+                    $crate::export::table::ParquetCell::put(&self.$column, column);
                 })*
             }
         }

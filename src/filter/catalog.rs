@@ -8,9 +8,9 @@ use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{DecodeLayer, RegisteredField};
 
-use super::bits::{self, Bit};
-use super::generated_fields::{ALIASES, Alias, AliasPart, GeneratedField};
-use super::procedures::{self, ProcedureOf};
+use super::bits::{self, MaskBit};
+use super::generated_fields::{ALIASES, FieldAlias, FieldAliasPart, GeneratedField};
+use super::procedures::{self, ProcedureField};
 
 pub use super::types::FilterType;
 
@@ -24,11 +24,11 @@ pub enum FieldOrigin {
     /// A generated field of a frame or a Transaction.
     Generated(GeneratedField),
     /// An alias for other fields.
-    Alias(&'static Alias),
+    Alias(&'static FieldAlias),
     /// A bit of a mask.
-    Bit(&'static Bit),
+    Bit(&'static MaskBit),
     /// The procedure of a Call, also available for the Reply.
-    Procedure(&'static ProcedureOf),
+    Procedure(&'static ProcedureField),
 }
 
 /// A field, by its name.
@@ -82,15 +82,17 @@ impl Catalog {
         for alias in ALIASES {
             let of: Vec<&CatalogEntry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
-                AliasPart::Whole | AliasPart::Bits(..) => {
+                FieldAliasPart::Whole | FieldAliasPart::Bits(..) => {
                     of.first().map_or(FilterType::Unsigned, |of| of.kind)
                 }
-                AliasPart::Length | AliasPart::Crc32 | AliasPart::Crc16From(_) => FilterType::Unsigned,
+                FieldAliasPart::Length | FieldAliasPart::Crc32 | FieldAliasPart::Crc16From(_) => {
+                    FilterType::Unsigned
+                }
             };
             // A part of a value has the names that fit in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
-                AliasPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
-                AliasPart::Whole => true,
+                FieldAliasPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                FieldAliasPart::Whole => true,
                 _ => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();

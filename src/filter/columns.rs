@@ -7,7 +7,7 @@ use super::catalog::{Catalog, FilterType};
 use super::compile::FilterField;
 use super::error::proposal;
 use super::program::FilterNode;
-use super::value::{FilterSlot, FilterValue};
+use super::value::{FilterFieldIndex, FilterValue};
 
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
@@ -16,16 +16,16 @@ pub struct FilterColumn {
     pub name: &'static str,
     /// Type of the field.
     pub kind: FilterType,
-    pub(super) slot: FilterSlot,
+    pub(super) slot: FilterFieldIndex,
 }
 
 /// A value of a column.
 #[derive(Clone, Copy, Debug)]
-pub struct ShownValue<'v>(pub(super) FilterValue<'v>);
+pub struct FilterColumnValue<'v>(pub(super) FilterValue<'v>);
 
 /// A value for output.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PlainValue<'v> {
+pub enum OutputFieldValue<'v> {
     /// A number.
     Number(i128),
     /// A boolean.
@@ -46,7 +46,7 @@ pub enum PlainValue<'v> {
     Unknown,
 }
 
-impl<'v> ShownValue<'v> {
+impl<'v> FilterColumnValue<'v> {
     /// Returns `true` if it is a value of this type: structures named like a number or time in them have bytes, too.
     pub(super) fn has_type(self, kind: FilterType) -> bool {
         let is_one_value = matches!(
@@ -63,17 +63,17 @@ impl<'v> ShownValue<'v> {
     }
 
     /// Returns the value.
-    pub fn plain(self) -> PlainValue<'v> {
+    pub fn plain(self) -> OutputFieldValue<'v> {
         match self.0 {
-            FilterValue::Number(number) => PlainValue::Number(number),
-            FilterValue::Bool(value) => PlainValue::Bool(value),
-            FilterValue::Bytes(bytes) => PlainValue::Bytes(bytes),
-            FilterValue::Text(bytes) => PlainValue::Text(bytes),
-            FilterValue::Ipv4(address, _) => PlainValue::Ipv4(Ipv4Addr::from_bits(address)),
-            FilterValue::Ipv6(address, _) => PlainValue::Ipv6(Ipv6Addr::from_bits(address)),
-            FilterValue::Time(time) => PlainValue::Time(time),
-            FilterValue::Duration(duration) => PlainValue::Duration(duration),
-            FilterValue::Unknown => PlainValue::Unknown,
+            FilterValue::Number(number) => OutputFieldValue::Number(number),
+            FilterValue::Bool(value) => OutputFieldValue::Bool(value),
+            FilterValue::Bytes(bytes) => OutputFieldValue::Bytes(bytes),
+            FilterValue::Text(bytes) => OutputFieldValue::Text(bytes),
+            FilterValue::Ipv4(address, _) => OutputFieldValue::Ipv4(Ipv4Addr::from_bits(address)),
+            FilterValue::Ipv6(address, _) => OutputFieldValue::Ipv6(Ipv6Addr::from_bits(address)),
+            FilterValue::Time(time) => OutputFieldValue::Time(time),
+            FilterValue::Duration(duration) => OutputFieldValue::Duration(duration),
+            FilterValue::Unknown => OutputFieldValue::Unknown,
         }
     }
 }

@@ -11,9 +11,12 @@ use regex::bytes::RegexBuilder;
 use super::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType};
 use super::error::{FilterError, proposal};
 use super::literal;
-use super::program::{ComparisonOperator, Expression, FilterNode, Function};
-use super::syntax::{Arithmetic, FilterSpan, Operand, OperandForm, Quantifier, Relation, Test};
-use super::value::{Constant, FilterSlot};
+use super::program::{ComparisonOperator, CompiledExpression, FilterFunction, FilterNode};
+use super::syntax::{
+    ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
+    Quantifier,
+};
+use super::value::{FilterConstant, FilterFieldIndex};
 use constant::OperandContext;
 use operand_type::OperandType;
 
@@ -52,21 +55,21 @@ impl<'c> FilterCompiler<'c> {
     }
 
     /// Compiles a test.
-    pub(super) fn test(&mut self, test: &Test<'_>) -> FilterCompileResult<FilterNode> {
+    pub(super) fn test(&mut self, test: &FilterSyntaxNode<'_>) -> FilterCompileResult<FilterNode> {
         Ok(match test {
-            Test::Or(tests) => FilterNode::Or(self.tests(tests)?),
-            Test::Xor(tests) => FilterNode::Xor(self.tests(tests)?),
-            Test::And(tests) => FilterNode::And(self.tests(tests)?),
-            Test::Not(test) => FilterNode::Not(Box::new(self.test(test)?)),
-            Test::Operand(operand) => self.compile_operand_test(operand)?,
-            Test::Relation(quantifier, left, relation, span, right) => {
+            FilterSyntaxNode::Or(tests) => FilterNode::Or(self.tests(tests)?),
+            FilterSyntaxNode::Xor(tests) => FilterNode::Xor(self.tests(tests)?),
+            FilterSyntaxNode::And(tests) => FilterNode::And(self.tests(tests)?),
+            FilterSyntaxNode::Not(test) => FilterNode::Not(Box::new(self.test(test)?)),
+            FilterSyntaxNode::Operand(operand) => self.compile_operand_test(operand)?,
+            FilterSyntaxNode::Relation(quantifier, left, relation, span, right) => {
                 self.relation(*quantifier, left, *relation, *span, right)?
             }
-            Test::Within(quantifier, operand, set) => self.within(*quantifier, operand, set)?,
+            FilterSyntaxNode::Within(quantifier, operand, set) => self.within(*quantifier, operand, set)?,
         })
     }
 
-    fn tests(&mut self, tests: &[Test<'_>]) -> FilterCompileResult<Vec<FilterNode>> {
+    fn tests(&mut self, tests: &[FilterSyntaxNode<'_>]) -> FilterCompileResult<Vec<FilterNode>> {
         tests.iter().map(|test| self.test(test)).collect()
     }
 
@@ -93,9 +96,9 @@ impl<'c> FilterCompiler<'c> {
                 let is_slice = matches!(operand.form, OperandForm::Slice(..));
                 Ok(match is_slice {
                     true => FilterNode::Compare {
-                        left: Expression::Function(Function::Len, vec![expression]),
+                        left: CompiledExpression::Function(FilterFunction::Len, vec![expression]),
                         is: ComparisonOperator::Greater,
-                        right: Expression::Constant(Constant::Number(0)),
+                        right: CompiledExpression::Constant(FilterConstant::Number(0)),
                         every: false,
                     },
                     false => FilterNode::True(expression),
@@ -112,21 +115,21 @@ impl<'c> FilterCompiler<'c> {
         &mut self,
         quantifier: Quantifier,
         left: &Operand<'_>,
-        relation: Relation,
+        relation: ParsedComparisonOperator,
         span: FilterSpan,
         right: &Operand<'_>,
     ) -> FilterCompileResult<FilterNode> {
         let (is, every) = match relation {
-            Relation::Equal => (ComparisonOperator::Equal, false),
-            Relation::AllEqual => (ComparisonOperator::Equal, true),
-            Relation::NotEqual => (ComparisonOperator::NotEqual, true),
-            Relation::AnyNotEqual => (ComparisonOperator::NotEqual, false),
-            Relation::Greater => (ComparisonOperator::Greater, false),
-            Relation::GreaterEqual => (ComparisonOperator::GreaterEqual, false),
-            Relation::Less => (ComparisonOperator::Less, false),
-            Relation::LessEqual => (ComparisonOperator::LessEqual, false),
-            Relation::Contains => (ComparisonOperator::Contains, false),
-            Relation::Matches => return self.matches(quantifier, left, span, right),
+            ParsedComparisonOperator::Equal => (ComparisonOperator::Equal, false),
+            ParsedComparisonOperator::AllEqual => (ComparisonOperator::Equal, true),
+            ParsedComparisonOperator::NotEqual => (ComparisonOperator::NotEqual, true),
+            ParsedComparisonOperator::AnyNotEqual => (ComparisonOperator::NotEqual, false),
+            ParsedComparisonOperator::Greater => (ComparisonOperator::Greater, false),
+            ParsedComparisonOperator::GreaterEqual => (ComparisonOperator::GreaterEqual, false),
+            ParsedComparisonOperator::Less => (ComparisonOperator::Less, false),
+            ParsedComparisonOperator::LessEqual => (ComparisonOperator::LessEqual, false),
+            ParsedComparisonOperator::Contains => (ComparisonOperator::Contains, false),
+            ParsedComparisonOperator::Matches => return self.matches(quantifier, left, span, right),
         };
         let every = match quantifier {
             Quantifier::Default => every,
@@ -139,7 +142,7 @@ impl<'c> FilterCompiler<'c> {
         let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
             return Err(self.no_field_in_relation(left, relation, right));
         };
-        if relation == Relation::Contains && !first.is_bytes() {
+        if relation == ParsedComparisonOperator::Contains && !first.is_bytes() {
             let what = format!("{} holds no text and no bytes to look into", self.source_text(left.span));
             return Err(self.error(left.span, what));
         }
@@ -150,7 +153,7 @@ impl<'c> FilterCompiler<'c> {
         }
         // A searched part may be shorter than the address.
         let of_part = |sort| {
-            if relation == Relation::Contains && sort == OperandType::Ethernet {
+            if relation == ParsedComparisonOperator::Contains && sort == OperandType::Ethernet {
                 OperandType::Bytes
             } else {
                 sort
@@ -161,7 +164,7 @@ impl<'c> FilterCompiler<'c> {
         let right_beside =
             OperandContext { operand_type: of_part(first), field: self.field_of(left), is_whole };
         let left = match relation {
-            Relation::Contains => self.search_expression(left, left_beside)?,
+            ParsedComparisonOperator::Contains => self.search_expression(left, left_beside)?,
             _ => self.expression(left, left_beside)?,
         };
         let right = self.expression(right, right_beside)?;
@@ -191,7 +194,7 @@ impl<'c> FilterCompiler<'c> {
     fn no_field_in_relation(
         &self,
         left: &Operand<'_>,
-        relation: Relation,
+        relation: ParsedComparisonOperator,
         right: &Operand<'_>,
     ) -> FilterError {
         let words = [left, right].into_iter().filter_map(|operand| match operand.form {
@@ -219,7 +222,7 @@ impl<'c> FilterCompiler<'c> {
             return Err(self.error(right.span, "a regular expression needs double quotes"));
         };
         let Some(sort) = self.type_of(left)? else {
-            return Err(self.no_field_in_relation(left, Relation::Matches, right));
+            return Err(self.no_field_in_relation(left, ParsedComparisonOperator::Matches, right));
         };
         if !sort.is_bytes() {
             let left = self.source_text(left.span);
@@ -269,7 +272,7 @@ impl<'c> FilterCompiler<'c> {
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<Expression> {
+    ) -> FilterCompileResult<CompiledExpression> {
         let operand = &*self.protocol_as_text(Some(beside.operand_type), operand);
         match self.type_of(operand)? {
             Some(sort) if !sort.is_comparable_with(beside.operand_type) => Err(self.error(
@@ -298,7 +301,7 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn slot(&mut self, entry: &CatalogEntry, has_value: bool) -> FilterSlot {
+    fn slot(&mut self, entry: &CatalogEntry, has_value: bool) -> FilterFieldIndex {
         self.slot_of(FilterField {
             name: entry.name,
             origin: entry.origin.clone(),
@@ -307,7 +310,7 @@ impl<'c> FilterCompiler<'c> {
         })
     }
 
-    fn slot_of(&mut self, named: FilterField) -> FilterSlot {
+    fn slot_of(&mut self, named: FilterField) -> FilterFieldIndex {
         let is_it = |field: &FilterField| (field.name, field.is_search) == (named.name, named.is_search);
         if let Some(slot) = self.fields.iter().position(is_it) {
             if let Some(field) = self.fields.get_mut(slot) {
@@ -324,7 +327,7 @@ impl<'c> FilterCompiler<'c> {
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<Expression> {
+    ) -> FilterCompileResult<CompiledExpression> {
         match self.field_of(operand) {
             Some(entry)
                 if entry.kind == FilterType::Protocol
@@ -336,7 +339,7 @@ impl<'c> FilterCompiler<'c> {
                     has_value: true,
                     is_search: true,
                 };
-                Ok(Expression::Field(self.slot_of(named)))
+                Ok(CompiledExpression::Field(self.slot_of(named)))
             }
             _ => self.expression(operand, beside),
         }
@@ -347,16 +350,18 @@ impl<'c> FilterCompiler<'c> {
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<Expression> {
+    ) -> FilterCompileResult<CompiledExpression> {
         Ok(match &operand.form {
             OperandForm::Word(word) => match self.field_of(operand) {
-                Some(entry) => Expression::Field(self.slot(entry, true)),
-                None => Expression::Constant(self.word(word, operand.span, beside)?),
+                Some(entry) => CompiledExpression::Field(self.slot(entry, true)),
+                None => CompiledExpression::Constant(self.word(word, operand.span, beside)?),
             },
-            OperandForm::Quoted(bytes) => Expression::Constant(self.quoted(bytes, operand.span, beside)?),
-            OperandForm::Char(byte) => Expression::Constant(match beside.operand_type {
-                OperandType::Number | OperandType::Boolean => Constant::Number(i128::from(*byte)),
-                sort if sort.is_bytes() => Constant::Bytes(vec![*byte]),
+            OperandForm::Quoted(bytes) => {
+                CompiledExpression::Constant(self.quoted(bytes, operand.span, beside)?)
+            }
+            OperandForm::Char(byte) => CompiledExpression::Constant(match beside.operand_type {
+                OperandType::Number | OperandType::Boolean => FilterConstant::Number(i128::from(*byte)),
+                sort if sort.is_bytes() => FilterConstant::Bytes(vec![*byte]),
                 sort => {
                     return Err(
                         self.error(operand.span, format!("this is a character, and not {}", sort.text()))
@@ -365,7 +370,7 @@ impl<'c> FilterCompiler<'c> {
             }),
             OperandForm::Slice(of, pieces) => {
                 let sort = self.type_of(of)?.unwrap_or(beside.operand_type);
-                Expression::Slice(
+                CompiledExpression::Slice(
                     Box::new(self.expression(of, OperandContext::nameless(sort))?),
                     pieces.clone(),
                 )
@@ -379,20 +384,20 @@ impl<'c> FilterCompiler<'c> {
                 let known = sorts.into_iter().flatten().next().unwrap_or(beside.operand_type);
                 let beside = OperandContext::nameless(known);
                 let arguments = arguments.iter().map(|argument| self.expression(argument, beside));
-                Expression::Function(function, arguments.collect::<FilterCompileResult<_>>()?)
+                CompiledExpression::Function(function, arguments.collect::<FilterCompileResult<_>>()?)
             }
             OperandForm::Negative(of) => match (&of.form, self.type_of(of)?) {
                 (OperandForm::Word(word), None) => {
-                    Expression::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
+                    CompiledExpression::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
                 }
                 (_, sort) => {
                     let beside = OperandContext::nameless(sort.unwrap_or(beside.operand_type));
-                    Expression::Negative(Box::new(self.expression(of, beside)?))
+                    CompiledExpression::Negative(Box::new(self.expression(of, beside)?))
                 }
             },
             OperandForm::Arithmetic(left, what, right) => {
                 let (left_sort, right_sort) = (self.type_of(left)?, self.type_of(right)?);
-                let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
+                let is_scale = matches!(what, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
                 // A time is combined with a duration, and a duration is scaled by a number.
                 let second = match left_sort.or(right_sort).unwrap_or(beside.operand_type) {
                     OperandType::Duration if is_scale => OperandType::Number,
@@ -406,7 +411,7 @@ impl<'c> FilterCompiler<'c> {
                 let second = OperandContext { operand_type: sort, field: self.field_of(left), is_whole };
                 let left = self.expression(left, first)?;
                 let right = self.expression(right, second)?;
-                Expression::Arithmetic(Box::new(left), *what, Box::new(right))
+                CompiledExpression::Arithmetic(Box::new(left), *what, Box::new(right))
             }
         })
     }

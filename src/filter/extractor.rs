@@ -7,10 +7,10 @@ use nfsrdma_dissectors::field::{Field, FieldKind};
 
 use super::catalog::{COMBINED_PROTOCOL, Catalog, FieldOrigin};
 use super::compile::FilterField;
-use super::generated_fields::{AliasPart, GeneratedField};
-use super::ptr_cache::PtrCache;
+use super::generated_fields::{FieldAliasPart, GeneratedField};
+use super::ptr_cache::FieldDescriptionCache;
 use super::required_layers::RequiredLayers;
-use super::value::{FilterSlot, FilterValue, FilterValues};
+use super::value::{FilterFieldIndex, FilterValue, FilterValues};
 
 /// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,23 +43,23 @@ pub(super) struct FieldExtractor {
     pub(super) values: FilterValues,
     traits: Vec<SlotTraits>,
     /// The slots of each field.
-    slot_cache: PtrCache<SlotSet>,
+    slot_cache: FieldDescriptionCache<SlotSet>,
     /// Sets of slots, at most one for each field seen.
-    sets: Vec<Box<[FilterSlot]>>,
+    sets: Vec<Box<[FilterFieldIndex]>>,
     /// `true` for structures with a used field, by the function that describes them.
-    structures: PtrCache<bool>,
+    structures: FieldDescriptionCache<bool>,
     /// Start offsets of searched protocols.
-    searched_starts: Vec<(FilterSlot, usize)>,
+    searched_starts: Vec<(FilterFieldIndex, usize)>,
     /// The slot of `frame.protocols`.
-    names: Option<FilterSlot>,
+    names: Option<FilterFieldIndex>,
     protocols: String,
     /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
     /// Open groups: depth, number of `open_slots` of the enclosing groups, and start offset.
     open: Vec<(usize, usize, usize)>,
-    open_slots: Vec<FilterSlot>,
+    open_slots: Vec<FilterFieldIndex>,
     /// Buffer that a listener borrows for the slots of one field.
-    slot_buffer: Vec<FilterSlot>,
+    slot_buffer: Vec<FilterFieldIndex>,
 }
 
 impl FieldExtractor {
@@ -70,7 +70,7 @@ impl FieldExtractor {
         for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
             match &field.origin {
-                FieldOrigin::Alias(alias) if alias.part != AliasPart::Whole => of.is_part = true,
+                FieldOrigin::Alias(alias) if alias.part != FieldAliasPart::Whole => of.is_part = true,
                 FieldOrigin::Bit(_) => of.is_part = true,
                 FieldOrigin::Protocol(_) => of.has_no_header = true,
                 FieldOrigin::Generated(GeneratedField::Protocols) => names = Some(slot),
@@ -90,9 +90,9 @@ impl FieldExtractor {
             values: FilterValues::new(fields.len()),
             fields,
             traits,
-            slot_cache: PtrCache::default(),
+            slot_cache: FieldDescriptionCache::default(),
             sets: vec![Box::default()],
-            structures: PtrCache::default(),
+            structures: FieldDescriptionCache::default(),
             searched_starts: Vec::new(),
             names,
             protocols: String::new(),
@@ -129,7 +129,7 @@ impl FieldExtractor {
     }
 
     /// Returns the slot of a generated field that the filter uses.
-    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterSlot> {
+    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldIndex> {
         self.fields.iter().position(|field| field.origin == FieldOrigin::Generated(fact))
     }
 
@@ -205,7 +205,7 @@ impl FieldExtractor {
             FieldOrigin::Generated(_) | FieldOrigin::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
-        let slots: Box<[FilterSlot]> = named.map(|(slot, _)| slot).collect();
+        let slots: Box<[FilterFieldIndex]> = named.map(|(slot, _)| slot).collect();
         let set = match u32::try_from(self.sets.len()) {
             Ok(place) if !slots.is_empty() => {
                 self.sets.push(slots);
@@ -218,7 +218,7 @@ impl FieldExtractor {
     }
 
     /// Returns the traits of a slot.
-    fn traits(&self, slot: FilterSlot) -> SlotTraits {
+    fn traits(&self, slot: FilterFieldIndex) -> SlotTraits {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
@@ -243,7 +243,7 @@ impl FieldExtractor {
     }
 
     /// Returns `true` if the current message may be of a protocol without a header.
-    fn is_current_protocol(&self, slot: FilterSlot) -> bool {
+    fn is_current_protocol(&self, slot: FilterFieldIndex) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
         self.program.is_none_or(|program| name == Some(program))
     }

@@ -159,7 +159,7 @@ impl GeneratedField {
 
 /// Part of the value of another field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AliasPart {
+pub enum FieldAliasPart {
     /// The whole value.
     Whole,
     /// Some of its bits: number of bits to shift to the right, and mask to apply then.
@@ -174,13 +174,13 @@ pub enum AliasPart {
 
 /// A field whose values are those of other fields, or parts of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alias {
+pub struct FieldAlias {
     /// Filter name.
     pub name: &'static str,
     /// The other fields.
     pub of: &'static [&'static str],
     /// Part of their values.
-    pub part: AliasPart,
+    pub part: FieldAliasPart,
     /// Description.
     pub about: &'static str,
     /// Source of the definition.
@@ -189,7 +189,7 @@ pub struct Alias {
 
 macro_rules! alias {
     ($name:literal = $($of:literal)|+ $([$($part:tt)+])?, $about:literal, $source:literal) => {
-        Alias {
+        FieldAlias {
             name: $name,
             of: &[$($of),+],
             part: alias!(@part $($($part)+)?),
@@ -197,13 +197,13 @@ macro_rules! alias {
             source: $source,
         }
     };
-    (@part) => { AliasPart::Whole };
-    (@part $shift:literal, $mask:literal) => { AliasPart::Bits($shift, $mask) };
-    (@part $part:ident $(($($number:tt)*))?) => { AliasPart::$part $(($($number)*))? };
+    (@part) => { FieldAliasPart::Whole };
+    (@part $shift:literal, $mask:literal) => { FieldAliasPart::Bits($shift, $mask) };
+    (@part $part:ident $(($($number:tt)*))?) => { FieldAliasPart::$part $(($($number)*))? };
 }
 
 /// The aliases.
-pub const ALIASES: &[Alias] = &[
+pub const ALIASES: &[FieldAlias] = &[
     alias!("eth.addr" = "eth.src" | "eth.dst", "Source or destination", "IEEE 802.3 section 3"),
     alias!("ip.addr" = "ip.src" | "ip.dst", "Source or destination", "RFC 791 section 3.1"),
     alias!("ip.dsfield.dscp" = "ip.dsfield" [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),

@@ -28,7 +28,7 @@ mod transaction_fields;
 mod types;
 mod value;
 
-pub use columns::{FilterColumn, PlainValue, ShownValue};
+pub use columns::{FilterColumn, FilterColumnValue, OutputFieldValue};
 pub use error::FilterError;
 pub(crate) use error::proposal;
 pub use literal::quoted;

@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use regex::bytes::Regex;
 
-use super::syntax::{Arithmetic, PieceEnd, SlicePiece};
-use super::value::{Constant, FilterSlot, FilterValue, FilterValues};
+use super::syntax::{ArithmeticOperator, SliceRange, SliceRangeEnd};
+use super::value::{FilterConstant, FilterFieldIndex, FilterValue, FilterValues};
 
 /// A test of a program.
 #[derive(Clone, Debug)]
@@ -19,26 +19,26 @@ pub(super) enum FilterNode {
     And(Vec<FilterNode>),
     Not(Box<FilterNode>),
     /// The field is present.
-    Exists(FilterSlot),
+    Exists(FilterFieldIndex),
     /// One of the values is not 0.
-    True(Expression),
+    True(CompiledExpression),
     /// Any two values, or every two, have this relation.
     Compare {
-        left: Expression,
+        left: CompiledExpression,
         is: ComparisonOperator,
-        right: Expression,
+        right: CompiledExpression,
         every: bool,
     },
     /// Any value, or every one, matches the regular expression.
     Matches {
-        of: Expression,
+        of: CompiledExpression,
         regex: Regex,
         every: bool,
     },
     /// Any value, or every one, is in the set.
     Within {
-        of: Expression,
-        set: Vec<(Expression, Option<Expression>)>,
+        of: CompiledExpression,
+        set: Vec<(CompiledExpression, Option<CompiledExpression>)>,
         every: bool,
     },
 }
@@ -57,18 +57,18 @@ pub(super) enum ComparisonOperator {
 
 /// An expression with values.
 #[derive(Clone, Debug)]
-pub(super) enum Expression {
-    Field(FilterSlot),
-    Constant(Constant),
-    Slice(Box<Expression>, Vec<SlicePiece>),
-    Function(Function, Vec<Expression>),
-    Negative(Box<Expression>),
-    Arithmetic(Box<Expression>, Arithmetic, Box<Expression>),
+pub(super) enum CompiledExpression {
+    Field(FilterFieldIndex),
+    Constant(FilterConstant),
+    Slice(Box<CompiledExpression>, Vec<SliceRange>),
+    Function(FilterFunction, Vec<CompiledExpression>),
+    Negative(Box<CompiledExpression>),
+    Arithmetic(Box<CompiledExpression>, ArithmeticOperator, Box<CompiledExpression>),
 }
 
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(super) enum FilterFunction {
     Len,
     Count,
     Upper,
@@ -133,10 +133,10 @@ impl FilterNode {
 
 fn is_within(
     value: &FilterValue<'_>,
-    set: &[(Expression, Option<Expression>)],
+    set: &[(CompiledExpression, Option<CompiledExpression>)],
     values: &FilterValues,
 ) -> bool {
-    let any = |of: &Expression, is: ComparisonOperator| {
+    let any = |of: &CompiledExpression, is: ComparisonOperator| {
         of.for_each_value(values, &mut |other| match is.compare(value, &other) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -175,7 +175,7 @@ impl QuantifiedResult {
 /// Callback for the values of an expression.
 type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<'_>) -> ControlFlow<()>;
 
-impl Expression {
+impl CompiledExpression {
     /// Calls `take` with every value until it breaks.
     pub(super) fn for_each_value(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
         match self {
@@ -212,17 +212,17 @@ impl Expression {
 }
 
 /// Returns the parts of some bytes that a slice selects; `None` if there are too few.
-fn slice<'b>(bytes: &'b [u8], pieces: &[SlicePiece]) -> Option<Cow<'b, [u8]>> {
-    let one = |piece: &SlicePiece| {
+fn slice<'b>(bytes: &'b [u8], pieces: &[SliceRange]) -> Option<Cow<'b, [u8]>> {
+    let one = |piece: &SliceRange| {
         let from_end = |offset: i64| match usize::try_from(offset) {
             Ok(offset) => Some(offset),
             Err(_) => bytes.len().checked_sub(usize::try_from(offset.unsigned_abs()).ok()?),
         };
         let start = from_end(piece.start)?;
         let end = match piece.end {
-            PieceEnd::Length(length) => start.checked_add(usize::try_from(length).ok()?)?,
-            PieceEnd::Offset(offset) => from_end(offset)?.checked_add(1)?,
-            PieceEnd::Last => bytes.len(),
+            SliceRangeEnd::Length(length) => start.checked_add(usize::try_from(length).ok()?)?,
+            SliceRangeEnd::Offset(offset) => from_end(offset)?.checked_add(1)?,
+            SliceRangeEnd::Last => bytes.len(),
         };
         bytes.get(start..end).filter(|part| !part.is_empty())
     };
@@ -240,7 +240,7 @@ fn slice<'b>(bytes: &'b [u8], pieces: &[SlicePiece]) -> Option<Cow<'b, [u8]>> {
 
 fn arithmetic(
     left: &FilterValue<'_>,
-    what: Arithmetic,
+    what: ArithmeticOperator,
     right: &FilterValue<'_>,
     take: FilterValueSink<'_>,
 ) -> ControlFlow<()> {
@@ -252,33 +252,33 @@ fn arithmetic(
         Duration(duration) => Duration(duration),
         _ => FilterValue::Unknown,
     };
-    if let (Bytes(left), Bytes(right), Arithmetic::And) = (*left, *right, what) {
+    if let (Bytes(left), Bytes(right), ArithmeticOperator::And) = (*left, *right, what) {
         let both: Vec<u8> = left.iter().zip(right).map(|(left, right)| left & right).collect();
         return if left.len() == right.len() { take(Bytes(&both)) } else { ControlFlow::Continue(()) };
     }
     let result = |a: i128, b: i128| match what {
-        Arithmetic::And => Some(a & b),
-        Arithmetic::Add => a.checked_add(b),
-        Arithmetic::Subtract => a.checked_sub(b),
-        Arithmetic::Multiply => a.checked_mul(b),
-        Arithmetic::Divide => a.checked_div(b),
-        Arithmetic::Remainder => a.checked_rem(b),
+        ArithmeticOperator::And => Some(a & b),
+        ArithmeticOperator::Add => a.checked_add(b),
+        ArithmeticOperator::Subtract => a.checked_sub(b),
+        ArithmeticOperator::Multiply => a.checked_mul(b),
+        ArithmeticOperator::Divide => a.checked_div(b),
+        ArithmeticOperator::Remainder => a.checked_rem(b),
     };
-    let is_sum = matches!(what, Arithmetic::Add | Arithmetic::Subtract);
-    let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
+    let is_sum = matches!(what, ArithmeticOperator::Add | ArithmeticOperator::Subtract);
+    let is_scale = matches!(what, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
     let value = match (number(left), number(right)) {
         (Number(a), Number(b)) => result(a, b).map(Number),
         (Duration(a), Duration(b)) if is_sum => result(a, b).map(Duration),
         (Duration(a), Number(b)) if is_scale => result(a, b).map(Duration),
         (Time(a), Duration(b)) if is_sum => result(a, b).map(Time),
-        (Time(a), Time(b)) if what == Arithmetic::Subtract => result(a, b).map(Duration),
+        (Time(a), Time(b)) if what == ArithmeticOperator::Subtract => result(a, b).map(Duration),
         _ => None,
     };
     // A division by zero, or an overflow, has no value.
     value.map_or(ControlFlow::Continue(()), take)
 }
 
-impl Function {
+impl FilterFunction {
     /// The functions by name.
     pub(super) const NAMES: [(&'static str, Self); 8] = [
         ("len", Self::Len),
@@ -293,7 +293,7 @@ impl Function {
 
     fn for_each_value(
         self,
-        arguments: &[Expression],
+        arguments: &[CompiledExpression],
         values: &FilterValues,
         take: FilterValueSink<'_>,
     ) -> ControlFlow<()> {
@@ -303,7 +303,7 @@ impl Function {
         let Some(argument) = arguments.first() else { return ControlFlow::Continue(()) };
         if self == Self::Count {
             let count = match argument {
-                Expression::Field(slot) => values.count(*slot),
+                CompiledExpression::Field(slot) => values.count(*slot),
                 _ => 0,
             };
             // An absent field has no count.
@@ -333,12 +333,12 @@ impl Function {
     /// Calls `take` with the largest or the smallest of all values of all arguments.
     fn extreme(
         self,
-        arguments: &[Expression],
+        arguments: &[CompiledExpression],
         values: &FilterValues,
         take: FilterValueSink<'_>,
     ) -> ControlFlow<()> {
         let wanted = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
-        let mut best: Option<Constant> = None;
+        let mut best: Option<FilterConstant> = None;
         for argument in arguments {
             let _ = argument.for_each_value(values, &mut |value| {
                 let is_better = best.as_ref().is_none_or(|best| value.compare(&best.value()) == Some(wanted));
@@ -352,16 +352,16 @@ impl Function {
     }
 }
 
-fn constant(value: &FilterValue<'_>) -> Option<Constant> {
+fn constant(value: &FilterValue<'_>) -> Option<FilterConstant> {
     Some(match *value {
-        FilterValue::Number(number) => Constant::Number(number),
-        FilterValue::Bool(value) => Constant::Bool(value),
-        FilterValue::Bytes(bytes) => Constant::Bytes(bytes.to_vec()),
-        FilterValue::Text(text) => Constant::Text(text.to_vec()),
-        FilterValue::Ipv4(address, bits) => Constant::Ipv4(Ipv4Addr::from_bits(address), bits),
-        FilterValue::Ipv6(address, bits) => Constant::Ipv6(Ipv6Addr::from_bits(address), bits),
-        FilterValue::Time(time) => Constant::Time(time),
-        FilterValue::Duration(duration) => Constant::Duration(duration),
+        FilterValue::Number(number) => FilterConstant::Number(number),
+        FilterValue::Bool(value) => FilterConstant::Bool(value),
+        FilterValue::Bytes(bytes) => FilterConstant::Bytes(bytes.to_vec()),
+        FilterValue::Text(text) => FilterConstant::Text(text.to_vec()),
+        FilterValue::Ipv4(address, bits) => FilterConstant::Ipv4(Ipv4Addr::from_bits(address), bits),
+        FilterValue::Ipv6(address, bits) => FilterConstant::Ipv6(Ipv6Addr::from_bits(address), bits),
+        FilterValue::Time(time) => FilterConstant::Time(time),
+        FilterValue::Duration(duration) => FilterConstant::Duration(duration),
         FilterValue::Unknown => return None,
     })
 }

@@ -10,7 +10,7 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::TransactionMessages;
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -23,9 +23,9 @@ use super::extractor::FieldExtractor;
 use super::generated_fields::GeneratedField;
 use super::program::FilterNode;
 use super::value::{FilterValue, FilterValues};
-use super::{Filter, FilterColumn, ShownValue, transaction_fields};
-use crate::analysis::names::{FileNames, Filehandles, OperationPaths};
-use crate::memory::Memory;
+use super::{Filter, FilterColumn, FilterColumnValue, transaction_fields};
+use crate::analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
+use crate::memory::MemoryBudget;
 
 /// Maximum number of frames kept for incomplete messages.
 const MAX_PART_FRAMES: usize = 4_096;
@@ -98,8 +98,8 @@ pub struct FilterRunner {
 
 impl FilterRunner {
     /// Creates a runner that shows files by path.
-    pub fn new(filter: Filter, memory: &Memory) -> Self {
-        Self::with_filehandles(filter, Filehandles::Names, memory)
+    pub fn new(filter: Filter, memory: &MemoryBudget) -> Self {
+        Self::with_filehandles(filter, FilehandleDisplay::Names, memory)
     }
 
     /// Returns `true` if the filter accepts everything, as one that only extracts values.
@@ -108,8 +108,8 @@ impl FilterRunner {
     }
 
     /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
-    pub fn with_filehandles(filter: Filter, files: Filehandles, memory: &Memory) -> Self {
-        let files = if files == Filehandles::Off { Filehandles::Names } else { files };
+    pub fn with_filehandles(filter: Filter, files: FilehandleDisplay, memory: &MemoryBudget) -> Self {
+        let files = if files == FilehandleDisplay::Off { FilehandleDisplay::Names } else { files };
         let to = FieldExtractor::new(filter.fields);
         let is_named =
             [GeneratedField::Path, GeneratedField::NewPath].iter().any(|fact| to.slot_of(*fact).is_some());
@@ -177,11 +177,11 @@ impl FilterRunner {
     }
 
     /// Returns the values of a column for the last test.
-    pub fn shown(&self, column: &FilterColumn) -> impl Iterator<Item = ShownValue<'_>> {
+    pub fn shown(&self, column: &FilterColumn) -> impl Iterator<Item = FilterColumnValue<'_>> {
         self.extractor
             .values
             .values_of(column.slot)
-            .map(ShownValue)
+            .map(FilterColumnValue)
             .filter(|value| value.has_type(column.kind))
     }
 
@@ -552,7 +552,7 @@ fn completed(
 
 /// Returns `true` if a frame has the last bytes of a Call in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
 fn completes_long_call(frame: &Frame<'_>, transaction: &Transaction) -> bool {
-    let is_long = transaction.call.as_ref().is_some_and(MessageRecord::is_nomsg);
+    let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
     let Some(chunk) = transaction.read_chunks.first().filter(|_| is_long) else { return false };
     let is_whole = chunk
         .segments

@@ -3,7 +3,7 @@
 //! From the loosest to the tightest: `or`, `xor`, `and`, `not`, relations, `&`, `+ -`, `* / %`, a sign, a slice.
 
 use super::error::FilterError;
-use super::token::{Sign, Token, TokenKind, tokens};
+use super::token::{FilterSymbol, FilterToken, FilterTokenKind, tokens};
 
 /// Maximum nesting depth of tests and operands.
 const MAX_DEPTH: usize = 64;
@@ -17,16 +17,16 @@ pub(super) struct FilterSpan {
 
 /// A test.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Test<'t> {
-    Or(Vec<Test<'t>>),
+pub(super) enum FilterSyntaxNode<'t> {
+    Or(Vec<FilterSyntaxNode<'t>>),
     /// An odd number of them is true.
-    Xor(Vec<Test<'t>>),
-    And(Vec<Test<'t>>),
-    Not(Box<Test<'t>>),
+    Xor(Vec<FilterSyntaxNode<'t>>),
+    And(Vec<FilterSyntaxNode<'t>>),
+    Not(Box<FilterSyntaxNode<'t>>),
     /// A field is present, or a result is not 0.
     Operand(Operand<'t>),
     /// `a == b`
-    Relation(Quantifier, Operand<'t>, Relation, FilterSpan, Operand<'t>),
+    Relation(Quantifier, Operand<'t>, ParsedComparisonOperator, FilterSpan, Operand<'t>),
     /// `a in {b, c..d}`
     Within(Quantifier, Operand<'t>, Vec<(Operand<'t>, Option<Operand<'t>>)>),
 }
@@ -42,7 +42,7 @@ pub(super) enum Quantifier {
 
 /// A relation between two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(super) enum ParsedComparisonOperator {
     Equal,
     AllEqual,
     NotEqual,
@@ -55,7 +55,7 @@ pub(super) enum Relation {
     Matches,
 }
 
-impl Relation {
+impl ParsedComparisonOperator {
     /// Returns the operator as written.
     pub(super) fn text(self) -> &'static str {
         match self {
@@ -72,18 +72,26 @@ impl Relation {
         }
     }
 
-    fn of(what: &TokenKind<'_>) -> Option<Self> {
+    fn of(what: &FilterTokenKind<'_>) -> Option<Self> {
         Some(match what {
-            TokenKind::Sign(Sign::Equal) | TokenKind::Word("eq" | "any_eq") => Self::Equal,
-            TokenKind::Sign(Sign::AllEqual) | TokenKind::Word("all_eq") => Self::AllEqual,
-            TokenKind::Sign(Sign::NotEqual) | TokenKind::Word("ne" | "all_ne") => Self::NotEqual,
-            TokenKind::Sign(Sign::AnyNotEqual) | TokenKind::Word("any_ne") => Self::AnyNotEqual,
-            TokenKind::Sign(Sign::Greater) | TokenKind::Word("gt") => Self::Greater,
-            TokenKind::Sign(Sign::GreaterEqual) | TokenKind::Word("ge") => Self::GreaterEqual,
-            TokenKind::Sign(Sign::Less) | TokenKind::Word("lt") => Self::Less,
-            TokenKind::Sign(Sign::LessEqual) | TokenKind::Word("le") => Self::LessEqual,
-            TokenKind::Word("contains") => Self::Contains,
-            TokenKind::Sign(Sign::Matches) | TokenKind::Word("matches") => Self::Matches,
+            FilterTokenKind::Sign(FilterSymbol::Equal) | FilterTokenKind::Word("eq" | "any_eq") => {
+                Self::Equal
+            }
+            FilterTokenKind::Sign(FilterSymbol::AllEqual) | FilterTokenKind::Word("all_eq") => Self::AllEqual,
+            FilterTokenKind::Sign(FilterSymbol::NotEqual) | FilterTokenKind::Word("ne" | "all_ne") => {
+                Self::NotEqual
+            }
+            FilterTokenKind::Sign(FilterSymbol::AnyNotEqual) | FilterTokenKind::Word("any_ne") => {
+                Self::AnyNotEqual
+            }
+            FilterTokenKind::Sign(FilterSymbol::Greater) | FilterTokenKind::Word("gt") => Self::Greater,
+            FilterTokenKind::Sign(FilterSymbol::GreaterEqual) | FilterTokenKind::Word("ge") => {
+                Self::GreaterEqual
+            }
+            FilterTokenKind::Sign(FilterSymbol::Less) | FilterTokenKind::Word("lt") => Self::Less,
+            FilterTokenKind::Sign(FilterSymbol::LessEqual) | FilterTokenKind::Word("le") => Self::LessEqual,
+            FilterTokenKind::Word("contains") => Self::Contains,
+            FilterTokenKind::Sign(FilterSymbol::Matches) | FilterTokenKind::Word("matches") => Self::Matches,
             _ => return None,
         })
     }
@@ -103,15 +111,15 @@ pub(super) enum OperandForm<'t> {
     Word(&'t str),
     Quoted(Vec<u8>),
     Char(u8),
-    Slice(Box<Operand<'t>>, Vec<SlicePiece>),
+    Slice(Box<Operand<'t>>, Vec<SliceRange>),
     Call(&'t str, Vec<Operand<'t>>),
     Negative(Box<Operand<'t>>),
-    Arithmetic(Box<Operand<'t>>, Arithmetic, Box<Operand<'t>>),
+    Arithmetic(Box<Operand<'t>>, ArithmeticOperator, Box<Operand<'t>>),
 }
 
 /// An arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arithmetic {
+pub(super) enum ArithmeticOperator {
     And,
     Add,
     Subtract,
@@ -122,14 +130,14 @@ pub(super) enum Arithmetic {
 
 /// A part of a slice; negative offsets count from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlicePiece {
+pub(super) struct SliceRange {
     pub(super) start: i64,
-    pub(super) end: PieceEnd,
+    pub(super) end: SliceRangeEnd,
 }
 
 /// End of a part of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PieceEnd {
+pub(super) enum SliceRangeEnd {
     /// After this number of bytes.
     Length(u64),
     /// Including the byte at this offset.
@@ -139,7 +147,7 @@ pub(super) enum PieceEnd {
 }
 
 /// Parses a filter.
-pub(super) fn parse(text: &str) -> FilterParseResult<Test<'_>, FilterError> {
+pub(super) fn parse(text: &str) -> FilterParseResult<FilterSyntaxNode<'_>, FilterError> {
     let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     if parser.tokens.is_empty() {
         return Err(FilterError::new(text, 0, "the filter is empty; name a field, as in nfs.opcode == READ"));
@@ -153,7 +161,7 @@ pub(super) fn parse(text: &str) -> FilterParseResult<Test<'_>, FilterError> {
 
 struct Parser<'t> {
     text: &'t str,
-    tokens: Vec<Token<'t>>,
+    tokens: Vec<FilterToken<'t>>,
     next: usize,
     depth: usize,
 }
@@ -161,11 +169,11 @@ struct Parser<'t> {
 type FilterParseResult<T, E = FilterError> = std::result::Result<T, E>;
 
 impl<'t> Parser<'t> {
-    fn peek(&self) -> Option<&Token<'t>> {
+    fn peek(&self) -> Option<&FilterToken<'t>> {
         self.tokens.get(self.next)
     }
 
-    fn take(&mut self) -> Option<Token<'t>> {
+    fn take(&mut self) -> Option<FilterToken<'t>> {
         let token = self.tokens.get(self.next).cloned();
         self.next += usize::from(token.is_some());
         token
@@ -176,21 +184,21 @@ impl<'t> Parser<'t> {
         self.peek().map_or(self.text.len(), |token| token.at)
     }
 
-    fn is_sign(&self, sign: Sign) -> bool {
-        self.peek().is_some_and(|token| token.kind == TokenKind::Sign(sign))
+    fn is_sign(&self, sign: FilterSymbol) -> bool {
+        self.peek().is_some_and(|token| token.kind == FilterTokenKind::Sign(sign))
     }
 
-    fn take_sign(&mut self, sign: Sign) -> bool {
+    fn take_sign(&mut self, sign: FilterSymbol) -> bool {
         let is_there = self.is_sign(sign);
         self.next += usize::from(is_there);
         is_there
     }
 
-    fn take_operator(&mut self, sign: Sign, words: &[&str]) -> bool {
+    fn take_operator(&mut self, sign: FilterSymbol, words: &[&str]) -> bool {
         let is_there = self.is_sign(sign)
-            || self
-                .peek()
-                .is_some_and(|token| matches!(token.kind, TokenKind::Word(word) if words.contains(&word)));
+            || self.peek().is_some_and(
+                |token| matches!(token.kind, FilterTokenKind::Word(word) if words.contains(&word)),
+            );
         self.next += usize::from(is_there);
         is_there
     }
@@ -207,7 +215,7 @@ impl<'t> Parser<'t> {
         self.error(at, format!("{text} was not expected here"))
     }
 
-    fn close(&mut self, sign: Sign, opened: usize) -> FilterParseResult<()> {
+    fn close(&mut self, sign: FilterSymbol, opened: usize) -> FilterParseResult<()> {
         if self.take_sign(sign) {
             return Ok(());
         }
@@ -232,26 +240,26 @@ impl<'t> Parser<'t> {
         result
     }
 
-    fn any_of(&mut self) -> FilterParseResult<Test<'t>> {
-        self.operator_list(Sign::Or, "or", Self::one_of, Test::Or)
+    fn any_of(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
+        self.operator_list(FilterSymbol::Or, "or", Self::one_of, FilterSyntaxNode::Or)
     }
 
-    fn one_of(&mut self) -> FilterParseResult<Test<'t>> {
-        self.operator_list(Sign::Xor, "xor", Self::all_of, Test::Xor)
+    fn one_of(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
+        self.operator_list(FilterSymbol::Xor, "xor", Self::all_of, FilterSyntaxNode::Xor)
     }
 
-    fn all_of(&mut self) -> FilterParseResult<Test<'t>> {
-        self.operator_list(Sign::And, "and", Self::negated, Test::And)
+    fn all_of(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
+        self.operator_list(FilterSymbol::And, "and", Self::negated, FilterSyntaxNode::And)
     }
 
     /// Parses tests separated by one operator.
     fn operator_list(
         &mut self,
-        sign: Sign,
+        sign: FilterSymbol,
         word: &str,
-        test: fn(&mut Self) -> FilterParseResult<Test<'t>>,
-        together: fn(Vec<Test<'t>>) -> Test<'t>,
-    ) -> FilterParseResult<Test<'t>> {
+        test: fn(&mut Self) -> FilterParseResult<FilterSyntaxNode<'t>>,
+        together: fn(Vec<FilterSyntaxNode<'t>>) -> FilterSyntaxNode<'t>,
+    ) -> FilterParseResult<FilterSyntaxNode<'t>> {
         let first = test(self)?;
         if !self.take_operator(sign, &[word]) {
             return Ok(first);
@@ -263,43 +271,49 @@ impl<'t> Parser<'t> {
         Ok(together(tests))
     }
 
-    fn negated(&mut self) -> FilterParseResult<Test<'t>> {
-        if self.take_operator(Sign::Not, &["not"]) {
-            return self.nested(|parser| Ok(Test::Not(Box::new(parser.negated()?))));
+    fn negated(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
+        if self.take_operator(FilterSymbol::Not, &["not"]) {
+            return self.nested(|parser| Ok(FilterSyntaxNode::Not(Box::new(parser.negated()?))));
         }
         let at = self.at();
-        if self.take_sign(Sign::Open) {
+        if self.take_sign(FilterSymbol::Open) {
             let test = self.nested(Self::any_of)?;
-            self.close(Sign::Close, at)?;
+            self.close(FilterSymbol::Close, at)?;
             return Ok(test);
         }
         self.relation()
     }
 
-    fn relation(&mut self) -> FilterParseResult<Test<'t>> {
+    fn relation(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
         let quantifier = self.quantifier();
         let left = self.operand()?;
         if let Some(negated) = self.take_in() {
             let set = self.set()?;
-            let test = Test::Within(quantifier, left, set);
-            return Ok(if negated { Test::Not(Box::new(test)) } else { test });
+            let test = FilterSyntaxNode::Within(quantifier, left, set);
+            return Ok(if negated { FilterSyntaxNode::Not(Box::new(test)) } else { test });
         }
         let mut before = left;
         let mut all = Vec::new();
-        while let Some(relation) = self.peek().and_then(|token| Relation::of(&token.kind)) {
+        while let Some(relation) = self.peek().and_then(|token| ParsedComparisonOperator::of(&token.kind)) {
             let at = self.at();
             let end = self.take().map_or(at, |token| token.end);
             let next = self.operand()?;
-            all.push(Test::Relation(quantifier, before, relation, FilterSpan { at, end }, next.clone()));
+            all.push(FilterSyntaxNode::Relation(
+                quantifier,
+                before,
+                relation,
+                FilterSpan { at, end },
+                next.clone(),
+            ));
             before = next;
         }
         match (all.pop(), quantifier) {
             (Some(only), _) if all.is_empty() => Ok(only),
             (Some(last), _) => {
                 all.push(last);
-                Ok(Test::And(all))
+                Ok(FilterSyntaxNode::And(all))
             }
-            (None, Quantifier::Default) => Ok(Test::Operand(before)),
+            (None, Quantifier::Default) => Ok(FilterSyntaxNode::Operand(before)),
             (None, _) => {
                 Err(self.error(self.at(), "any and all need a comparison, as in: all tcp.port > 1024"))
             }
@@ -309,18 +323,20 @@ impl<'t> Parser<'t> {
     /// Parses `any` and `all` as quantifiers if an operand follows.
     fn quantifier(&mut self) -> Quantifier {
         let quantifier = match self.peek().map(|token| &token.kind) {
-            Some(TokenKind::Word("any")) => Quantifier::Any,
-            Some(TokenKind::Word("all")) => Quantifier::All,
+            Some(FilterTokenKind::Word("any")) => Quantifier::Any,
+            Some(FilterTokenKind::Word("all")) => Quantifier::All,
             _ => return Quantifier::Default,
         };
         let next = self.tokens.get(self.next + 1).map(|token| &token.kind);
         let is_operand = match next {
-            Some(TokenKind::Word(word)) => {
+            Some(FilterTokenKind::Word(word)) => {
                 *word != "in"
-                    && Relation::of(&TokenKind::Word(word)).is_none()
+                    && ParsedComparisonOperator::of(&FilterTokenKind::Word(word)).is_none()
                     && !matches!(*word, "and" | "or" | "xor")
             }
-            Some(TokenKind::Sign(sign)) => matches!(sign, Sign::OpenBrace | Sign::Minus),
+            Some(FilterTokenKind::Sign(sign)) => {
+                matches!(sign, FilterSymbol::OpenBrace | FilterSymbol::Minus)
+            }
             _ => false,
         };
         if !is_operand {
@@ -334,11 +350,16 @@ impl<'t> Parser<'t> {
     fn take_in(&mut self) -> Option<bool> {
         let is = |at: usize, wanted: &[&str]| {
             let token = self.tokens.get(at);
-            token.is_some_and(|token| matches!(token.kind, TokenKind::Word(word) if wanted.contains(&word)))
+            token.is_some_and(
+                |token| matches!(token.kind, FilterTokenKind::Word(word) if wanted.contains(&word)),
+            )
         };
         let is_not = |at: usize| {
             is(at, &["not"])
-                || self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Sign(Sign::Not))
+                || self
+                    .tokens
+                    .get(at)
+                    .is_some_and(|token| token.kind == FilterTokenKind::Sign(FilterSymbol::Not))
         };
         let (negated, length) = match () {
             () if is(self.next, &["in"]) => (false, 1),
@@ -351,41 +372,43 @@ impl<'t> Parser<'t> {
 
     fn set(&mut self) -> FilterParseResult<Vec<(Operand<'t>, Option<Operand<'t>>)>> {
         let at = self.at();
-        if !self.take_sign(Sign::OpenBrace) {
+        if !self.take_sign(FilterSymbol::OpenBrace) {
             return Err(self.error(at, "a set needs braces, as in: tcp.port in {2049, 20049..20050}"));
         }
         let mut set = Vec::new();
         loop {
             let first = self.operand()?;
-            let last = if self.take_sign(Sign::Range) { Some(self.operand()?) } else { None };
+            let last = if self.take_sign(FilterSymbol::Range) { Some(self.operand()?) } else { None };
             set.push((first, last));
-            if !self.take_sign(Sign::Comma) {
+            if !self.take_sign(FilterSymbol::Comma) {
                 break;
             }
         }
-        self.close(Sign::CloseBrace, at)?;
+        self.close(FilterSymbol::CloseBrace, at)?;
         Ok(set)
     }
 
     fn operand(&mut self) -> FilterParseResult<Operand<'t>> {
         self.nested(|parser| {
-            const AND: (Sign, &[&str], Arithmetic) =
-                (Sign::BitAnd, &["bitwise_and", "bitand"], Arithmetic::And);
+            const AND: (FilterSymbol, &[&str], ArithmeticOperator) =
+                (FilterSymbol::BitAnd, &["bitwise_and", "bitand"], ArithmeticOperator::And);
             parser.chain(&[AND], Self::sum)
         })
     }
 
     fn sum(&mut self) -> FilterParseResult<Operand<'t>> {
-        let operators =
-            [(Sign::Plus, &[][..], Arithmetic::Add), (Sign::Minus, &[][..], Arithmetic::Subtract)];
+        let operators = [
+            (FilterSymbol::Plus, &[][..], ArithmeticOperator::Add),
+            (FilterSymbol::Minus, &[][..], ArithmeticOperator::Subtract),
+        ];
         self.chain(&operators, Self::product)
     }
 
     fn product(&mut self) -> FilterParseResult<Operand<'t>> {
         let operators = [
-            (Sign::Star, &[][..], Arithmetic::Multiply),
-            (Sign::Slash, &[][..], Arithmetic::Divide),
-            (Sign::Percent, &[][..], Arithmetic::Remainder),
+            (FilterSymbol::Star, &[][..], ArithmeticOperator::Multiply),
+            (FilterSymbol::Slash, &[][..], ArithmeticOperator::Divide),
+            (FilterSymbol::Percent, &[][..], ArithmeticOperator::Remainder),
         ];
         self.chain(&operators, Self::signed)
     }
@@ -393,7 +416,7 @@ impl<'t> Parser<'t> {
     /// Parses operands separated by operators of one precedence, left-associative.
     fn chain(
         &mut self,
-        operators: &[(Sign, &[&str], Arithmetic)],
+        operators: &[(FilterSymbol, &[&str], ArithmeticOperator)],
         operand: fn(&mut Self) -> FilterParseResult<Operand<'t>>,
     ) -> FilterParseResult<Operand<'t>> {
         let mut left = operand(self)?;
@@ -409,10 +432,10 @@ impl<'t> Parser<'t> {
 
     fn signed(&mut self) -> FilterParseResult<Operand<'t>> {
         let at = self.at();
-        if self.take_sign(Sign::Plus) {
+        if self.take_sign(FilterSymbol::Plus) {
             return self.nested(Self::signed);
         }
-        if self.take_sign(Sign::Minus) {
+        if self.take_sign(FilterSymbol::Minus) {
             let operand = self.nested(Self::signed)?;
             let span = FilterSpan { at, end: operand.span.end };
             return Ok(Operand { form: OperandForm::Negative(Box::new(operand)), span });
@@ -423,7 +446,9 @@ impl<'t> Parser<'t> {
     fn sliced(&mut self) -> FilterParseResult<Operand<'t>> {
         let mut operand = self.simple()?;
         for _ in 0..MAX_DEPTH {
-            let Some(Token { kind: TokenKind::Slice(inside), at, end }) = self.peek() else { break };
+            let Some(FilterToken { kind: FilterTokenKind::Slice(inside), at, end }) = self.peek() else {
+                break;
+            };
             let (inside, at, end) = (*inside, *at, *end);
             self.next += 1;
             let pieces = pieces(inside).ok_or_else(|| {
@@ -441,29 +466,29 @@ impl<'t> Parser<'t> {
             return Err(self.error(self.text.len(), "a field or a value is missing at the end"));
         };
         let form = match token.kind {
-            TokenKind::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
-            TokenKind::Word(word) if self.is_sign(Sign::Open) => {
+            FilterTokenKind::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
+            FilterTokenKind::Word(word) if self.is_sign(FilterSymbol::Open) => {
                 let opened = self.at();
                 self.next += 1;
                 let mut arguments = Vec::new();
-                if !self.is_sign(Sign::Close) {
+                if !self.is_sign(FilterSymbol::Close) {
                     arguments.push(self.operand()?);
-                    while self.take_sign(Sign::Comma) {
+                    while self.take_sign(FilterSymbol::Comma) {
                         arguments.push(self.operand()?);
                     }
                 }
-                self.close(Sign::Close, opened)?;
+                self.close(FilterSymbol::Close, opened)?;
                 OperandForm::Call(word, arguments)
             }
-            TokenKind::Word(word) => OperandForm::Word(word),
-            TokenKind::Quoted(bytes) => OperandForm::Quoted(bytes),
-            TokenKind::Char(byte) => OperandForm::Char(byte),
-            TokenKind::Sign(Sign::OpenBrace) => {
+            FilterTokenKind::Word(word) => OperandForm::Word(word),
+            FilterTokenKind::Quoted(bytes) => OperandForm::Quoted(bytes),
+            FilterTokenKind::Char(byte) => OperandForm::Char(byte),
+            FilterTokenKind::Sign(FilterSymbol::OpenBrace) => {
                 let inside = self.operand()?;
-                self.close(Sign::CloseBrace, at)?;
+                self.close(FilterSymbol::CloseBrace, at)?;
                 inside.form
             }
-            TokenKind::Sign(_) | TokenKind::Slice(_) => return Err(self.unexpected(at)),
+            FilterTokenKind::Sign(_) | FilterTokenKind::Slice(_) => return Err(self.unexpected(at)),
         };
         let end = self.tokens.get(self.next.wrapping_sub(1)).map_or(token.end, |last| last.end);
         Ok(Operand { form, span: FilterSpan { at, end } })
@@ -471,33 +496,33 @@ impl<'t> Parser<'t> {
 }
 
 fn is_keyword(word: &str) -> bool {
-    Relation::of(&TokenKind::Word(word)).is_some()
+    ParsedComparisonOperator::of(&FilterTokenKind::Word(word)).is_some()
         || matches!(word, "and" | "or" | "xor" | "not" | "in" | "bitwise_and" | "bitand")
 }
 
 /// Parses the parts of a slice; returns `None` if the text is malformed.
-fn pieces(inside: &str) -> Option<Vec<SlicePiece>> {
+fn pieces(inside: &str) -> Option<Vec<SliceRange>> {
     inside.split(',').map(|part| piece(part.trim())).collect()
 }
 
-fn piece(part: &str) -> Option<SlicePiece> {
+fn piece(part: &str) -> Option<SliceRange> {
     let offset = |text: &str| text.trim().parse::<i64>().ok();
     if let Some((start, length)) = part.split_once(':') {
         let start = if start.trim().is_empty() { 0 } else { offset(start)? };
         let end = match length.trim() {
-            "" => PieceEnd::Last,
-            length => PieceEnd::Length(length.parse().ok().filter(|length| *length > 0)?),
+            "" => SliceRangeEnd::Last,
+            length => SliceRangeEnd::Length(length.parse().ok().filter(|length| *length > 0)?),
         };
-        return Some(SlicePiece { start, end });
+        return Some(SliceRange { start, end });
     }
     // A minus after the first character separates two offsets.
     let dash = part.char_indices().skip(1).find(|(_, character)| *character == '-').map(|(at, _)| at);
     match dash {
         Some(at) => {
             let (start, end) = part.split_at(at);
-            Some(SlicePiece { start: offset(start)?, end: PieceEnd::Offset(offset(end.get(1..)?)?) })
+            Some(SliceRange { start: offset(start)?, end: SliceRangeEnd::Offset(offset(end.get(1..)?)?) })
         }
-        None => Some(SlicePiece { start: offset(part)?, end: PieceEnd::Length(1) }),
+        None => Some(SliceRange { start: offset(part)?, end: SliceRangeEnd::Length(1) }),
     }
 }
 
@@ -510,14 +535,14 @@ mod tests {
         test(&parse(text).unwrap())
     }
 
-    fn test(of: &Test<'_>) -> String {
+    fn test(of: &FilterSyntaxNode<'_>) -> String {
         match of {
-            Test::Or(all) => row(all, " or "),
-            Test::Xor(all) => row(all, " xor "),
-            Test::And(all) => row(all, " and "),
-            Test::Not(a) => format!("(not {})", test(a)),
-            Test::Operand(a) => operand(a),
-            Test::Relation(quantifier, a, relation, _, b) => {
+            FilterSyntaxNode::Or(all) => row(all, " or "),
+            FilterSyntaxNode::Xor(all) => row(all, " xor "),
+            FilterSyntaxNode::And(all) => row(all, " and "),
+            FilterSyntaxNode::Not(a) => format!("(not {})", test(a)),
+            FilterSyntaxNode::Operand(a) => operand(a),
+            FilterSyntaxNode::Relation(quantifier, a, relation, _, b) => {
                 let quantifier = match quantifier {
                     Quantifier::Default => "",
                     Quantifier::Any => "any ",
@@ -525,7 +550,7 @@ mod tests {
                 };
                 format!("({quantifier}{} {} {})", operand(a), relation.text(), operand(b))
             }
-            Test::Within(_, a, set) => {
+            FilterSyntaxNode::Within(_, a, set) => {
                 let item = |(first, last): &(Operand<'_>, Option<Operand<'_>>)| match last {
                     Some(last) => format!("{}..{}", operand(first), operand(last)),
                     None => operand(first),
@@ -536,7 +561,7 @@ mod tests {
         }
     }
 
-    fn row(tests: &[Test<'_>], between: &str) -> String {
+    fn row(tests: &[FilterSyntaxNode<'_>], between: &str) -> String {
         format!("({})", tests.iter().map(test).collect::<Vec<_>>().join(between))
     }
 
@@ -617,16 +642,20 @@ mod tests {
     #[test]
     fn slices_in_all_their_forms() {
         let pieces = |text: &str| pieces(text).unwrap();
-        let piece = |start, end| SlicePiece { start, end };
-        assert_eq!(pieces("0:3"), [piece(0, PieceEnd::Length(3))]);
-        assert_eq!(pieces("1-2"), [piece(1, PieceEnd::Offset(2))]);
-        assert_eq!(pieces("-4:4"), [piece(-4, PieceEnd::Length(4))]);
-        assert_eq!(pieces("-3--1"), [piece(-3, PieceEnd::Offset(-1))]);
-        assert_eq!(pieces(":4"), [piece(0, PieceEnd::Length(4))]);
-        assert_eq!(pieces("4:"), [piece(4, PieceEnd::Last)]);
+        let piece = |start, end| SliceRange { start, end };
+        assert_eq!(pieces("0:3"), [piece(0, SliceRangeEnd::Length(3))]);
+        assert_eq!(pieces("1-2"), [piece(1, SliceRangeEnd::Offset(2))]);
+        assert_eq!(pieces("-4:4"), [piece(-4, SliceRangeEnd::Length(4))]);
+        assert_eq!(pieces("-3--1"), [piece(-3, SliceRangeEnd::Offset(-1))]);
+        assert_eq!(pieces(":4"), [piece(0, SliceRangeEnd::Length(4))]);
+        assert_eq!(pieces("4:"), [piece(4, SliceRangeEnd::Last)]);
         assert_eq!(
             pieces("1,3-5,9:"),
-            [piece(1, PieceEnd::Length(1)), piece(3, PieceEnd::Offset(5)), piece(9, PieceEnd::Last)]
+            [
+                piece(1, SliceRangeEnd::Length(1)),
+                piece(3, SliceRangeEnd::Offset(5)),
+                piece(9, SliceRangeEnd::Last)
+            ]
         );
         assert!(
             super::pieces("").is_none() && super::pieces("a").is_none() && super::pieces("1:0").is_none()

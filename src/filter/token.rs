@@ -4,8 +4,8 @@ use super::error::FilterError;
 
 /// A token with its position.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Token<'t> {
-    pub(super) kind: TokenKind<'t>,
+pub(super) struct FilterToken<'t> {
+    pub(super) kind: FilterTokenKind<'t>,
     /// Offset of the first byte.
     pub(super) at: usize,
     /// Offset after the last byte.
@@ -14,7 +14,7 @@ pub(super) struct Token<'t> {
 
 /// Kind of a token.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum TokenKind<'t> {
+pub(super) enum FilterTokenKind<'t> {
     /// The name of a field or of a function, a number, an address, bytes, a keyword.
     Word(&'t str),
     /// A string in double quotes, with escapes resolved, or raw with the prefix `r`.
@@ -24,12 +24,12 @@ pub(super) enum TokenKind<'t> {
     /// The text between `[` and `]`.
     Slice(&'t str),
     /// A sign.
-    Sign(Sign),
+    Sign(FilterSymbol),
 }
 
 /// A sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum FilterSymbol {
     Open,
     Close,
     OpenBrace,
@@ -58,38 +58,38 @@ pub(super) enum Sign {
 }
 
 /// The signs, longer ones first.
-const SIGNS: [(&str, Sign); 27] = [
-    ("===", Sign::AllEqual),
-    ("!==", Sign::AnyNotEqual),
-    ("==", Sign::Equal),
-    ("!=", Sign::NotEqual),
-    ("~=", Sign::AnyNotEqual),
-    (">=", Sign::GreaterEqual),
-    ("<=", Sign::LessEqual),
-    ("&&", Sign::And),
-    ("||", Sign::Or),
-    ("^^", Sign::Xor),
-    ("..", Sign::Range),
-    ("(", Sign::Open),
-    (")", Sign::Close),
-    ("{", Sign::OpenBrace),
-    ("}", Sign::CloseBrace),
-    (",", Sign::Comma),
-    (">", Sign::Greater),
-    ("<", Sign::Less),
-    ("~", Sign::Matches),
-    ("!", Sign::Not),
-    ("&", Sign::BitAnd),
-    ("+", Sign::Plus),
-    ("-", Sign::Minus),
-    ("*", Sign::Star),
-    ("/", Sign::Slash),
-    ("%", Sign::Percent),
+const SIGNS: [(&str, FilterSymbol); 27] = [
+    ("===", FilterSymbol::AllEqual),
+    ("!==", FilterSymbol::AnyNotEqual),
+    ("==", FilterSymbol::Equal),
+    ("!=", FilterSymbol::NotEqual),
+    ("~=", FilterSymbol::AnyNotEqual),
+    (">=", FilterSymbol::GreaterEqual),
+    ("<=", FilterSymbol::LessEqual),
+    ("&&", FilterSymbol::And),
+    ("||", FilterSymbol::Or),
+    ("^^", FilterSymbol::Xor),
+    ("..", FilterSymbol::Range),
+    ("(", FilterSymbol::Open),
+    (")", FilterSymbol::Close),
+    ("{", FilterSymbol::OpenBrace),
+    ("}", FilterSymbol::CloseBrace),
+    (",", FilterSymbol::Comma),
+    (">", FilterSymbol::Greater),
+    ("<", FilterSymbol::Less),
+    ("~", FilterSymbol::Matches),
+    ("!", FilterSymbol::Not),
+    ("&", FilterSymbol::BitAnd),
+    ("+", FilterSymbol::Plus),
+    ("-", FilterSymbol::Minus),
+    ("*", FilterSymbol::Star),
+    ("/", FilterSymbol::Slash),
+    ("%", FilterSymbol::Percent),
     // Old filters and those of other programs may have it.
-    ("=", Sign::Equal),
+    ("=", FilterSymbol::Equal),
 ];
 
-impl Sign {
+impl FilterSymbol {
     /// Returns the sign as written.
     pub(super) fn text(self) -> &'static str {
         SIGNS.iter().find(|(_, sign)| *sign == self).map_or("", |(text, _)| text)
@@ -97,7 +97,7 @@ impl Sign {
 }
 
 /// Splits a filter into tokens.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, FilterError> {
+pub(super) fn tokens(text: &str) -> Result<Vec<FilterToken<'_>>, FilterError> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(first) = text.get(at..).and_then(|rest| rest.chars().next()) {
@@ -112,16 +112,16 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, FilterError> {
     Ok(tokens)
 }
 
-fn token(text: &str, at: usize, first: char) -> Result<Token<'_>, FilterError> {
+fn token(text: &str, at: usize, first: char) -> Result<FilterToken<'_>, FilterError> {
     let rest = text.get(at..).unwrap_or_default();
     let error = |at: usize, what: String| FilterError::new(text, at, what);
     if first == '"' {
         let (bytes, length) = quoted(text, at, 1, false)?;
-        return Ok(Token { kind: TokenKind::Quoted(bytes), at, end: at + length });
+        return Ok(FilterToken { kind: FilterTokenKind::Quoted(bytes), at, end: at + length });
     }
     if rest.starts_with("r\"") || rest.starts_with("R\"") {
         let (bytes, length) = quoted(text, at, 2, true)?;
-        return Ok(Token { kind: TokenKind::Quoted(bytes), at, end: at + length });
+        return Ok(FilterToken { kind: FilterTokenKind::Quoted(bytes), at, end: at + length });
     }
     if first == '\'' {
         return character(text, at);
@@ -129,15 +129,17 @@ fn token(text: &str, at: usize, first: char) -> Result<Token<'_>, FilterError> {
     if first == '[' {
         let end = rest.find(']').ok_or_else(|| error(at, "this [ is never closed".to_owned()))?;
         let inside = rest.get(1..end).unwrap_or_default();
-        return Ok(Token { kind: TokenKind::Slice(inside), at, end: at + end + 1 });
+        return Ok(FilterToken { kind: FilterTokenKind::Slice(inside), at, end: at + end + 1 });
     }
     let length = word(rest);
     if length > 0 {
         let word = rest.get(..length).unwrap_or_default();
-        return Ok(Token { kind: TokenKind::Word(word), at, end: at + length });
+        return Ok(FilterToken { kind: FilterTokenKind::Word(word), at, end: at + length });
     }
     match SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)) {
-        Some((sign, what)) => Ok(Token { kind: TokenKind::Sign(*what), at, end: at + sign.len() }),
+        Some((sign, what)) => {
+            Ok(FilterToken { kind: FilterTokenKind::Sign(*what), at, end: at + sign.len() })
+        }
         None if first == '#' => Err(error(at, "layers of a field (#) cannot be chosen here".to_owned())),
         None if first == '@' => Err(error(at, "the raw bytes of a field (@) cannot be had here".to_owned())),
         None if first == '$' => {
@@ -264,7 +266,7 @@ fn coded(rest: &str, letter: char, bytes: &mut Vec<u8>) -> Option<usize> {
     Some(2 + digits)
 }
 
-fn character(text: &str, at: usize) -> Result<Token<'_>, FilterError> {
+fn character(text: &str, at: usize) -> Result<FilterToken<'_>, FilterError> {
     let rest = text.get(at + 1..).unwrap_or_default();
     let error = || FilterError::new(text, at, "single quotes need one byte, or an escape sequence of one");
     let mut bytes = Vec::new();
@@ -276,17 +278,17 @@ fn character(text: &str, at: usize) -> Result<Token<'_>, FilterError> {
         1
     };
     match (bytes.as_slice(), rest.get(length..).is_some_and(|rest| rest.starts_with('\''))) {
-        ([byte], true) => Ok(Token { kind: TokenKind::Char(*byte), at, end: at + length + 2 }),
+        ([byte], true) => Ok(FilterToken { kind: FilterTokenKind::Char(*byte), at, end: at + length + 2 }),
         _ => Err(error()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::TokenKind::*;
+    use super::FilterTokenKind::*;
     use super::*;
 
-    fn what(text: &str) -> Vec<TokenKind<'_>> {
+    fn what(text: &str) -> Vec<FilterTokenKind<'_>> {
         tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
     }
 
@@ -315,17 +317,17 @@ mod tests {
 
     #[test]
     fn signs_need_no_space_but_minus() {
-        assert_eq!(what("a==1"), [Word("a"), Sign(super::Sign::Equal), Word("1")]);
-        assert_eq!(what("tcp.port/2"), [Word("tcp.port"), Sign(super::Sign::Slash), Word("2")]);
-        assert_eq!(what("a -b"), [Word("a"), Sign(super::Sign::Minus), Word("b")]);
+        assert_eq!(what("a==1"), [Word("a"), Sign(super::FilterSymbol::Equal), Word("1")]);
+        assert_eq!(what("tcp.port/2"), [Word("tcp.port"), Sign(super::FilterSymbol::Slash), Word("2")]);
+        assert_eq!(what("a -b"), [Word("a"), Sign(super::FilterSymbol::Minus), Word("b")]);
         assert_eq!(what("a-b"), [Word("a-b")]);
         assert_eq!(what("!(a)&&b"), what("! ( a ) && b"));
-        assert_eq!(what("a !== b"), [Word("a"), Sign(super::Sign::AnyNotEqual), Word("b")]);
+        assert_eq!(what("a !== b"), [Word("a"), Sign(super::FilterSymbol::AnyNotEqual), Word("b")]);
     }
 
     #[test]
     fn two_points_are_a_range() {
-        let range = Sign(super::Sign::Range);
+        let range = Sign(super::FilterSymbol::Range);
         assert_eq!(what("4430..4434"), [Word("4430"), range.clone(), Word("4434")]);
         assert_eq!(what("10.0.0.5 .. 10.0.0.9"), [Word("10.0.0.5"), range, Word("10.0.0.9")]);
     }

@@ -7,10 +7,10 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::field::{self, Field, Observer};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, MessageRecord, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::rpcrdma::Carriage;
+use nfsrdma_dissectors::rpcrdma::RpcTransferMode;
 
 use super::extractor::FieldExtractor;
 use super::generated_fields::GeneratedField;
@@ -91,7 +91,7 @@ pub(super) fn message(
 }
 
 /// Adds the dialect of the RPC-over-RDMA header of a message, and the number of its chunks and segments.
-fn chunk_lists(to: &mut FieldExtractor, record: &MessageRecord) {
+fn chunk_lists(to: &mut FieldExtractor, record: &CapturedMessage) {
     if record.rpcrdma.is_none() || GeneratedField::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none())
     {
         return;
@@ -100,7 +100,7 @@ fn chunk_lists(to: &mut FieldExtractor, record: &MessageRecord) {
         record.dialect().map(|dialect| FilterValue::Text(dialect.key().as_bytes()))
     });
     let Some(header) = record.header() else { return };
-    if !matches!(header.carriage(), Carriage::Inline | Carriage::InChunk) {
+    if !matches!(header.transfer_mode(), RpcTransferMode::Inline | RpcTransferMode::InChunk) {
         return;
     }
     to.add_generated(GeneratedField::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
@@ -170,7 +170,7 @@ fn message_facts(
 }
 
 /// Returns the frame that completed the first copy of a message.
-fn completing_frame(record: &MessageRecord) -> Option<FrameNumber> {
+fn completing_frame(record: &CapturedMessage) -> Option<FrameNumber> {
     let copies = usize::try_from(record.copies).unwrap_or(1).max(1);
     let first_copy = (record.frames.len() / copies).max(1);
     record.frames.get(first_copy - 1).copied()

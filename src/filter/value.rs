@@ -77,7 +77,7 @@ enum StoredFilterValue {
 }
 
 /// Index of a field in a filter, from 0 in the order of use.
-pub(super) type FilterSlot = usize;
+pub(super) type FilterFieldIndex = usize;
 
 /// The values of each field that a filter uses.
 #[derive(Clone, Debug, Default)]
@@ -110,12 +110,12 @@ impl FilterValues {
     }
 
     /// Returns `true` if a field has a value.
-    pub(super) fn has(&self, slot: FilterSlot) -> bool {
+    pub(super) fn has(&self, slot: FilterFieldIndex) -> bool {
         self.slots.get(slot).is_some_and(|values| !values.is_empty())
     }
 
     /// Returns the number of values of a field.
-    pub(super) fn count(&self, slot: FilterSlot) -> usize {
+    pub(super) fn count(&self, slot: FilterFieldIndex) -> usize {
         self.slots.get(slot).map_or(0, Vec::len)
     }
 
@@ -132,7 +132,7 @@ impl FilterValues {
     }
 
     /// Returns the values of a field.
-    pub(super) fn values_of(&self, slot: FilterSlot) -> impl Iterator<Item = FilterValue<'_>> {
+    pub(super) fn values_of(&self, slot: FilterFieldIndex) -> impl Iterator<Item = FilterValue<'_>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
     }
 
@@ -152,7 +152,7 @@ impl FilterValues {
     }
 
     /// Adds a value.
-    pub(super) fn push(&mut self, slot: FilterSlot, value: FilterValue<'_>) {
+    pub(super) fn push(&mut self, slot: FilterFieldIndex, value: FilterValue<'_>) {
         let Self { slots, bytes: arena } = self;
         let mut keep = |bytes: &[u8]| {
             let start = arena.len();
@@ -198,7 +198,7 @@ impl FilterValues {
 
 /// A value in a filter.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Constant {
+pub(super) enum FilterConstant {
     Number(i128),
     Bool(bool),
     Bytes(Vec<u8>),
@@ -209,7 +209,7 @@ pub(super) enum Constant {
     Duration(i128),
 }
 
-impl Constant {
+impl FilterConstant {
     /// Returns the value.
     pub(super) fn value(&self) -> FilterValue<'_> {
         match self {

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::net::{self, DatagramPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::FxHashMap;
 
-use crate::filter::PlainValue;
+use crate::filter::OutputFieldValue;
 use crate::filter::catalog::FilterType;
 
 use super::fields_format;
@@ -58,7 +58,7 @@ impl FrameFieldValues {
         self.members.iter().map(|(name, values)| (*name, values.as_slice()))
     }
 
-    fn add(&mut self, field: &'static Field, value: PlainValue<'_>) {
+    fn add(&mut self, field: &'static Field, value: OutputFieldValue<'_>) {
         if field.name.is_empty() {
             return;
         }
@@ -84,25 +84,31 @@ impl<'a> Observer<'a> for FrameFieldValues {
         let is_moment = field.kind == FieldKind::Time;
         self.add(
             field,
-            if is_moment { PlainValue::Time(nanoseconds) } else { PlainValue::Duration(nanoseconds) },
+            if is_moment {
+                OutputFieldValue::Time(nanoseconds)
+            } else {
+                OutputFieldValue::Duration(nanoseconds)
+            },
         );
     }
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         let plain = match &value {
             FieldValue::Unsigned(number) | FieldValue::Enum(number, _) | FieldValue::Flags(number, _) => {
-                PlainValue::Number(i128::from(*number))
+                OutputFieldValue::Number(i128::from(*number))
             }
-            FieldValue::Signed(number) => PlainValue::Number(i128::from(*number)),
-            FieldValue::Bool(value) => PlainValue::Bool(*value),
-            FieldValue::Bytes(bytes) => PlainValue::Bytes(bytes),
-            FieldValue::Text(text) => PlainValue::Text(text),
-            FieldValue::Ipv4(address) => PlainValue::Ipv4(*address),
-            FieldValue::Ipv6(address) => PlainValue::Ipv6(*address),
-            FieldValue::Ethernet(address) => PlainValue::Bytes(address),
-            FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => PlainValue::Text(bytes),
-            FieldValue::Chunk(_, Some(bytes)) => PlainValue::Bytes(bytes),
-            FieldValue::Chunk(_, None) => PlainValue::Unknown,
+            FieldValue::Signed(number) => OutputFieldValue::Number(i128::from(*number)),
+            FieldValue::Bool(value) => OutputFieldValue::Bool(*value),
+            FieldValue::Bytes(bytes) => OutputFieldValue::Bytes(bytes),
+            FieldValue::Text(text) => OutputFieldValue::Text(text),
+            FieldValue::Ipv4(address) => OutputFieldValue::Ipv4(*address),
+            FieldValue::Ipv6(address) => OutputFieldValue::Ipv6(*address),
+            FieldValue::Ethernet(address) => OutputFieldValue::Bytes(address),
+            FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => {
+                OutputFieldValue::Text(bytes)
+            }
+            FieldValue::Chunk(_, Some(bytes)) => OutputFieldValue::Bytes(bytes),
+            FieldValue::Chunk(_, None) => OutputFieldValue::Unknown,
         };
         self.add(field, plain);
     }

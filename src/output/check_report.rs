@@ -17,7 +17,7 @@ use crate::escape;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]
-pub struct CheckSummary {
+pub struct CheckedCaptureSummary {
     /// Number of Transactions.
     pub transactions: u64,
     /// Operations of the capture and of the baseline: `NFS 4.2 READ`.
@@ -26,7 +26,7 @@ pub struct CheckSummary {
     pub filtered: u64,
 }
 
-impl CheckSummary {
+impl CheckedCaptureSummary {
     /// Creates the summary of a capture with these counts.
     pub fn from_counts(counts: &BaselineCounts) -> Self {
         let operations = counts.operations.keys().cloned().collect();
@@ -36,16 +36,16 @@ impl CheckSummary {
 
 /// Differences of a capture from its baseline.
 #[derive(Debug)]
-pub struct CheckDifferences {
+pub struct BaselineDifferences {
     /// Summary of the capture.
-    pub summary: CheckSummary,
+    pub summary: CheckedCaptureSummary,
     /// Number of differences by kind.
     pub counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences by operation, and the first of them.
     pub tally: DifferenceTally,
 }
 
-impl CheckDifferences {
+impl BaselineDifferences {
     /// Returns the total number of differences.
     fn total(&self) -> u64 {
         self.counts.values().sum()
@@ -56,18 +56,18 @@ impl CheckDifferences {
 #[derive(Debug)]
 pub enum CheckOutcome {
     /// No differences.
-    Same(CheckSummary),
+    Same(CheckedCaptureSummary),
     /// The baseline was written.
-    Blessed(CheckSummary),
+    Blessed(CheckedCaptureSummary),
     /// The capture differs from the baseline.
-    Different(Box<CheckDifferences>),
+    Different(Box<BaselineDifferences>),
     /// Error that prevented reading the capture or its baseline.
     Unreadable(String),
 }
 
 impl CheckOutcome {
     /// Returns the summary of the capture, if it could be read.
-    pub fn summary(&self) -> Option<&CheckSummary> {
+    pub fn summary(&self) -> Option<&CheckedCaptureSummary> {
         match self {
             Self::Same(summary) | Self::Blessed(summary) => Some(summary),
             Self::Different(found) => Some(&found.summary),
@@ -126,7 +126,7 @@ impl CheckReportView<'_> {
         let (mut same, mut blessed, mut different, mut unreadable) = (0, 0, 0, 0);
         for check in self.checks {
             let file = escape::escape_line(&check.file);
-            let of_summary = |summary: &CheckSummary| {
+            let of_summary = |summary: &CheckedCaptureSummary| {
                 let left_out = match summary.filtered {
                     0 => String::new(),
                     count => format!("; {} left out by its settings", PluralCount(count, "difference")),
@@ -172,7 +172,7 @@ impl CheckReportView<'_> {
         writeln!(to, "{}: {}", PluralCount(self.checks.len() as u64, "capture"), words.join(", "))
     }
 
-    fn differences(&self, to: &mut impl Write, found: &CheckDifferences) -> io::Result<()> {
+    fn differences(&self, to: &mut impl Write, found: &BaselineDifferences) -> io::Result<()> {
         let shown = found.tally.first.differences();
         for difference in shown {
             let line = difference_line(difference, self.screen.glyphs.to);
@@ -198,7 +198,7 @@ impl CaptureCheckResult {
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let summary = self.outcome.summary();
-        let mut object = CheckObject {
+        let mut object = CheckJson {
             schema: SCHEMA,
             kind: "check",
             file: &self.file,
@@ -229,7 +229,7 @@ impl CaptureCheckResult {
 }
 
 #[derive(Serialize)]
-struct CheckObject<'a> {
+struct CheckJson<'a> {
     schema: u32,
     kind: &'static str,
     file: &'a str,

@@ -6,14 +6,14 @@ use std::io::{self, Write};
 
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::{Address, Tenant};
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionTransport, Endpoint};
-use nfsrdma_dissectors::flow::{ConnectedService, MessageCredits, NegotiatedParameters, ReadResources};
+use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, ConnectionTransport, Endpoint};
+use nfsrdma_dissectors::flow::{ConnectedService, MessageCredits, NegotiatedParameters, RdmaReadResources};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirection};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
-use super::json::{FindingObject, JsonText, SCHEMA, address};
+use super::json::{FindingJson, JsonText, SCHEMA, address};
 use super::operations::recovery_text;
 use super::settings::{LineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalStyle};
@@ -23,7 +23,7 @@ use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::analysis::connection_lifetimes::ConnectionStats;
 use crate::analysis::connections::ConnectionTally;
 use crate::analysis::load::CreditSeries;
-use crate::analysis::sessions::{BoundSession, ChannelBinding, ChannelLimits};
+use crate::analysis::sessions::{BoundSession, SessionChannelBinding, SessionChannelLimits};
 use crate::escape;
 
 /// Columns, here and in the terminal interface.
@@ -73,7 +73,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
 }
 
 /// Formats the endpoints of a connection, and its virtual network.
-pub fn format_endpoints(name: &ConnectionName, glyphs: Glyphs) -> String {
+pub fn format_endpoints(name: &ConnectionIdentity, glyphs: Glyphs) -> String {
     let end = |end: &Endpoint| match end.port {
         Some(port) if name.transport.has_ports() => format!("{}:{port}", end.address),
         Some(port) => format!("{} QP {port}", end.address),
@@ -151,7 +151,7 @@ fn describe_session(session: &BoundSession) -> String {
 }
 
 /// Returns those of the names of the fore channel and of the backchannel that a connection is bound to.
-fn binding_names(binding: ChannelBinding, names: [&'static str; 2]) -> Vec<&'static str> {
+fn binding_names(binding: SessionChannelBinding, names: [&'static str; 2]) -> Vec<&'static str> {
     let is_bound = [binding.is_fore, binding.is_back];
     is_bound.into_iter().zip(names).filter(|(is_bound, _)| *is_bound).map(|(_, name)| name).collect()
 }
@@ -163,12 +163,12 @@ fn message_credits(row: &ConnectionStats) -> Option<[MessageCredits; 2]> {
 }
 
 /// Returns the time steps in which Calls requested or used credits, or Replies granted any.
-fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
+fn credit_steps(series: &CreditSeries) -> Vec<CreditStepJson> {
     let CreditSeries(series) = series;
     let Some(start) = series.start() else { return Vec::new() };
     let steps = (0..).zip(series.steps());
     let told = steps.filter(|(_, step)| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
-    told.map(|(at, step)| CreditStepObject {
+    told.map(|(at, step)| CreditStepJson {
         time: JsonText(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
         asked: step.requested,
         granted: step.granted,
@@ -221,7 +221,7 @@ fn set_up(row: &ConnectionStats) -> String {
         let _ = write!(said, "; inline thresholds: {to_server} to the server, {to_client} to the client");
     }
     for (name, reads) in [("client", terms.client_reads), ("server", terms.server_reads)] {
-        if let Some(ReadResources { inbound, outbound }) = reads {
+        if let Some(RdmaReadResources { inbound, outbound }) = reads {
             let _ = write!(said, "; {name}: {outbound} RDMA Reads at a time, answers {inbound}");
         }
     }
@@ -333,7 +333,7 @@ impl ConnectionLines {
 
 /// JSON object of a connection in the summary.
 #[derive(Serialize)]
-pub(super) struct ConnectionObject {
+pub(super) struct ConnectionJson {
     connection: u64,
     transport: JsonText<ConnectionTransport>,
     client: Option<JsonText<Address>>,
@@ -350,7 +350,7 @@ pub(super) struct ConnectionObject {
     recovery_ns: u64,
 }
 
-impl From<&ConnectionTally> for ConnectionObject {
+impl From<&ConnectionTally> for ConnectionJson {
     fn from(tally: &ConnectionTally) -> Self {
         let name = tally.name;
         Self {
@@ -376,7 +376,7 @@ struct ConnectionJsonLine<'f> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]
-    connection: ConnectionObject,
+    connection: ConnectionJson,
     time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_iso: Option<JsonText<IsoTimestamp>>,
@@ -385,27 +385,27 @@ struct ConnectionJsonLine<'f> {
     end_time_iso: Option<JsonText<IsoTimestamp>>,
     closed: bool,
     dialect: Option<&'static str>,
-    credits: Option<ConnectionCreditsObject>,
-    sessions: Vec<SessionObject>,
-    set_up: Option<SetUpObject>,
-    properties: Option<PropertiesObject>,
-    findings: Vec<FindingObject<'f>>,
+    credits: Option<ConnectionCreditsJson>,
+    sessions: Vec<SessionJson>,
+    set_up: Option<SetUpJson>,
+    properties: Option<PropertiesJson>,
+    findings: Vec<FindingJson<'f>>,
 }
 
 /// Session of NFSv4.1 or later, and the connections on which it was seen.
 #[derive(Serialize)]
-struct SessionObject {
+struct SessionJson {
     session: String,
     connections: Vec<u64>,
     bound_to: Vec<&'static str>,
-    fore_channel: Option<ChannelObject>,
-    backchannel: Option<ChannelObject>,
+    fore_channel: Option<SessionChannelJson>,
+    backchannel: Option<SessionChannelJson>,
     backchannel_state: Option<&'static str>,
 }
 
 /// Limits of a channel of a session.
 #[derive(Serialize)]
-struct ChannelObject {
+struct SessionChannelJson {
     header_padding: u32,
     max_request_size: u32,
     max_response_size: u32,
@@ -415,8 +415,8 @@ struct ChannelObject {
     rdma_reads: Option<u32>,
 }
 
-impl From<ChannelLimits> for ChannelObject {
-    fn from(limits: ChannelLimits) -> Self {
+impl From<SessionChannelLimits> for SessionChannelJson {
+    fn from(limits: SessionChannelLimits) -> Self {
         Self {
             header_padding: limits.header_padding_bytes,
             max_request_size: limits.max_request_bytes,
@@ -429,7 +429,7 @@ impl From<ChannelLimits> for ChannelObject {
     }
 }
 
-impl From<&BoundSession> for SessionObject {
+impl From<&BoundSession> for SessionJson {
     fn from(session: &BoundSession) -> Self {
         let [fore_channel, backchannel] = match session.channels {
             Some(channels) => channels.map(|limits| Some(limits.into())),
@@ -448,13 +448,13 @@ impl From<&BoundSession> for SessionObject {
 
 /// Transport properties of version 2 sent by each peer.
 #[derive(Serialize)]
-struct PropertiesObject {
-    client: Option<PeerPropertiesObject>,
-    server: Option<PeerPropertiesObject>,
+struct PropertiesJson {
+    client: Option<PeerPropertiesJson>,
+    server: Option<PeerPropertiesJson>,
 }
 
 #[derive(Serialize)]
-struct PeerPropertiesObject {
+struct PeerPropertiesJson {
     send_size: Option<u32>,
     receive_size: Option<u32>,
     segment_size: Option<u32>,
@@ -463,7 +463,7 @@ struct PeerPropertiesObject {
     host_auth: bool,
 }
 
-impl From<PeerProperties> for PeerPropertiesObject {
+impl From<PeerProperties> for PeerPropertiesJson {
     fn from(properties: PeerProperties) -> Self {
         Self {
             send_size: properties.send_size_bytes,
@@ -477,21 +477,21 @@ impl From<PeerProperties> for PeerPropertiesObject {
 }
 
 #[derive(Serialize)]
-struct ConnectionCreditsObject {
+struct ConnectionCreditsJson {
     asked: u32,
     granted: u32,
     in_use: Option<u32>,
     at_limit_ns: Option<u64>,
     reverse_asked: u32,
     reverse_granted: u32,
-    steps: Vec<CreditStepObject>,
+    steps: Vec<CreditStepJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<MessageSidesObject>,
+    messages: Option<MessageSidesJson>,
 }
 
 /// Credits within a time step.
 #[derive(Serialize)]
-struct CreditStepObject {
+struct CreditStepJson {
     time: JsonText<Timestamp>,
     asked: u32,
     granted: u32,
@@ -500,19 +500,19 @@ struct CreditStepObject {
 
 /// Message credits of version 2.
 #[derive(Serialize)]
-struct MessageSidesObject {
-    client: MessageCreditsObject,
-    server: MessageCreditsObject,
+struct MessageSidesJson {
+    client: MessageCreditsJson,
+    server: MessageCreditsJson,
 }
 
 #[derive(Serialize)]
-struct MessageCreditsObject {
+struct MessageCreditsJson {
     sent: u32,
     limit: Option<u32>,
     least_left: Option<i32>,
 }
 
-impl From<MessageCredits> for MessageCreditsObject {
+impl From<MessageCredits> for MessageCreditsJson {
     fn from(credits: MessageCredits) -> Self {
         let MessageCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left } = credits;
         Self { sent, limit, least_left }
@@ -521,57 +521,57 @@ impl From<MessageCredits> for MessageCreditsObject {
 
 /// Setup parameters of a connection.
 #[derive(Serialize)]
-struct SetUpObject {
+struct SetUpJson {
     port: Option<u16>,
-    client: Option<PrivateDataObject>,
-    server: Option<PrivateDataObject>,
-    private_data: PresenceObject,
-    inline_thresholds: Option<ThresholdsObject>,
-    reads: ReadsObject,
+    client: Option<PrivateDataJson>,
+    server: Option<PrivateDataJson>,
+    private_data: PresenceJson,
+    inline_thresholds: Option<ThresholdsJson>,
+    reads: ReadsJson,
 }
 
 /// Maximum inline bytes in each direction.
 #[derive(Serialize)]
-struct ThresholdsObject {
+struct ThresholdsJson {
     to_server: u32,
     to_client: u32,
 }
 
 /// Maximum number of concurrent RDMA Reads of both peers.
 #[derive(Serialize)]
-struct ReadsObject {
-    client: Option<ReadResourcesObject>,
-    server: Option<ReadResourcesObject>,
+struct ReadsJson {
+    client: Option<ReadResourcesJson>,
+    server: Option<ReadResourcesJson>,
 }
 
 #[derive(Serialize)]
-struct ReadResourcesObject {
+struct ReadResourcesJson {
     inbound: u16,
     outbound: u16,
 }
 
-impl From<ReadResources> for ReadResourcesObject {
-    fn from(reads: ReadResources) -> Self {
-        let ReadResources { inbound, outbound } = reads;
+impl From<RdmaReadResources> for ReadResourcesJson {
+    fn from(reads: RdmaReadResources) -> Self {
+        let RdmaReadResources { inbound, outbound } = reads;
         Self { inbound, outbound }
     }
 }
 
 /// Presence of private data of each peer.
 #[derive(Serialize)]
-struct PresenceObject {
+struct PresenceJson {
     client: &'static str,
     server: &'static str,
 }
 
 #[derive(Serialize)]
-struct PrivateDataObject {
+struct PrivateDataJson {
     send_size: u32,
     receive_size: u32,
     remote_invalidation: bool,
 }
 
-impl From<PrivateData> for PrivateDataObject {
+impl From<PrivateData> for PrivateDataJson {
     fn from(data: PrivateData) -> Self {
         Self {
             send_size: data.send_threshold_bytes(),
@@ -581,19 +581,19 @@ impl From<PrivateData> for PrivateDataObject {
     }
 }
 
-impl From<NegotiatedParameters> for SetUpObject {
+impl From<NegotiatedParameters> for SetUpJson {
     fn from(terms: NegotiatedParameters) -> Self {
         Self {
             port: port(&terms.service),
-            client: terms.client.present().map(PrivateDataObject::from),
-            server: terms.server.present().map(PrivateDataObject::from),
-            private_data: PresenceObject { client: terms.client.key(), server: terms.server.key() },
+            client: terms.client.present().map(PrivateDataJson::from),
+            server: terms.server.present().map(PrivateDataJson::from),
+            private_data: PresenceJson { client: terms.client.key(), server: terms.server.key() },
             inline_thresholds: terms
                 .inline_thresholds()
-                .map(|(to_server, to_client)| ThresholdsObject { to_server, to_client }),
-            reads: ReadsObject {
-                client: terms.client_reads.map(ReadResourcesObject::from),
-                server: terms.server_reads.map(ReadResourcesObject::from),
+                .map(|(to_server, to_client)| ThresholdsJson { to_server, to_client }),
+            reads: ReadsJson {
+                client: terms.client_reads.map(ReadResourcesJson::from),
+                server: terms.server_reads.map(ReadResourcesJson::from),
             },
         }
     }
@@ -613,7 +613,7 @@ impl<'f> ConnectionJsonLine<'f> {
             end_time_iso: iso.map(|(_, last)| JsonText(IsoTimestamp(last))),
             closed: row.state.is_some_and(|state| state.is_ending),
             dialect: tally.dialect.map(Dialect::key),
-            credits: tally.name.transport.is_rdma().then(|| ConnectionCreditsObject {
+            credits: tally.name.transport.is_rdma().then(|| ConnectionCreditsJson {
                 asked: tally.requested_credits,
                 granted: tally.granted_credits,
                 in_use: row.in_use(),
@@ -621,19 +621,19 @@ impl<'f> ConnectionJsonLine<'f> {
                 reverse_asked: tally.reverse_requested_credits,
                 reverse_granted: tally.reverse_granted_credits,
                 steps: row.credits.as_ref().map(credit_steps).unwrap_or_default(),
-                messages: message_credits(row).map(|[client, server]| MessageSidesObject {
+                messages: message_credits(row).map(|[client, server]| MessageSidesJson {
                     client: client.into(),
                     server: server.into(),
                 }),
             }),
-            sessions: row.sessions.iter().map(SessionObject::from).collect(),
-            set_up: row.state.and_then(|state| state.parameters).map(SetUpObject::from),
+            sessions: row.sessions.iter().map(SessionJson::from).collect(),
+            set_up: row.state.and_then(|state| state.parameters).map(SetUpJson::from),
             properties: row
                 .state
-                .map(|state| state.properties.map(|side| side.map(PeerPropertiesObject::from)))
+                .map(|state| state.properties.map(|side| side.map(PeerPropertiesJson::from)))
                 .filter(|sides| sides.iter().any(Option::is_some))
-                .map(|[client, server]| PropertiesObject { client, server }),
-            findings: findings.iter().map(FindingObject::from).collect(),
+                .map(|[client, server]| PropertiesJson { client, server }),
+            findings: findings.iter().map(FindingJson::from).collect(),
         }
     }
 }
@@ -644,13 +644,13 @@ fn to_text<T: ToString>(value: &Option<T>) -> Option<String> {
 
 fn side(
     line: &ConnectionJsonLine<'_>,
-    side: fn(&SetUpObject) -> Option<&PrivateDataObject>,
-    of: fn(&PrivateDataObject) -> String,
+    side: fn(&SetUpJson) -> Option<&PrivateDataJson>,
+    of: fn(&PrivateDataJson) -> String,
 ) -> Option<String> {
     line.set_up.as_ref().and_then(side).map(of)
 }
 
-fn thresholds<'l>(line: &'l ConnectionJsonLine<'_>) -> Option<&'l ThresholdsObject> {
+fn thresholds<'l>(line: &'l ConnectionJsonLine<'_>) -> Option<&'l ThresholdsJson> {
     line.set_up.as_ref()?.inline_thresholds.as_ref()
 }
 

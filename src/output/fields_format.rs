@@ -11,10 +11,10 @@ use serde::Serializer;
 
 use crate::escape;
 use crate::filter::catalog::FilterType;
-use crate::filter::{FilterColumn, FilterRunner, PlainValue};
+use crate::filter::{FilterColumn, FilterRunner, OutputFieldValue};
 
 use super::all_fields::FrameFieldValues;
-use super::settings::LineView;
+use super::settings::LineUnit;
 use super::units::{CalendarTime, LongDate};
 
 /// Fields that Wireshark shows in hexadecimal, with their number of digits.
@@ -27,9 +27,9 @@ static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
 });
 
 /// Returns the default columns of CSV.
-pub const fn columns_of(view: LineView) -> &'static [&'static str] {
+pub const fn columns_of(view: LineUnit) -> &'static [&'static str] {
     match view {
-        LineView::Transactions => &[
+        LineUnit::Transactions => &[
             "nfsrdma.index",
             "nfsrdma.connection",
             "nfsrdma.call.time_epoch",
@@ -46,7 +46,7 @@ pub const fn columns_of(view: LineView) -> &'static [&'static str] {
             "nfsrdma.latency",
             "nfsrdma.complete",
         ],
-        LineView::Frames => &[
+        LineUnit::Frames => &[
             "frame.number",
             "frame.time_epoch",
             "frame.len",
@@ -55,13 +55,13 @@ pub const fn columns_of(view: LineView) -> &'static [&'static str] {
             "nfsrdma.operation",
         ],
         // The columns of these views are counts, not fields.
-        LineView::Operations | LineView::Connections => &[],
+        LineUnit::Operations | LineUnit::Connections => &[],
     }
 }
 
 /// Values of a field to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Occurrence {
+pub enum FieldOccurrence {
     /// First value.
     First,
     /// Last value.
@@ -97,7 +97,7 @@ pub struct FieldLines {
     /// `true` to write a header line first; JSON has none, because each line has the names.
     pub header: bool,
     /// Values of a field to write.
-    pub occurrence: Occurrence,
+    pub occurrence: FieldOccurrence,
     /// Separator of the values of one field.
     pub aggregator: char,
     all_fields: Option<Box<FrameFieldValues>>,
@@ -110,7 +110,7 @@ impl FieldLines {
             columns: Vec::new(),
             form,
             header: form == FieldLineFormat::Csv,
-            occurrence: Occurrence::All,
+            occurrence: FieldOccurrence::All,
             aggregator: ',',
             all_fields: None,
         }
@@ -161,17 +161,17 @@ impl FieldLines {
         for column in &self.columns {
             let mut values = selection.shown(column);
             let values: Vec<String> = match self.occurrence {
-                Occurrence::First => values
+                FieldOccurrence::First => values
                     .next()
                     .into_iter()
                     .map(|value| format_value((column.name, column.kind), value.plain()))
                     .collect(),
-                Occurrence::Last => values
+                FieldOccurrence::Last => values
                     .last()
                     .into_iter()
                     .map(|value| format_value((column.name, column.kind), value.plain()))
                     .collect(),
-                Occurrence::All => {
+                FieldOccurrence::All => {
                     values.map(|value| format_value((column.name, column.kind), value.plain())).collect()
                 }
             };
@@ -231,16 +231,16 @@ pub(super) fn push_csv_cell(text: &str, line: &mut String) {
 }
 
 /// Formats a value as tshark 4.0 does; times are in UTC.
-pub(super) fn format_value((name, kind): (&str, FilterType), value: PlainValue<'_>) -> String {
+pub(super) fn format_value((name, kind): (&str, FilterType), value: OutputFieldValue<'_>) -> String {
     let mut text = String::new();
     // Writing to a String never fails.
     let _ = match value {
-        PlainValue::Number(number) => match HEXADECIMAL.get(name) {
+        OutputFieldValue::Number(number) => match HEXADECIMAL.get(name) {
             Some(digits) if number >= 0 => write!(text, "0x{number:0digits$x}"),
             _ => write!(text, "{number}"),
         },
-        PlainValue::Bool(value) => write!(text, "{}", u8::from(value)),
-        PlainValue::Bytes(bytes) => {
+        OutputFieldValue::Bool(value) => write!(text, "{}", u8::from(value)),
+        OutputFieldValue::Bytes(bytes) => {
             if HEXADECIMAL.contains_key(name) {
                 text.push_str("0x");
             }
@@ -250,28 +250,28 @@ pub(super) fn format_value((name, kind): (&str, FilterType), value: PlainValue<'
                 .enumerate()
                 .try_for_each(|(at, byte)| write!(text, "{}{byte:02x}", if at > 0 { colon } else { "" }))
         }
-        PlainValue::Text(bytes) => String::from_utf8_lossy(bytes)
+        OutputFieldValue::Text(bytes) => String::from_utf8_lossy(bytes)
             .chars()
             .try_for_each(|letter| escape::write_escaped(letter, &mut text)),
-        PlainValue::Ipv4(address) => write!(text, "{address}"),
-        PlainValue::Ipv6(address) => write!(text, "{address}"),
-        PlainValue::Time(time) => {
+        OutputFieldValue::Ipv4(address) => write!(text, "{address}"),
+        OutputFieldValue::Ipv6(address) => write!(text, "{address}"),
+        OutputFieldValue::Time(time) => {
             write!(
                 text,
                 "{}",
                 LongDate(CalendarTime::from_timestamp(Timestamp(i64::try_from(time).unwrap_or(i64::MAX))))
             )
         }
-        PlainValue::Duration(duration) => {
+        OutputFieldValue::Duration(duration) => {
             let sign = if duration < 0 { "-" } else { "" };
             let duration = duration.unsigned_abs();
             write!(text, "{sign}{}.{:09}", duration / 1_000_000_000, duration % 1_000_000_000)
         }
         // A protocol or a structure is shown by its name; data that was not captured has no value.
-        PlainValue::Unknown if matches!(kind, FilterType::Protocol | FilterType::Structure) => {
+        OutputFieldValue::Unknown if matches!(kind, FilterType::Protocol | FilterType::Structure) => {
             write!(text, "{name}")
         }
-        PlainValue::Unknown => Ok(()),
+        OutputFieldValue::Unknown => Ok(()),
     };
     text
 }

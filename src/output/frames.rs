@@ -15,24 +15,24 @@ use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
-use nfsrdma_dissectors::iwarp::mpa::{Startup, StartupFrameKind};
+use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
 use nfsrdma_dissectors::net::{Datagram, DatagramPayload, TcpSegment, UnreadFrameReason};
-use nfsrdma_dissectors::rpcrdma::{MessageType, SidePrivateData};
+use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 
 use crate::analysis::names::FileNames;
 
-use super::info_column::OperationLabels;
+use super::info_column::InfoColumnFormatter;
 use super::style::{Style, TerminalStyle};
 use super::transaction_list;
-use super::units::{HumanDuration, TimeFormat, ViewClock};
+use super::units::{HumanDuration, TimeFormat, ViewTimeFormatter};
 use line::{FrameColumnWidths, FrameListLine};
 
 /// Writer of the packet list.
 #[derive(Debug)]
-pub struct FrameList {
+pub struct FrameListWriter {
     screen: TerminalStyle,
-    clock: ViewClock,
-    labels: OperationLabels,
+    clock: ViewTimeFormatter,
+    labels: InfoColumnFormatter,
     has_header: bool,
     widths: FrameColumnWidths,
     /// Columns scrolled off at the left of each line.
@@ -55,7 +55,7 @@ struct LastFrameLine {
 
 /// Cells of a line, as sort keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FrameCells {
+pub struct FrameSortKeys {
     /// Capture time of the frame.
     pub time: Timestamp,
     /// Address of the sender.
@@ -70,13 +70,13 @@ pub struct FrameCells {
     pub info: String,
 }
 
-impl FrameList {
+impl FrameListWriter {
     /// Creates a packet list for this screen.
     pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
         Self {
             screen,
-            clock: ViewClock::new(time),
-            labels: OperationLabels::default(),
+            clock: ViewTimeFormatter::new(time),
+            labels: InfoColumnFormatter::default(),
             has_header: false,
             widths: FrameColumnWidths::for_screen(screen.width, time),
             scroll_columns: 0,
@@ -92,11 +92,11 @@ impl FrameList {
     }
 
     /// Returns the cells of the last line.
-    pub fn last_cells(&self) -> FrameCells {
+    pub fn last_cells(&self) -> FrameSortKeys {
         let LastFrameLine { time, source, destination, ref protocol, length_bytes, info_offset: info_at } =
             self.last;
         let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
-        FrameCells { time, source, destination, protocol: protocol.clone(), length_bytes, info }
+        FrameSortKeys { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
 
     /// Sets the time of the first frame, from which relative times count.
@@ -357,7 +357,7 @@ impl FrameList {
     }
 
     /// Appends an RPC-over-RDMA message that belongs to no Transaction.
-    fn transport_message(&mut self, message_type: MessageType) {
+    fn transport_message(&mut self, message_type: RpcRdmaMessageType) {
         let _ = write!(self.line.text, "{message_type} ");
         self.line.end_piece(self.screen.styles.operation);
     }
@@ -584,14 +584,14 @@ fn write_management(packet: &InfinibandPacket<'_>, text: &mut String) {
 
 /// Appends an MPA startup frame and its parameters.
 fn write_mpa_startup(payload: CapturedSlice<'_>, text: &mut String) {
-    let Some(startup) = Startup::decode(payload, &mut NullObserver) else {
+    let Some(startup) = MpaStartupFrame::decode(payload, &mut NullObserver) else {
         text.push_str("end of a frame that starts MPA ");
         return;
     };
     text.push_str(match (startup.kind, startup.rejected) {
-        (StartupFrameKind::Request, _) => "MPA Request",
-        (StartupFrameKind::Reply, false) => "MPA Reply",
-        (StartupFrameKind::Reply, true) => "MPA Reply: rejected",
+        (MpaStartupFrameKind::Request, _) => "MPA Request",
+        (MpaStartupFrameKind::Reply, false) => "MPA Reply",
+        (MpaStartupFrameKind::Reply, true) => "MPA Reply: rejected",
     });
     let _ = write!(text, ", revision {}", startup.revision);
     text.push_str(if startup.markers { ", markers" } else { "" });

@@ -11,9 +11,9 @@ use std::ops::Range;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::rpc::gss::{Control, GssPayload};
+use nfsrdma_dissectors::rpc::gss::{GssControlMessage, GssPayload};
 
-use field_collector::{LabelFieldCollector, LabelFieldValue};
+use field_collector::{InfoFieldCollector, InfoFieldValue};
 
 use super::style::{Glyphs, columns};
 use super::units::{ExactSize, escape, path, quote};
@@ -26,9 +26,9 @@ const MAX_PATH_NAMES: usize = 32;
 
 /// Formatter of operations, reused for all lines, so that a line allocates nothing.
 #[derive(Debug, Default)]
-pub(crate) struct OperationLabels {
-    call: LabelFieldCollector,
-    reply: LabelFieldCollector,
+pub(crate) struct InfoColumnFormatter {
+    call: InfoFieldCollector,
+    reply: InfoFieldCollector,
     /// Byte range of the path in the text written last.
     path: Range<usize>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct OperationLabels {
 /// Minimum number of columns left of the last name of a path.
 const MIN_NAME_WIDTH: usize = 16;
 
-impl OperationLabels {
+impl InfoColumnFormatter {
     /// Appends the name of the operation and its details.
     pub(crate) fn write(
         &mut self,
@@ -68,7 +68,7 @@ impl OperationLabels {
         let mut is_marked = false;
         match facts.payload {
             Some(GssPayload::Privacy) => text.push_str(" (encrypted)"),
-            Some(GssPayload::Control(Control::Init)) => text.push_str(" RPCSEC_GSS context"),
+            Some(GssPayload::Control(GssControlMessage::Init)) => text.push_str(" RPCSEC_GSS context"),
             Some(GssPayload::Control(_)) => text.push_str(" RPCSEC_GSS control"),
             _ => {
                 if let Some(file) = about.path.or(about.start) {
@@ -157,8 +157,8 @@ fn has_details(facts: &RpcSummary, name: &str) -> bool {
 }
 
 struct LabelWriter<'a> {
-    call: &'a LabelFieldCollector,
-    reply: &'a LabelFieldCollector,
+    call: &'a InfoFieldCollector,
+    reply: &'a InfoFieldCollector,
     about: OperationPaths<'a>,
     glyphs: &'a Glyphs,
     text: &'a mut String,
@@ -303,8 +303,8 @@ impl LabelWriter<'_> {
 
     /// Appends the requested stability of a WRITE, and the returned one if it differs.
     fn write_stability(&mut self) {
-        let name = |heard: Option<&LabelFieldValue>| match heard {
-            Some(LabelFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
+        let name = |heard: Option<&InfoFieldValue>| match heard {
+            Some(InfoFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
             _ => None,
         };
         let Some(asked) = name(self.call.find("stable")) else { return };
@@ -316,7 +316,7 @@ impl LabelWriter<'_> {
 
     /// Appends the name of an enumeration's value without the common prefix and suffix of its type.
     fn enum_name(&mut self, field: &str, prefix: &str, suffix: &str) {
-        if let Some(LabelFieldValue::Enum(_, Some(name))) = self.call.find(field) {
+        if let Some(InfoFieldValue::Enum(_, Some(name))) = self.call.find(field) {
             let name = name.strip_prefix(prefix).unwrap_or(name);
             let _ = write!(self.text, " {}", name.strip_suffix(suffix).unwrap_or(name));
         }
@@ -338,7 +338,7 @@ impl LabelWriter<'_> {
     }
 
     fn seek(&mut self) {
-        if let Some(LabelFieldValue::Enum(_, Some(name))) = self.call.find("sa_what") {
+        if let Some(InfoFieldValue::Enum(_, Some(name))) = self.call.find("sa_what") {
             let _ = write!(self.text, " {}", name.trim_start_matches("NFS4_CONTENT_"));
         }
         if let Some(offset) = self.call.number("sa_offset") {
@@ -407,7 +407,7 @@ impl LabelWriter<'_> {
         let name = call.texts("file").chain(call.texts("file_delegate_prev")).next();
         if let Some(name) = name {
             self.quote_unless_in_path(name);
-        } else if let Some(LabelFieldValue::Enum(_, Some(claim))) = call.find("claim")
+        } else if let Some(InfoFieldValue::Enum(_, Some(claim))) = call.find("claim")
             && matches!(*claim, "CLAIM_PREVIOUS" | "CLAIM_FH" | "CLAIM_DELEG_PREV_FH" | "CLAIM_DELEG_CUR_FH")
         {
             let _ = write!(self.text, " {}", claim.trim_start_matches("CLAIM_"));
@@ -426,12 +426,12 @@ impl LabelWriter<'_> {
                 let _ = write!(self.text, " {letters}");
             }
         }
-        if let Some(LabelFieldValue::Enum(_, Some(deny))) = call.find("share_deny")
+        if let Some(InfoFieldValue::Enum(_, Some(deny))) = call.find("share_deny")
             && *deny != "OPEN4_SHARE_DENY_NONE"
         {
             let _ = write!(self.text, " deny {}", deny.trim_start_matches("OPEN4_SHARE_DENY_"));
         }
-        if let Some(LabelFieldValue::Enum(_, Some(delegation))) = self.reply.find("delegation_type") {
+        if let Some(InfoFieldValue::Enum(_, Some(delegation))) = self.reply.find("delegation_type") {
             match delegation.trim_start_matches("OPEN_DELEGATE_") {
                 "READ" | "READ_ATTRS_DELEG" => self.text.push_str(" +deleg R"),
                 "WRITE" | "WRITE_ATTRS_DELEG" => self.text.push_str(" +deleg W"),
@@ -445,7 +445,7 @@ impl LabelWriter<'_> {
         let call = self.call;
         if let Some(name) = call.texts("objname").next() {
             self.quote_unless_in_path(name);
-            if let Some(LabelFieldValue::Enum(_, Some(kind))) = call.find("type") {
+            if let Some(InfoFieldValue::Enum(_, Some(kind))) = call.find("type") {
                 let _ = write!(self.text, " {}", kind.trim_start_matches("NF4"));
             }
             self.link_text(false, "linkdata");
@@ -453,7 +453,7 @@ impl LabelWriter<'_> {
             if self.about.path.is_none() {
                 self.quote_text("name");
             }
-            if let Some(LabelFieldValue::Enum(_, Some(mode))) = call.find("mode") {
+            if let Some(InfoFieldValue::Enum(_, Some(mode))) = call.find("mode") {
                 let _ = write!(self.text, " {mode}");
             }
         }
@@ -467,7 +467,7 @@ impl LabelWriter<'_> {
         match operation {
             "SYMLINK" => self.link_text(false, "symlink_data"),
             "MKNOD" => {
-                if let Some(LabelFieldValue::Enum(_, Some(kind))) = call.find("type") {
+                if let Some(InfoFieldValue::Enum(_, Some(kind))) = call.find("type") {
                     let _ = write!(self.text, " {}", kind.trim_start_matches("NF3"));
                 }
             }
@@ -540,7 +540,7 @@ impl LabelWriter<'_> {
     /// Appends the attributes that GETATTR requests, unless they are those of stat(2), as in nearly every GETATTR.
     fn requested_attributes(&mut self) {
         let masks = self.call.fields.iter().filter_map(|(field, heard)| match heard {
-            LabelFieldValue::Flags(mask, names) if field.label == "attr_request" => Some((*mask, *names)),
+            InfoFieldValue::Flags(mask, names) if field.label == "attr_request" => Some((*mask, *names)),
             _ => None,
         });
         if masks
@@ -565,15 +565,15 @@ impl LabelWriter<'_> {
         let mut times = false;
         for (field, heard) in &self.call.fields {
             let _ = match (field.label, heard) {
-                ("mode", LabelFieldValue::Flags(mode, _)) => write!(self.text, " mode {mode:04o}"),
-                ("size", LabelFieldValue::Number(size)) => write!(self.text, " size {}", ExactSize(*size)),
-                ("uid" | "gid", LabelFieldValue::Number(id)) => write!(self.text, " {} {id}", field.label),
-                ("owner" | "owner_group", LabelFieldValue::Text(range)) => {
+                ("mode", InfoFieldValue::Flags(mode, _)) => write!(self.text, " mode {mode:04o}"),
+                ("size", InfoFieldValue::Number(size)) => write!(self.text, " size {}", ExactSize(*size)),
+                ("uid" | "gid", InfoFieldValue::Number(id)) => write!(self.text, " {} {id}", field.label),
+                ("owner" | "owner_group", InfoFieldValue::Text(range)) => {
                     self.text.push_str(if field.label == "owner" { " owner " } else { " group " });
                     escape(self.call.text.get(range.clone()).unwrap_or_default(), self.glyphs, self.text);
                     Ok(())
                 }
-                ("set_it", LabelFieldValue::Enum(_, Some(how))) if *how != "DONT_CHANGE" && !times => {
+                ("set_it", InfoFieldValue::Enum(_, Some(how))) if *how != "DONT_CHANGE" && !times => {
                     times = true;
                     write!(self.text, " times")
                 }

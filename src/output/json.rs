@@ -20,7 +20,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use super::PendingCallState;
 use crate::analysis::names::FileNames;
 use crate::escape;
-pub(super) use line::FindingObject;
+pub(super) use line::FindingJson;
 use line::TransactionJsonLine;
 #[cfg(feature = "parquet")]
 pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};

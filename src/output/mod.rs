@@ -1,7 +1,7 @@
 //! Text and JSON views of Transactions and frames.
 //!
-//! [`Output`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`], the
-//! [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
+//! [`OutputWriter`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`],
+//! the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
 mod all_fields;
 pub mod check_report;
@@ -47,21 +47,21 @@ use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::connection_lifetimes::ConnectionStats;
 use crate::analysis::connection_lifetimes::OpenConnections;
 use crate::analysis::names::{FileNames, OperationPaths};
-use crate::analysis::sequence::{self, SlotUse};
+use crate::analysis::sequence::{self, SessionSlot};
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, FilterRunner, FrameTally};
 
 use connections::ConnectionLines;
 use fields_format::FieldLines;
 use frame_ring::FrameRing;
-use frames::FrameList;
+use frames::FrameListWriter;
 use json::JsonLines;
 pub use settings::{
-    Filehandles, LineFormat, LineView, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
+    FilehandleDisplay, LineFormat, LineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
 };
 use summary::CaptureSummary;
-use transaction_list::TransactionList;
-use tree::TreeView;
+use transaction_list::TransactionListWriter;
+use tree::FieldTreeWriter;
 use units::HumanSize;
 
 /// Name and version of the program, for the capture files that it writes.
@@ -78,7 +78,7 @@ pub struct PendingCallState {
     /// Phase that the Call has reached.
     pub phase: PendingPhase,
     /// Session slot of the Call, from NFSv4.1 on.
-    pub slot: Option<SlotUse>,
+    pub slot: Option<SessionSlot>,
 }
 
 /// Example: `data in 8.00 KiB of 64.0 KiB, slot 3`.
@@ -102,11 +102,11 @@ impl fmt::Display for PendingCallState {
 enum OutputLines {
     /// No lines.
     None,
-    List(TransactionList),
-    Trees(Box<TreeView>, FrameRing),
+    List(TransactionListWriter),
+    Trees(Box<FieldTreeWriter>, FrameRing),
     Json(JsonLines),
-    Frames(FrameList),
-    FrameTrees(FrameList, Box<TreeView>),
+    Frames(FrameListWriter),
+    FrameTrees(FrameListWriter, Box<FieldTreeWriter>),
     Fields(FieldLines),
     /// Lines at the end of the input only.
     Operations,
@@ -121,28 +121,28 @@ impl OutputLines {
         let open = OpenConnections::new(view_bytes);
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
-            (_, LineView::Operations, ..) => Self::Operations,
-            (_, LineView::Connections, format, _) => {
+            (_, LineUnit::Operations, ..) => Self::Operations,
+            (_, LineUnit::Connections, format, _) => {
                 let lines = ConnectionLines::new((format, time), screen, settings.findings);
                 Self::Connections(lines, Box::new(open))
             }
-            (_, LineView::Transactions, LineFormat::Json, _) => {
+            (_, LineUnit::Transactions, LineFormat::Json, _) => {
                 Self::Json(JsonLines::new(time == TimeFormat::Iso))
             }
-            (_, LineView::Transactions, _, false) => Self::List(TransactionList::new(screen, time)),
-            (_, LineView::Transactions, _, true) => {
-                Self::Trees(Box::new(TreeView::new(screen)), FrameRing::new(view_bytes))
+            (_, LineUnit::Transactions, _, false) => Self::List(TransactionListWriter::new(screen, time)),
+            (_, LineUnit::Transactions, _, true) => {
+                Self::Trees(Box::new(FieldTreeWriter::new(screen)), FrameRing::new(view_bytes))
             }
-            (_, LineView::Frames, _, false) => Self::Frames(FrameList::new(screen, time)),
-            (_, LineView::Frames, _, true) => {
-                Self::FrameTrees(FrameList::new(screen, time), Box::new(TreeView::new(screen)))
+            (_, LineUnit::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
+            (_, LineUnit::Frames, _, true) => {
+                Self::FrameTrees(FrameListWriter::new(screen, time), Box::new(FieldTreeWriter::new(screen)))
             }
         }
     }
 }
 
 /// Writer of the selected view and summary. Writes lines as soon as they are complete.
-pub struct Output<W> {
+pub struct OutputWriter<W> {
     settings: OutputSettings,
     to: W,
     lines_view: OutputLines,
@@ -158,7 +158,7 @@ pub struct Output<W> {
     findings: Vec<Finding>,
 }
 
-impl<W: Write> Output<W> {
+impl<W: Write> OutputWriter<W> {
     /// Creates an output that has written nothing.
     pub fn new(settings: OutputSettings, to: W) -> Self {
         let lines_view = OutputLines::for_settings(&settings);
@@ -169,14 +169,14 @@ impl<W: Write> Output<W> {
             OutputLines::None | OutputLines::Operations | OutputLines::Connections(..)
                 if !settings.needs_file_names =>
             {
-                FileNames::new(Filehandles::Off, 0)
+                FileNames::new(FilehandleDisplay::Off, 0)
             }
             OutputLines::Json(_) => FileNames::new(settings.filehandles, names_bytes).with_operations(),
             _ => FileNames::new(settings.filehandles, names_bytes),
         };
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
         // before.
-        let has_both = settings.view == LineView::Frames && settings.needs_file_names;
+        let has_both = settings.view == LineUnit::Frames && settings.needs_file_names;
         let conformance = settings.findings.then(|| match &lines_view {
             OutputLines::Connections(..) => Box::new(ConformanceRun::default().with_findings_by_connection()),
             _ => Box::default(),
@@ -246,7 +246,7 @@ impl<W: Write> Output<W> {
             OutputLines::Frames(list) | OutputLines::FrameTrees(list, _) => list.start(frame.time),
             _ => {}
         }
-        if self.settings.view != LineView::Frames {
+        if self.settings.view != LineUnit::Frames {
             match &mut self.selection {
                 // Its frames are counted with a selected Transaction.
                 Some(selection) => selection.add_frame(frame, flow),
@@ -299,7 +299,8 @@ impl<W: Write> Output<W> {
         Ok(true)
     }
 
-    /// Judges the transport events of the flow's last step, if rules are applied: [`Output::frame`] does so after each frame.
+    /// Judges the transport events of the flow's last step, if rules are applied: [`OutputWriter::frame`] does so after
+    /// each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
         if let Some(conformance) = &mut self.conformance {
@@ -332,7 +333,7 @@ impl<W: Write> Output<W> {
         let Self {
             to, lines_view, statistics, selection, lines, settings, names, conformance, findings, ..
         } = self;
-        let is_frames = settings.view == LineView::Frames;
+        let is_frames = settings.view == LineUnit::Frames;
         transaction.with_messages(|reading| {
             // Transactions that the filter rejects provide names, too.
             let mut facts = None;
@@ -364,7 +365,7 @@ impl<W: Write> Output<W> {
             if let Some(conformance) = conformance {
                 conformance.select(findings);
             }
-            *lines += u64::from(settings.view == LineView::Transactions);
+            *lines += u64::from(settings.view == LineUnit::Transactions);
             let facts = facts.unwrap_or_else(|| reading.summary());
             statistics.transaction(transaction, &facts);
             match lines_view {

@@ -94,7 +94,7 @@ pub(super) fn write(
                 let mut line = escape::json(&OperationJsonLine {
                     schema: SCHEMA,
                     kind: "operation",
-                    operation: OperationStatsObject::from_tally(key, tally),
+                    operation: OperationStatsJson::from_tally(key, tally),
                 })?;
                 line.push(b'\n');
                 to.write_all(&line)?;
@@ -103,7 +103,7 @@ pub(super) fn write(
         LineFormat::Csv | LineFormat::Fields => {
             csv(to, CSV.iter().map(|(name, _)| name))?;
             for (key, tally) in busiest.into_iter().take(most) {
-                let object = OperationStatsObject::from_tally(key, tally);
+                let object = OperationStatsJson::from_tally(key, tally);
                 csv(to, CSV.iter().map(|(_, value)| value(&object).unwrap_or_default()))?;
             }
         }
@@ -116,19 +116,19 @@ struct OperationJsonLine<'a> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]
-    operation: OperationStatsObject<'a>,
+    operation: OperationStatsJson<'a>,
 }
 
 /// JSON object of an operation.
 #[derive(Serialize)]
-pub(super) struct OperationStatsObject<'a> {
+pub(super) struct OperationStatsJson<'a> {
     program_name: Option<&'static str>,
     version: Option<u32>,
     operation: Option<NameOrNumber>,
     calls: u64,
     replies: u64,
     errors: u64,
-    latency_ns: Option<LatencyObject<'a>>,
+    latency_ns: Option<LatencyJson<'a>>,
     recovery_ns: u64,
     read_chunk_bytes: u64,
     write_chunk_bytes: u64,
@@ -137,7 +137,7 @@ pub(super) struct OperationStatsObject<'a> {
     reply_bytes: u64,
 }
 
-impl<'a> OperationStatsObject<'a> {
+impl<'a> OperationStatsJson<'a> {
     pub(super) fn from_tally(key: &OperationKey, tally: &'a OperationTally) -> Self {
         Self {
             program_name: key.program,
@@ -146,7 +146,7 @@ impl<'a> OperationStatsObject<'a> {
             calls: tally.calls,
             replies: tally.replies,
             errors: tally.errors,
-            latency_ns: (tally.latencies.count() > 0).then_some(LatencyObject(&tally.latencies)),
+            latency_ns: (tally.latencies.count() > 0).then_some(LatencyJson(&tally.latencies)),
             recovery_ns: tally.recovery_ns,
             read_chunk_bytes: tally.read_chunk_bytes,
             write_chunk_bytes: tally.write_chunk_bytes,
@@ -161,9 +161,9 @@ impl<'a> OperationStatsObject<'a> {
     }
 }
 
-struct LatencyObject<'a>(&'a Latencies);
+struct LatencyJson<'a>(&'a Latencies);
 
-impl Serialize for LatencyObject<'_> {
+impl Serialize for LatencyJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let latencies = self.0;
         let mut map = serializer.serialize_map(None)?;
@@ -178,7 +178,7 @@ impl Serialize for LatencyObject<'_> {
 }
 
 /// CSV column: its name, and the function that returns its cell, if any.
-type OperationCsvColumn = (&'static str, fn(&OperationStatsObject<'_>) -> Option<String>);
+type OperationCsvColumn = (&'static str, fn(&OperationStatsJson<'_>) -> Option<String>);
 
 /// CSV columns, named like the keys of JSON.
 const CSV: &[OperationCsvColumn] = &[

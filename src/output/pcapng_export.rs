@@ -15,14 +15,14 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameAction, FrameEvent, FrameKind, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, FrameRole, TransactionFrame, TransactionKey};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::names::OperationPaths;
 
-use super::info_column::OperationLabels;
-use super::settings::LineView;
+use super::info_column::InfoColumnFormatter;
+use super::settings::LineUnit;
 use super::style::Glyphs;
 use super::units::PluralCount;
 
@@ -59,7 +59,7 @@ struct FindingLabel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransactionFrameRole {
     Message(RpcMessageKind),
-    Event(FrameAction),
+    Event(FrameRole),
 }
 
 /// Transaction that a frame belongs to, and its role.
@@ -75,19 +75,19 @@ impl FrameMembership {
         let what = match self.role {
             TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
             TransactionFrameRole::Message(RpcMessageKind::Reply) => "Reply to".into(),
-            TransactionFrameRole::Event(FrameAction::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
+            TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
                 format!("Read chunk {chunk} of")
             }
-            TransactionFrameRole::Event(FrameAction::MovedChunkData { kind: ChunkKind::Write, chunk }) => {
+            TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Write, chunk }) => {
                 format!("Write chunk {chunk} of")
             }
-            TransactionFrameRole::Event(FrameAction::MovedChunkData { kind: ChunkKind::Reply, .. }) => {
+            TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Reply, .. }) => {
                 "Reply chunk of".into()
             }
-            TransactionFrameRole::Event(FrameAction::RequestedRead { chunk }) => {
+            TransactionFrameRole::Event(FrameRole::RequestedRead { chunk }) => {
                 format!("request for Read chunk {chunk} of")
             }
-            TransactionFrameRole::Event(FrameAction::Done) => "RDMA_DONE of".into(),
+            TransactionFrameRole::Event(FrameRole::Done) => "RDMA_DONE of".into(),
         };
         let status =
             if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
@@ -134,17 +134,17 @@ enum FrameByteSource {
 }
 
 /// Writer of the selected frames.
-pub struct FrameFile<W> {
+pub struct FrameFileWriter<W> {
     to: PcapngWriter<W>,
     bytes: FrameByteSource,
-    view: LineView,
+    view: LineUnit,
     /// Number of the first queued frame.
     first_frame: u64,
     queue: VecDeque<Option<Box<WaitingFrame>>>,
-    /// Frame events of pending Transactions.
-    pending_events: FxHashMap<TransactionKey, Vec<(FrameNumber, FrameAction)>>,
-    labels: OperationLabels,
-    /// With [`FrameFile::with_control_frames`]: the connections of selected Transactions.
+    /// Frames of pending Transactions.
+    pending_events: FxHashMap<TransactionKey, Vec<(FrameNumber, FrameRole)>>,
+    labels: InfoColumnFormatter,
+    /// With [`FrameFileWriter::with_control_frames`]: the connections of selected Transactions.
     connections: Option<FxHashSet<u64>>,
     /// Bytes of memory in use, and their limit.
     used_bytes: usize,
@@ -165,7 +165,7 @@ pub struct FrameTotals {
     pub too_late: u64,
 }
 
-impl<W: Write> FrameFile<W> {
+impl<W: Write> FrameFileWriter<W> {
     /// Creates a file for frames that can be read twice; `again` reads them from the first frame on.
     ///
     /// In the view of frames, frames are selected one by one, else with their Transactions. The queue takes at most
@@ -173,7 +173,7 @@ impl<W: Write> FrameFile<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn with_second_pass(to: W, view: LineView, room: usize, again: CaptureSource) -> io::Result<Self> {
+    pub fn with_second_pass(to: W, view: LineUnit, room: usize, again: CaptureSource) -> io::Result<Self> {
         Self::new(to, view, room, FrameByteSource::Reread(Box::new(again)))
     }
 
@@ -181,11 +181,11 @@ impl<W: Write> FrameFile<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn with_buffered_frames(to: W, view: LineView, room: usize) -> io::Result<Self> {
+    pub fn with_buffered_frames(to: W, view: LineUnit, room: usize) -> io::Result<Self> {
         Self::new(to, view, room, FrameByteSource::Buffered(VecDeque::new()))
     }
 
-    fn new(to: W, view: LineView, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
+    fn new(to: W, view: LineUnit, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
         Ok(Self {
             to: PcapngWriter::new(to, super::APPLICATION)?,
             bytes,
@@ -193,7 +193,7 @@ impl<W: Write> FrameFile<W> {
             first_frame: 1,
             queue: VecDeque::new(),
             pending_events: FxHashMap::default(),
-            labels: OperationLabels::default(),
+            labels: InfoColumnFormatter::default(),
             connections: None,
             used_bytes: 0,
             limit_bytes: room,
@@ -235,7 +235,7 @@ impl<W: Write> FrameFile<W> {
         if self.queue.is_empty() {
             self.first_frame = frame.number.0;
         }
-        let is_set_up = self.view != LineView::Frames && flow.frame_kinds().contains(&FrameKind::Management);
+        let is_set_up = self.view != LineUnit::Frames && flow.frame_kinds().contains(&FrameKind::Management);
         let is_chosen = is_chosen || is_set_up;
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
@@ -251,7 +251,7 @@ impl<W: Write> FrameFile<W> {
             self.used_bytes += frame.memory_bytes();
             kept.push_back(frame);
         }
-        for FrameEvent { frame, key, action: deed } in flow.frame_events() {
+        for TransactionFrame { frame, key, role: deed } in flow.transaction_frames() {
             let of = self.pending_events.entry(*key).or_default();
             // A frame may contain several parts of one chunk.
             if of.last() != Some(&(*frame, *deed)) {
@@ -334,7 +334,7 @@ impl<W: Write> FrameFile<W> {
             self.too_late += 1;
             return;
         };
-        if place.is_none() && self.view == LineView::Frames {
+        if place.is_none() && self.view == LineUnit::Frames {
             return;
         }
         let before = membership_bytes(place.as_deref());
@@ -410,7 +410,7 @@ impl<W: Write> FrameFile<W> {
     fn is_chosen(&self, known: &WaitingFrame) -> bool {
         let is_control_of = |connection| self.connections.as_ref().is_some_and(|of| of.contains(&connection));
         match self.view {
-            LineView::Frames => known.is_chosen,
+            LineUnit::Frames => known.is_chosen,
             _ => {
                 known.is_chosen
                     || !known.memberships.is_empty()
@@ -439,7 +439,7 @@ impl<W: Write> FrameFile<W> {
 fn finding_labels(
     findings: &[Finding],
     transaction: &Transaction,
-    steps: &[(FrameNumber, FrameAction)],
+    steps: &[(FrameNumber, FrameRole)],
 ) -> Vec<FindingLabel> {
     let frames_of =
         |which| transaction.message(which).map(|message| message.frames.as_slice()).unwrap_or_default();
@@ -478,7 +478,7 @@ const SETUP_COMMENT: &str = "sets a connection up or takes it down";
 /// Comment on a control frame, after its connection.
 const CONTROL_COMMENT: &str = "control frame";
 
-const EVENT_BYTES: usize = size_of::<(FrameNumber, FrameAction)>();
+const EVENT_BYTES: usize = size_of::<(FrameNumber, FrameRole)>();
 
 /// Returns the bytes of memory that the state of a frame takes; several frames share a label.
 fn membership_bytes(known: Option<&WaitingFrame>) -> usize {

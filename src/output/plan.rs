@@ -243,14 +243,14 @@ impl PlanReportView<'_> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        escape::json_to(&mut *to, &PlanObject::new(self.name, self.plan))?;
+        escape::json_to(&mut *to, &PlanJson::new(self.name, self.plan))?;
         writeln!(to)
     }
 }
 
 /// Number of steps by state.
 #[derive(Serialize)]
-struct StepsObject {
+struct StepsJson {
     total: u64,
     run: u64,
     synthesized: u64,
@@ -258,50 +258,50 @@ struct StepsObject {
     unreplayable: u64,
 }
 
-impl From<&PlanStepCounts> for StepsObject {
+impl From<&PlanStepCounts> for StepsJson {
     fn from(&[run, synthesized, skipped, unreplayable]: &PlanStepCounts) -> Self {
         Self { total: run + synthesized + skipped + unreplayable, run, synthesized, skipped, unreplayable }
     }
 }
 
 #[derive(Serialize)]
-struct PlanOperationObject<'a> {
+struct PlanOperationJson<'a> {
     operation: &'a str,
     #[serde(flatten)]
-    steps: StepsObject,
+    steps: StepsJson,
 }
 
 #[derive(Serialize)]
-struct OperationStepsObject<'a> {
+struct OperationStepsJson<'a> {
     operation: &'a str,
     steps: u64,
 }
 
 #[derive(Serialize)]
-struct ExampleObject {
+struct ExampleJson {
     step: u64,
     frame: u64,
     needs: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct ReasonObject<'a> {
+struct ReasonJson<'a> {
     reason: &'static str,
     state: &'static str,
     text: &'static str,
     steps: u64,
-    operations: Vec<OperationStepsObject<'a>>,
-    first: Vec<ExampleObject>,
+    operations: Vec<OperationStepsJson<'a>>,
+    first: Vec<ExampleJson>,
 }
 
 #[derive(Serialize)]
-struct HostObject<'a> {
+struct HostJson<'a> {
     number: u32,
     address: &'a str,
 }
 
 #[derive(Serialize)]
-struct PlanConnectionObject {
+struct PlanConnectionJson {
     connection: u64,
     transport: &'static str,
     client: u32,
@@ -314,7 +314,7 @@ struct PlanConnectionObject {
 }
 
 #[derive(Serialize)]
-struct ItemObject {
+struct ItemJson {
     path: Option<String>,
     #[serde(rename = "type")]
     file_type: &'static str,
@@ -325,32 +325,32 @@ struct ItemObject {
 }
 
 #[derive(Serialize)]
-struct TypeObject {
+struct TypeJson {
     #[serde(rename = "type")]
     file_type: &'static str,
     count: u64,
 }
 
 #[derive(Serialize)]
-struct TreeObject {
-    objects: Vec<TypeObject>,
+struct TreeJson {
+    objects: Vec<TypeJson>,
     nameless: u64,
     created: u64,
     roots: Vec<String>,
     bytes: u64,
     content_known: u64,
     content_unknown: u64,
-    items: Vec<ItemObject>,
+    items: Vec<ItemJson>,
 }
 
 #[derive(Serialize)]
-struct UndefinedObject {
+struct UndefinedJson {
     holds: String,
     count: u64,
 }
 
 #[derive(Serialize)]
-struct PlanLimitsObject {
+struct PlanLimitsJson {
     late: u64,
     forgotten: u64,
     left_out: u64,
@@ -358,7 +358,7 @@ struct PlanLimitsObject {
 }
 
 #[derive(Serialize)]
-struct PlanObject<'a> {
+struct PlanJson<'a> {
     schema: u32,
     kind: &'static str,
     trace: &'a str,
@@ -369,23 +369,23 @@ struct PlanObject<'a> {
     payload_bytes: u64,
     unknown_bytes: u64,
     variables: u64,
-    clients: Vec<HostObject<'a>>,
-    servers: Vec<HostObject<'a>>,
-    connections: Vec<PlanConnectionObject>,
-    steps: StepsObject,
-    operations: Vec<PlanOperationObject<'a>>,
-    reasons: Vec<ReasonObject<'a>>,
-    undefined: Vec<UndefinedObject>,
-    tree: TreeObject,
-    bounds: PlanLimitsObject,
+    clients: Vec<HostJson<'a>>,
+    servers: Vec<HostJson<'a>>,
+    connections: Vec<PlanConnectionJson>,
+    steps: StepsJson,
+    operations: Vec<PlanOperationJson<'a>>,
+    reasons: Vec<ReasonJson<'a>>,
+    undefined: Vec<UndefinedJson>,
+    tree: TreeJson,
+    bounds: PlanLimitsJson,
 }
 
-impl<'a> PlanObject<'a> {
+impl<'a> PlanJson<'a> {
     fn new(trace: &'a str, plan: &'a ReplayPlan) -> Self {
         let summary = &plan.summary;
         let hosts = |is_server| {
             let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
-            own.map(|host| HostObject { number: host.number, address: &host.address }).collect()
+            own.map(|host| HostJson { number: host.number, address: &host.address }).collect()
         };
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| lossy(bytes));
@@ -405,7 +405,7 @@ impl<'a> PlanObject<'a> {
             connections: summary
                 .connections
                 .iter()
-                .map(|connection| PlanConnectionObject {
+                .map(|connection| PlanConnectionJson {
                     connection: connection.number,
                     transport: transport_name(connection.transport),
                     client: connection.client,
@@ -421,20 +421,20 @@ impl<'a> PlanObject<'a> {
             operations: plan
                 .operations
                 .iter()
-                .map(|(operation, steps)| PlanOperationObject { operation, steps: steps.into() })
+                .map(|(operation, steps)| PlanOperationJson { operation, steps: steps.into() })
                 .collect(),
             reasons: plan.reasons.iter().map(|(reason, because)| reason_object(*reason, because)).collect(),
             undefined: plan
                 .undefined
                 .iter()
-                .map(|(holds, count)| UndefinedObject { holds: holds.display_name(), count: *count })
+                .map(|(holds, count)| UndefinedJson { holds: holds.display_name(), count: *count })
                 .collect(),
-            tree: TreeObject {
+            tree: TreeJson {
                 objects: plan
                     .tree
                     .objects
                     .iter()
-                    .map(|(of, count)| TypeObject { file_type: type_name(*of, false), count: *count })
+                    .map(|(of, count)| TypeJson { file_type: type_name(*of, false), count: *count })
                     .collect(),
                 nameless: plan.tree.nameless,
                 created: plan.tree.created,
@@ -446,7 +446,7 @@ impl<'a> PlanObject<'a> {
                     .tree
                     .items
                     .iter()
-                    .map(|item| ItemObject {
+                    .map(|item| ItemJson {
                         path: some(&item.path),
                         file_type: type_name(item.file_type, false),
                         size: item.size,
@@ -456,7 +456,7 @@ impl<'a> PlanObject<'a> {
                     })
                     .collect(),
             },
-            bounds: PlanLimitsObject {
+            bounds: PlanLimitsJson {
                 late: summary.end.late,
                 forgotten: summary.end.forgotten,
                 left_out: summary.end.left_out,
@@ -466,8 +466,8 @@ impl<'a> PlanObject<'a> {
     }
 }
 
-fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> ReasonObject<'_> {
-    ReasonObject {
+fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> ReasonJson<'_> {
+    ReasonJson {
         reason: reason.code(),
         state: reason.state().name(),
         text: reason.text(),
@@ -475,12 +475,12 @@ fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> ReasonObject<
         operations: because
             .operations
             .iter()
-            .map(|(operation, steps)| OperationStepsObject { operation, steps: *steps })
+            .map(|(operation, steps)| OperationStepsJson { operation, steps: *steps })
             .collect(),
         first: because
             .examples
             .iter()
-            .map(|first| ExampleObject { step: first.step, frame: first.frame, needs: first.needs })
+            .map(|first| ExampleJson { step: first.step, frame: first.frame, needs: first.needs })
             .collect(),
     }
 }

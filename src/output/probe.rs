@@ -11,7 +11,9 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanDuration, escape};
 use crate::escape;
-use crate::replay::probe::{ChannelLimits, Nfs3ProbeReport, Nfs4ProbeReport, ProbedExports, ServerProbe};
+use crate::replay::probe::{
+    Nfs3ProbeReport, Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbe,
+};
 
 /// Report on a probe.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +188,7 @@ impl ProbeReportView<'_> {
         self.line(to, "root", if names.is_empty() { "empty" } else { &names })
     }
 
-    fn channel(&self, to: &mut impl Write, name: &str, channel: &ChannelLimits) -> io::Result<()> {
+    fn channel(&self, to: &mut impl Write, name: &str, channel: &ProbedChannelLimits) -> io::Result<()> {
         let text = format!(
             "{} slots of {} operations, Calls of {}, Replies of {}, {} kept",
             count(channel.max_requests),
@@ -213,7 +215,7 @@ impl ProbeReportView<'_> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        escape::json_to(&mut *to, &ProbeObject::new(self.url, self.probe))?;
+        escape::json_to(&mut *to, &ProbeJson::new(self.url, self.probe))?;
         writeln!(to)
     }
 }
@@ -230,29 +232,29 @@ fn private(data: Option<&PrivateData>) -> String {
 }
 
 #[derive(Serialize)]
-struct ProbeObject {
+struct ProbeJson {
     schema: u32,
     kind: &'static str,
     server: String,
     address: String,
     local: Option<String>,
     transport: String,
-    rdma: Option<RdmaObject>,
-    credits: Option<ProbeCreditsObject>,
+    rdma: Option<RdmaJson>,
+    credits: Option<ProbeCreditsJson>,
     connections_given_up: u32,
-    null_ns: NullObject,
+    null_ns: NullJson,
     versions: Vec<u32>,
     absent: Option<String>,
-    v3: Option<V3Object>,
-    v4: Vec<V4Object>,
-    exports: Option<ExportsObject>,
+    v3: Option<V3Json>,
+    v4: Vec<V4Json>,
+    exports: Option<ExportsJson>,
 }
 
 #[derive(Serialize)]
-struct RdmaObject {
+struct RdmaJson {
     device: String,
-    sent: Option<PrivateObject>,
-    received: Option<PrivateObject>,
+    sent: Option<PrivateJson>,
+    received: Option<PrivateJson>,
     received_length: usize,
     call_inline: u32,
     reply_inline: u32,
@@ -263,27 +265,27 @@ struct RdmaObject {
 }
 
 #[derive(Serialize)]
-struct PrivateObject {
+struct PrivateJson {
     send_size: u32,
     receive_size: u32,
     remote_invalidation: bool,
 }
 
 #[derive(Serialize)]
-struct ProbeCreditsObject {
+struct ProbeCreditsJson {
     requested: u32,
     granted: Option<u32>,
 }
 
 #[derive(Serialize)]
-struct NullObject {
+struct NullJson {
     calls: usize,
     fastest: u64,
     median: u64,
 }
 
 #[derive(Serialize, Default)]
-struct V3Object {
+struct V3Json {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
@@ -303,7 +305,7 @@ struct V3Limits {
 }
 
 #[derive(Serialize)]
-struct V4Object {
+struct V4Json {
     minor_version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -320,13 +322,13 @@ struct V4Capabilities {
     server_owner: Option<String>,
     server_scope: Option<String>,
     implementation: Option<String>,
-    fore_channel: Option<ChannelObject>,
-    back_channel: Option<ChannelObject>,
-    root: Vec<EntryObject>,
+    fore_channel: Option<ProbedChannelJson>,
+    back_channel: Option<ProbedChannelJson>,
+    root: Vec<EntryJson>,
 }
 
 #[derive(Serialize)]
-struct ChannelObject {
+struct ProbedChannelJson {
     maxrequestsize: u32,
     maxresponsesize: u32,
     maxresponsesize_cached: u32,
@@ -335,27 +337,27 @@ struct ChannelObject {
 }
 
 #[derive(Serialize)]
-struct EntryObject {
+struct EntryJson {
     name: String,
     is_directory: bool,
 }
 
 #[derive(Serialize)]
-struct ExportsObject {
+struct ExportsJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
-    list: Vec<ExportObject>,
+    list: Vec<ExportJson>,
 }
 
 #[derive(Serialize)]
-struct ExportObject {
+struct ExportJson {
     path: String,
     groups: Vec<String>,
 }
 
-impl ProbeObject {
+impl ProbeJson {
     fn new(url: &ServerUrl, probe: &ServerProbe) -> Self {
         let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
@@ -368,9 +370,9 @@ impl ProbeObject {
             rdma: probe.terms.rdma.as_ref().map(|rdma| rdma_object(rdma, probe)),
             credits: probe
                 .credits
-                .map(|credits| ProbeCreditsObject { requested: credits.requested, granted: credits.granted }),
+                .map(|credits| ProbeCreditsJson { requested: credits.requested, granted: credits.granted }),
             connections_given_up: probe.abandoned_connections,
-            null_ns: NullObject {
+            null_ns: NullJson {
                 calls: probe.null.calls,
                 fastest: nanoseconds(probe.null.fastest),
                 median: nanoseconds(probe.null.median),
@@ -384,14 +386,14 @@ impl ProbeObject {
     }
 }
 
-fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbe) -> RdmaObject {
+fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbe) -> RdmaJson {
     let (invalidations, replies) = probe.invalidations;
-    let private = |data: &PrivateData| PrivateObject {
+    let private = |data: &PrivateData| PrivateJson {
         send_size: data.send_threshold_bytes(),
         receive_size: data.receive_threshold_bytes(),
         remote_invalidation: data.remote_invalidation,
     };
-    RdmaObject {
+    RdmaJson {
         device: rdma.device.clone(),
         sent: rdma.sent.as_ref().map(private),
         received: rdma.received.as_ref().map(private),
@@ -405,9 +407,9 @@ fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbe) -> RdmaObject {
     }
 }
 
-fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> V3Object {
+fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> V3Json {
     match found {
-        Ok(v3) => V3Object {
+        Ok(v3) => V3Json {
             limits: Some(V3Limits {
                 rtmax: v3.rtmax,
                 rtpref: v3.rtpref,
@@ -418,18 +420,18 @@ fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> V3Object {
                 dtpref: v3.dtpref,
                 maxfilesize: v3.maxfilesize,
             }),
-            ..V3Object::default()
+            ..V3Json::default()
         },
-        Err(error) => V3Object { error: Some(error.clone()), ..V3Object::default() },
+        Err(error) => V3Json { error: Some(error.clone()), ..V3Json::default() },
     }
 }
 
-fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> V4Object {
+fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> V4Json {
     let v4 = match found {
         Ok(v4) => v4,
-        Err(error) => return V4Object { minor_version: minor, error: Some(error.clone()), found: None },
+        Err(error) => return V4Json { minor_version: minor, error: Some(error.clone()), found: None },
     };
-    let channel = |channel: &ChannelLimits| ChannelObject {
+    let channel = |channel: &ProbedChannelLimits| ProbedChannelJson {
         maxrequestsize: channel.max_request,
         maxresponsesize: channel.max_response,
         maxresponsesize_cached: channel.max_response_cached,
@@ -450,23 +452,23 @@ fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> V4Object {
         root: v4
             .root
             .iter()
-            .map(|(name, is_directory)| EntryObject { name: name.clone(), is_directory: *is_directory })
+            .map(|(name, is_directory)| EntryJson { name: name.clone(), is_directory: *is_directory })
             .collect(),
     };
-    V4Object { minor_version: minor, error: None, found: Some(found) }
+    V4Json { minor_version: minor, error: None, found: Some(found) }
 }
 
-fn exports_object(found: &Result<ProbedExports, String>) -> ExportsObject {
+fn exports_object(found: &Result<ProbedExports, String>) -> ExportsJson {
     match found {
-        Ok(exports) => ExportsObject {
+        Ok(exports) => ExportsJson {
             error: None,
             port: Some(exports.port),
             list: exports
                 .list
                 .iter()
-                .map(|(path, groups)| ExportObject { path: path.clone(), groups: groups.clone() })
+                .map(|(path, groups)| ExportJson { path: path.clone(), groups: groups.clone() })
                 .collect(),
         },
-        Err(error) => ExportsObject { error: Some(error.clone()), port: None, list: Vec::new() },
+        Err(error) => ExportsJson { error: Some(error.clone()), port: None, list: Vec::new() },
     }
 }

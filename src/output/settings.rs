@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use super::style::TerminalStyle;
-pub use crate::analysis::names::Filehandles;
-use crate::memory::Memory;
+pub use crate::analysis::names::FilehandleDisplay;
+use crate::memory::MemoryBudget;
 
 /// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -32,7 +32,7 @@ pub enum ReportFormat {
 
 /// Unit of each output line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum LineView {
+pub enum LineUnit {
     /// One line per RPC transaction: call, reply and chunks
     #[default]
     Transactions,
@@ -44,7 +44,7 @@ pub enum LineView {
     Connections,
 }
 
-impl LineView {
+impl LineUnit {
     /// Returns `true` if a line counts Transactions.
     pub fn is_aggregate(self) -> bool {
         matches!(self, Self::Operations | Self::Connections)
@@ -92,7 +92,7 @@ pub struct OutputSettings {
     /// Format of the lines.
     pub format: LineFormat,
     /// Unit that a line shows.
-    pub view: LineView,
+    pub view: LineUnit,
     /// `true` if a hex dump follows each line.
     pub bytes: bool,
     /// `true` if the full tree follows each line.
@@ -112,9 +112,9 @@ pub struct OutputSettings {
     /// `true` to apply the conformance rules.
     pub findings: bool,
     /// Display of filehandles.
-    pub filehandles: Filehandles,
+    pub filehandles: FilehandleDisplay,
     /// Width, colours and characters of the output device.
     pub screen: TerminalStyle,
     /// Memory limits of the command.
-    pub memory: Memory,
+    pub memory: MemoryBudget,
 }

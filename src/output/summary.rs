@@ -17,15 +17,15 @@ use serde::ser::Serializer;
 
 pub(super) use text::wrap_words;
 
-use super::connections::ConnectionObject;
+use super::connections::ConnectionJson;
 use super::json::{JsonText, SCHEMA};
-use super::operations::OperationStatsObject;
-use super::settings::LineView;
+use super::operations::OperationStatsJson;
+use super::settings::LineUnit;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;
 use crate::analysis::conformance::run::FindingCounts;
 use crate::analysis::connections::ConnectionTallies;
-use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RecoveryTally, Statistics};
+use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RetransmissionTally, Statistics};
 use crate::escape;
 
 /// Content of a summary.
@@ -43,9 +43,9 @@ pub struct CaptureSummary<'a> {
     /// Number of evicted file names.
     pub names: u64,
     /// View whose lines precede the summary, if any: the summary does not repeat them.
-    pub shown: Option<LineView>,
+    pub shown: Option<LineUnit>,
     /// View whose lines a display filter selects, if there is one.
-    pub filtered: Option<LineView>,
+    pub filtered: Option<LineUnit>,
     /// `true` if JSON has each time also in ISO 8601 under a key of its own.
     pub has_iso: bool,
     /// Characters of the text.
@@ -85,24 +85,24 @@ impl CaptureSummary<'_> {
         self.flow.evicted_counts().map(|(what, count)| (what.key(), count)).chain(own)
     }
 
-    fn object(&self) -> SummaryObject<'_> {
+    fn object(&self) -> SummaryJson<'_> {
         let Self { statistics, icrc, dropped, counters, .. } = *self;
         let iso = statistics.times().filter(|_| self.has_iso);
-        SummaryObject {
+        SummaryJson {
             schema: SCHEMA,
             kind: "summary",
             frames: statistics.frames(),
             bytes: statistics.bytes(),
             transactions: statistics.transactions(),
             incomplete: statistics.incomplete(),
-            connections: ConnectionsObject {
+            connections: ConnectionsJson {
                 count: statistics.connections().count(),
                 listed: ConnectionArray(statistics.connections()),
             },
             operations: OperationStatsArray(statistics),
             chunks: statistics.chunks().into(),
-            undecoded: NamedCountsObject(self.undecoded().collect()),
-            given_up: NamedCountsObject(self.evicted().collect()),
+            undecoded: NamedCountsJson(self.undecoded().collect()),
+            given_up: NamedCountsJson(self.evicted().collect()),
             time: statistics.times().map(|(first, _)| JsonText(first)),
             time_iso: iso.map(|(first, _)| JsonText(IsoTimestamp(first))),
             end_time: statistics.times().map(|(_, last)| JsonText(last)),
@@ -111,8 +111,8 @@ impl CaptureSummary<'_> {
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
             captured_twice: self.flow.stats().duplicate_frames(),
-            findings: self.findings.map(FindingCountsObject::from),
-            icrc: icrc.map(IcrcObject::from),
+            findings: self.findings.map(FindingCountsJson::from),
+            icrc: icrc.map(IcrcJson::from),
             dropped,
             capture: counters,
         }
@@ -122,9 +122,9 @@ impl CaptureSummary<'_> {
 /// Number of findings by rule.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct FindingCountsObject(BTreeMap<&'static str, u64>);
+struct FindingCountsJson(BTreeMap<&'static str, u64>);
 
-impl From<&FindingCounts> for FindingCountsObject {
+impl From<&FindingCounts> for FindingCountsJson {
     fn from(counts: &FindingCounts) -> Self {
         let mut by_rule = BTreeMap::new();
         // A rule may have findings of several severities.
@@ -134,41 +134,41 @@ impl From<&FindingCounts> for FindingCountsObject {
 }
 
 /// Counts by name.
-struct NamedCountsObject(Vec<(&'static str, u64)>);
+struct NamedCountsJson(Vec<(&'static str, u64)>);
 
-impl Serialize for NamedCountsObject {
+impl Serialize for NamedCountsJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().copied())
     }
 }
 
 #[derive(Serialize)]
-struct SummaryObject<'a> {
+struct SummaryJson<'a> {
     schema: u32,
     kind: &'static str,
     frames: u64,
     bytes: u64,
     transactions: u64,
     incomplete: u64,
-    connections: ConnectionsObject<'a>,
+    connections: ConnectionsJson<'a>,
     operations: OperationStatsArray<'a>,
-    chunks: ChunksObject,
-    undecoded: NamedCountsObject,
-    given_up: NamedCountsObject,
+    chunks: ChunksJson,
+    undecoded: NamedCountsJson,
+    given_up: NamedCountsJson,
     time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_iso: Option<JsonText<IsoTimestamp>>,
     end_time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     end_time_iso: Option<JsonText<IsoTimestamp>>,
-    missing: MissingObject,
+    missing: MissingJson,
     repeated_messages: u64,
-    recovery: RecoveryObject,
+    recovery: RecoveryJson,
     captured_twice: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    findings: Option<FindingCountsObject>,
+    findings: Option<FindingCountsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    icrc: Option<IcrcObject>,
+    icrc: Option<IcrcJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +176,7 @@ struct SummaryObject<'a> {
 }
 
 #[derive(Serialize)]
-struct RecoveryObject {
+struct RecoveryJson {
     transactions: u64,
     ns: u64,
     resent: u64,
@@ -185,9 +185,9 @@ struct RecoveryObject {
     possible_lost_copies: u64,
 }
 
-impl From<RecoveryTally> for RecoveryObject {
-    fn from(tally: RecoveryTally) -> Self {
-        let RecoveryTally {
+impl From<RetransmissionTally> for RecoveryJson {
+    fn from(tally: RetransmissionTally) -> Self {
+        let RetransmissionTally {
             transactions,
             wait_ns: ns,
             rpc_copies: resent,
@@ -201,7 +201,7 @@ impl From<RecoveryTally> for RecoveryObject {
 }
 
 #[derive(Serialize)]
-struct ConnectionsObject<'a> {
+struct ConnectionsJson<'a> {
     count: u64,
     listed: ConnectionArray<'a>,
 }
@@ -210,7 +210,7 @@ struct ConnectionArray<'a>(&'a ConnectionTallies);
 
 impl Serialize for ConnectionArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.largest().map(ConnectionObject::from))
+        serializer.collect_seq(self.0.largest().map(ConnectionJson::from))
     }
 }
 
@@ -219,19 +219,19 @@ struct OperationStatsArray<'a>(&'a Statistics);
 impl Serialize for OperationStatsArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer
-            .collect_seq(self.0.operations().map(|(key, tally)| OperationStatsObject::from_tally(key, tally)))
+            .collect_seq(self.0.operations().map(|(key, tally)| OperationStatsJson::from_tally(key, tally)))
     }
 }
 
 #[derive(Serialize)]
-struct ChunksObject {
-    read: ChunkTotalsObject,
-    write: ChunkTotalsObject,
-    reply: ChunkTotalsObject,
-    reply_read: ChunkTotalsObject,
+struct ChunksJson {
+    read: ChunkTotalsJson,
+    write: ChunkTotalsJson,
+    reply: ChunkTotalsJson,
+    reply_read: ChunkTotalsJson,
 }
 
-impl From<ChunkTallies> for ChunksObject {
+impl From<ChunkTallies> for ChunksJson {
     fn from(chunks: ChunkTallies) -> Self {
         Self {
             read: chunks.read.into(),
@@ -243,7 +243,7 @@ impl From<ChunkTallies> for ChunksObject {
 }
 
 #[derive(Serialize)]
-struct ChunkTotalsObject {
+struct ChunkTotalsJson {
     chunks: u64,
     segments: u64,
     offered: u64,
@@ -251,7 +251,7 @@ struct ChunkTotalsObject {
     moved: u64,
 }
 
-impl From<ChunkTally> for ChunkTotalsObject {
+impl From<ChunkTally> for ChunkTotalsJson {
     fn from(tally: ChunkTally) -> Self {
         let ChunkTally { chunks, segments, offered, returned, moved } = tally;
         Self { chunks, segments, offered, returned, moved }
@@ -259,7 +259,7 @@ impl From<ChunkTally> for ChunkTotalsObject {
 }
 
 #[derive(Serialize)]
-struct MissingObject {
+struct MissingJson {
     call: u64,
     reply: u64,
     message_bytes: u64,
@@ -267,7 +267,7 @@ struct MissingObject {
     undecoded: u64,
 }
 
-impl From<MissingTally> for MissingObject {
+impl From<MissingTally> for MissingJson {
     fn from(tally: MissingTally) -> Self {
         let MissingTally { call, reply, message_bytes, chunk_bytes, undecoded } = tally;
         Self { call, reply, message_bytes, chunk_bytes, undecoded }
@@ -275,13 +275,13 @@ impl From<MissingTally> for MissingObject {
 }
 
 #[derive(Serialize)]
-struct IcrcObject {
+struct IcrcJson {
     good: u64,
     bad: u64,
     unknown: u64,
 }
 
-impl From<IcrcCounts> for IcrcObject {
+impl From<IcrcCounts> for IcrcJson {
     fn from(counts: IcrcCounts) -> Self {
         let IcrcCounts { good, bad, unknown } = counts;
         Self { good, bad, unknown }

@@ -14,15 +14,15 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ChunkListState, MessageRecord, MissingPart, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, ChunkListState, MissingPart, RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpc::Program;
 
 use super::PendingCallState;
-use super::info_column::OperationLabels;
+use super::info_column::InfoColumnFormatter;
 use super::style::{Glyphs, Style, StyledText, TerminalStyle, columns, fit_words};
-use super::units::{ExactSize, HumanDuration, HumanSize, PartOf, TimeFormat, ViewClock};
+use super::units::{ByteFraction, ExactSize, HumanDuration, HumanSize, TimeFormat, ViewTimeFormatter};
 use crate::analysis::names::FileNames;
 
 /// Column of the list.
@@ -137,11 +137,11 @@ impl TransactionListLayout {
 
 /// Writer of the list.
 #[derive(Debug)]
-pub struct TransactionList {
+pub struct TransactionListWriter {
     screen: TerminalStyle,
     layout: TransactionListLayout,
-    clock: ViewClock,
-    labels: OperationLabels,
+    clock: ViewTimeFormatter,
+    labels: InfoColumnFormatter,
     has_header: bool,
     cell: String,
     line: String,
@@ -151,14 +151,14 @@ pub struct TransactionList {
     worst_finding: Option<SeverityLevel>,
 }
 
-impl TransactionList {
+impl TransactionListWriter {
     /// Creates a list for this screen.
     pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
         Self {
             screen,
             layout: TransactionListLayout::of(screen.width, time),
-            clock: ViewClock::new(time),
-            labels: OperationLabels::default(),
+            clock: ViewTimeFormatter::new(time),
+            labels: InfoColumnFormatter::default(),
             has_header: false,
             cell: String::new(),
             line: String::new(),
@@ -599,12 +599,12 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
             (false, false) => write!(text, "{letter} {moved}/{offered}"),
             (true, true) => write!(text, "{letter} {}", ExactSize(moved)),
             (true, false) => {
-                write!(text, "{letter} {}", PartOf { bytes: moved, offered_bytes: offered, columns })
+                write!(text, "{letter} {}", ByteFraction { bytes: moved, offered_bytes: offered, columns })
             }
         };
     }
     // Lists that are not known are not empty.
-    let lists = transaction.call.as_ref().and_then(MessageRecord::chunk_lists);
+    let lists = transaction.call.as_ref().and_then(CapturedMessage::chunk_lists);
     if lists.is_some_and(|lists| lists != ChunkListState::Complete) {
         text.push_str(if text.is_empty() { "?" } else { " ?" });
     }

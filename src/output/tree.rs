@@ -20,8 +20,8 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use super::style::{Glyphs, Style, Styles};
 use super::units::{CalendarTime, DateTimeUtc};
 
-pub use lines::{ByteRangeOrigin, TreeLine};
-pub use transaction::TreeView;
+pub use lines::{ByteRangeBuffer, TreeLine};
+pub use transaction::FieldTreeWriter;
 
 /// Store of earlier frames.
 pub trait FrameStore {
@@ -331,7 +331,7 @@ impl FieldTree {
         out: &mut Vec<TreeLine>,
         styles: &Styles,
         depth: usize,
-        (origin, rpc): (ByteRangeOrigin, ByteRangeOrigin),
+        (origin, rpc): (ByteRangeBuffer, ByteRangeBuffer),
         note: Option<&str>,
     ) {
         let mut in_nfs = false;
@@ -356,7 +356,7 @@ impl FieldTree {
         styles: &Styles,
         at: usize,
         depth: usize,
-        origin: ByteRangeOrigin,
+        origin: ByteRangeBuffer,
     ) {
         let node = &self.nodes[at];
         let mut line = TreeLine::new(depth, origin).with_bytes(node.bytes.clone());
@@ -451,7 +451,7 @@ fn without_number(text: &str) -> &str {
 
 /// Creates a line of a value that no decoder provides.
 fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, ByteRangeOrigin::Nothing)
+    TreeLine::new(depth, ByteRangeBuffer::Nothing)
         .with_text(styles.label, label)
         .with_text(Style::new(), ": ")
         .with_text(Style::new(), value)
@@ -459,5 +459,5 @@ fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::D
 
 /// Creates a heading.
 fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, ByteRangeOrigin::Nothing).with_text(style, text)
+    TreeLine::new(depth, ByteRangeBuffer::Nothing).with_text(style, text)
 }

@@ -160,7 +160,7 @@ impl fmt::Display for ExactSize {
 
 /// Bytes moved, of those offered, in one unit and a limited number of columns: `2000/4096`, `2.1/64 KiB`, `<1/64 MiB`.
 #[derive(Clone, Copy, Debug)]
-pub struct PartOf {
+pub struct ByteFraction {
     /// Number of bytes moved.
     pub bytes: u64,
     /// Number of bytes offered.
@@ -169,7 +169,7 @@ pub struct PartOf {
     pub columns: usize,
 }
 
-impl fmt::Display for PartOf {
+impl fmt::Display for ByteFraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bytes, offered_bytes, columns } = *self;
         let plain = format!("{bytes}/{offered_bytes}");
@@ -215,13 +215,13 @@ impl TimeFormat {
 
 /// Writer of the times of a view. Relative times count from the first frame or from the line before.
 #[derive(Clone, Copy, Debug)]
-pub struct ViewClock {
+pub struct ViewTimeFormatter {
     format: TimeFormat,
     start: Option<Timestamp>,
     previous: Option<Timestamp>,
 }
 
-impl ViewClock {
+impl ViewTimeFormatter {
     /// Creates a clock that starts at the first time written, unless [`Self::start`] is called before.
     pub fn new(format: TimeFormat) -> Self {
         Self { format, start: None, previous: None }
@@ -500,7 +500,7 @@ mod tests {
             (1, u64::MAX, "<1/16 EiB"),
         ];
         for (bytes, offered_bytes, expected) in cases {
-            assert_eq!(PartOf { bytes, offered_bytes, columns: 11 }.to_string(), expected);
+            assert_eq!(ByteFraction { bytes, offered_bytes, columns: 11 }.to_string(), expected);
         }
     }
 
@@ -508,7 +508,7 @@ mod tests {
     fn a_part_has_room_in_ten_columns() {
         for offered in (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, 999 << bits.min(54)]) {
             for bytes in (0..64).map(|bits| 1_u64 << bits).filter(|bytes| *bytes < offered) {
-                let text = PartOf { bytes, offered_bytes: offered, columns: 10 }.to_string();
+                let text = ByteFraction { bytes, offered_bytes: offered, columns: 10 }.to_string();
                 assert!(text.len() <= 10, "{bytes} of {offered}: {text}");
             }
         }
@@ -530,7 +530,8 @@ mod tests {
     }
 
     fn written(format: &str, times: &[i64]) -> Vec<String> {
-        let mut clock = ViewClock::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
+        let mut clock =
+            ViewTimeFormatter::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
         let write = |time: &i64| {
             let mut text = String::new();
             clock.write(Timestamp(*time), &mut text);

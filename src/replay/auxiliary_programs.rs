@@ -32,14 +32,14 @@ const MAX_CONNECTIONS: usize = 1024;
 
 /// Ports of the auxiliary programs, as configured by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ports {
+pub struct AuxiliaryPorts {
     /// Port of the port mapper; `None` for [`PORT_MAPPER`].
     pub port_mapper: Option<u16>,
     /// Port of MOUNT; `None` to ask the port mapper.
     pub mount: Option<u16>,
 }
 
-impl Ports {
+impl AuxiliaryPorts {
     /// Returns the port of the port mapper.
     pub fn port_mapper(self) -> u16 {
         self.port_mapper.unwrap_or(PORT_MAPPER)
@@ -48,21 +48,21 @@ impl Ports {
 
 /// The reason that an auxiliary program sent no Reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoReply {
+pub enum AuxiliaryCallError {
     /// The program is not available, or it closed the connection.
     Absent(String),
     /// No Reply arrived within the timeout. The program is not called again.
     Silent(String),
 }
 
-impl fmt::Display for NoReply {
+impl fmt::Display for AuxiliaryCallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Absent(why) | Self::Silent(why)) = self;
         f.write_str(why)
     }
 }
 
-impl From<RpcTransportError> for NoReply {
+impl From<RpcTransportError> for AuxiliaryCallError {
     fn from(error: RpcTransportError) -> Self {
         match error.kind {
             RpcTransportErrorKind::Timeout(_) => Self::Silent(error.to_string()),
@@ -92,16 +92,16 @@ pub fn is_limited_to_files(program: Program, version: u32, procedure: u32) -> bo
 /// Returns an error if the port mapper does not answer, or if the program is not registered.
 pub fn query_port_mapper(
     target: &ConnectTarget,
-    ports: Ports,
+    ports: AuxiliaryPorts,
     program: Program,
     version: u32,
-) -> Result<u16, NoReply> {
+) -> Result<u16, AuxiliaryCallError> {
     let mut tcp = TcpTransport::new();
     let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
     let target = ConnectTarget { address, ..target.clone() };
-    let said = |error: NoReply| match error {
-        NoReply::Absent(why) => NoReply::Absent(format!("port mapper: {why}")),
-        NoReply::Silent(why) => NoReply::Silent(format!("port mapper: {why}")),
+    let said = |error: AuxiliaryCallError| match error {
+        AuxiliaryCallError::Absent(why) => AuxiliaryCallError::Absent(format!("port mapper: {why}")),
+        AuxiliaryCallError::Silent(why) => AuxiliaryCallError::Silent(format!("port mapper: {why}")),
     };
     let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
@@ -119,12 +119,12 @@ pub fn query_port_mapper(
     let name = program.name().unwrap_or("that program");
     match port.map(u16::try_from) {
         Ok(Ok(port)) if port > 0 => Ok(port),
-        Ok(_) => Err(NoReply::Absent(format!("the port mapper knows no {name}"))),
+        Ok(_) => Err(AuxiliaryCallError::Absent(format!("the port mapper knows no {name}"))),
         Err(RpcCallError::Timeout(_)) => {
             let seconds = target.options.timeout.as_secs_f64();
-            Err(said(NoReply::Silent(format!("{address}: no Reply within {seconds} s"))))
+            Err(said(AuxiliaryCallError::Silent(format!("{address}: no Reply within {seconds} s"))))
         }
-        Err(error) => Err(said(NoReply::Absent(error.to_string()))),
+        Err(error) => Err(said(AuxiliaryCallError::Absent(error.to_string()))),
     }
 }
 
@@ -132,17 +132,17 @@ pub fn query_port_mapper(
 pub struct AuxiliaryRpcConnections {
     tcp: TcpTransport,
     target: ConnectTarget,
-    configured_ports: Ports,
-    ports: FxHashMap<(Program, u32), Result<u16, NoReply>>,
-    lanes: FxHashMap<(u32, Program, u32), Lane>,
+    configured_ports: AuxiliaryPorts,
+    ports: FxHashMap<(Program, u32), Result<u16, AuxiliaryCallError>>,
+    lanes: FxHashMap<(u32, Program, u32), AuxiliaryRpcConnection>,
     /// Ports from which no Reply arrived within the timeout.
-    unresponsive_ports: FxHashMap<u16, NoReply>,
+    unresponsive_ports: FxHashMap<u16, AuxiliaryCallError>,
     last_xid: u32,
 }
 
 /// A connection to an auxiliary program.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
+pub struct AuxiliaryRpcConnection {
     /// Number of the connection within its run, from 0.
     pub number: u64,
     connection: ConnectionId,
@@ -154,7 +154,7 @@ pub struct Lane {
 
 impl AuxiliaryRpcConnections {
     /// Creates an empty set of connections to programs on the host of `target`. XIDs begin after `xid`.
-    pub fn new(target: &ConnectTarget, ports: Ports, xid: Xid) -> Self {
+    pub fn new(target: &ConnectTarget, ports: AuxiliaryPorts, xid: Xid) -> Self {
         Self {
             tcp: TcpTransport::new(),
             target: target.clone(),
@@ -178,11 +178,11 @@ impl AuxiliaryRpcConnections {
     /// Returns an error if the connection fails, or if no Reply arrives within the timeout.
     pub fn call<T>(
         &mut self,
-        Lane { connection, peer, .. }: Lane,
+        AuxiliaryRpcConnection { connection, peer, .. }: AuxiliaryRpcConnection,
         call: &ContainedCall<'_>,
         heard: impl FnOnce(&TransportReply<'_>) -> T,
-    ) -> Result<T, NoReply> {
-        let absent = |why: &dyn fmt::Display| NoReply::Absent(why.to_string());
+    ) -> Result<T, AuxiliaryCallError> {
+        let absent = |why: &dyn fmt::Display| AuxiliaryCallError::Absent(why.to_string());
         let xid = call.call().xid;
         self.tcp.submit(connection, call.call()).map_err(|error| absent(&error))?;
         let deadline = Instant::now() + self.target.options.timeout;
@@ -194,7 +194,9 @@ impl AuxiliaryRpcConnections {
                 Some(TransportEvent::Disconnected { connection: gone, reason, .. }) => {
                     self.lanes.retain(|_, lane| lane.connection != gone);
                     if gone == connection {
-                        return Err(NoReply::Absent(format!("the connection went away: {reason}")));
+                        return Err(AuxiliaryCallError::Absent(format!(
+                            "the connection went away: {reason}"
+                        )));
                     }
                 }
                 _ => {}
@@ -203,7 +205,7 @@ impl AuxiliaryRpcConnections {
         self.tcp.disconnect(connection);
         self.lanes.retain(|_, lane| lane.connection != connection);
         let why = format!("{peer}: no Reply within {} s", self.target.options.timeout.as_secs_f64());
-        Err(self.unresponsive_ports.entry(peer.port()).or_insert(NoReply::Silent(why)).clone())
+        Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryCallError::Silent(why)).clone())
     }
 
     /// Returns the connection of a client to a program, and opens it if necessary.
@@ -211,12 +213,16 @@ impl AuxiliaryRpcConnections {
     /// # Errors
     /// Returns an error if the port is unknown or unresponsive, the connection fails, or there are too many
     /// connections.
-    pub fn lane(&mut self, client: u32, (program, version): (Program, u32)) -> Result<Lane, NoReply> {
+    pub fn lane(
+        &mut self,
+        client: u32,
+        (program, version): (Program, u32),
+    ) -> Result<AuxiliaryRpcConnection, AuxiliaryCallError> {
         if let Some(lane) = self.lanes.get(&(client, program, version)) {
             return Ok(*lane);
         }
         if self.lanes.len() >= MAX_CONNECTIONS {
-            return Err(NoReply::Absent("too many connections".into()));
+            return Err(AuxiliaryCallError::Absent("too many connections".into()));
         }
         let port = match (program, self.configured_ports.mount) {
             (Program::PORTMAP, _) => self.configured_ports.port_mapper(),
@@ -231,13 +237,13 @@ impl AuxiliaryRpcConnections {
         let connection =
             self.tcp.connect(&target).map_err(|error| self.record_unresponsive_port(port, error.into()))?;
         let local = self.tcp.params(connection).and_then(|terms| terms.local);
-        let lane = Lane { number: connection.0.into(), connection, local, peer };
+        let lane = AuxiliaryRpcConnection { number: connection.0.into(), connection, local, peer };
         self.lanes.insert((client, program, version), lane);
         Ok(lane)
     }
 
     /// Returns the port of a program from the cache or the port mapper.
-    fn port_of_program(&mut self, program: Program, version: u32) -> Result<u16, NoReply> {
+    fn port_of_program(&mut self, program: Program, version: u32) -> Result<u16, AuxiliaryCallError> {
         let port_mapper = self.configured_ports.port_mapper();
         if let Some(known) = self.ports.get(&(program, version)) {
             return known.clone();
@@ -252,8 +258,8 @@ impl AuxiliaryRpcConnections {
     }
 
     /// Records a port that did not respond in time.
-    fn record_unresponsive_port(&mut self, port: u16, why: NoReply) -> NoReply {
-        if let NoReply::Silent(_) = why {
+    fn record_unresponsive_port(&mut self, port: u16, why: AuxiliaryCallError) -> AuxiliaryCallError {
+        if let AuxiliaryCallError::Silent(_) = why {
             self.unresponsive_ports.insert(port, why.clone());
         }
         why

@@ -16,7 +16,7 @@ use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
 const MAX_COPIED_FRAMES: usize = 256;
 
 /// Control of the time for which an interface is read.
-pub trait LiveReadControl: Send {
+pub trait LiveReadStopCondition: Send {
     /// Records a frame. Returns `true` if it is the last one wanted.
     fn frame(&mut self, time: Timestamp) -> bool;
 
@@ -30,7 +30,7 @@ pub trait LiveReadControl: Send {
 }
 
 /// The source of frames that are received once, for its only reader.
-pub(super) type FirstReadSource = (CaptureSource, Option<Box<dyn LiveReadControl>>);
+pub(super) type OneTimeFrameSource = (CaptureSource, Option<Box<dyn LiveReadStopCondition>>);
 
 /// A capture, shared by its readers.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ enum CaptureKind {
     ReceivedOnce {
         name: String,
         is_live: bool,
-        first: Mutex<Option<FirstReadSource>>,
+        first: Mutex<Option<OneTimeFrameSource>>,
         live_frames: Box<Mutex<LiveFrames>>,
     },
 }
@@ -58,11 +58,16 @@ impl CaptureHandle {
     }
 
     /// Returns a handle for frames of an interface. The latest are kept, in `room` bytes.
-    pub fn live(name: &str, source: CaptureSource, room: usize, pace: Box<dyn LiveReadControl>) -> Self {
+    pub fn live(
+        name: &str,
+        source: CaptureSource,
+        room: usize,
+        pace: Box<dyn LiveReadStopCondition>,
+    ) -> Self {
         Self::new_received_once(name, (source, Some(pace)), room)
     }
 
-    fn new_received_once(name: &str, first: FirstReadSource, room: usize) -> Self {
+    fn new_received_once(name: &str, first: OneTimeFrameSource, room: usize) -> Self {
         let is_live = first.1.is_some();
         let (first, once) = (Mutex::new(Some(first)), Box::new(Mutex::new(LiveFrames::new(room))));
         Self(Arc::new(CaptureKind::ReceivedOnce { name: name.to_owned(), is_live, first, live_frames: once }))
@@ -99,7 +104,7 @@ impl CaptureHandle {
     }
 
     /// Returns the source for reading from the start; `None` if frames are received once and the source was taken.
-    pub(super) fn source(&self) -> Option<Result<FirstReadSource, SourceError>> {
+    pub(super) fn source(&self) -> Option<Result<OneTimeFrameSource, SourceError>> {
         match &*self.0 {
             CaptureKind::Files(files, windows) => {
                 Some(CaptureSource::open_within(files, windows).map(|source| (source, None)))

@@ -10,10 +10,10 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::analysis::names::{FileNames, Filehandles};
+use crate::analysis::names::{FileNames, FilehandleDisplay};
 use crate::filter::{Filter, FilterRunner};
-use crate::memory::Memory;
-use crate::output::frames::{FrameCells, FrameList};
+use crate::memory::MemoryBudget;
+use crate::output::frames::{FrameListWriter, FrameSortKeys};
 use crate::output::style::TerminalStyle;
 use crate::output::units::TimeFormat;
 
@@ -43,9 +43,9 @@ pub(super) struct FrameLineFormat {
     pub(super) scroll_columns: usize,
     /// Start of relative times.
     pub(super) start: Option<Timestamp>,
-    pub(super) filehandles: Filehandles,
+    pub(super) filehandles: FilehandleDisplay,
     pub(super) limits: FlowLimits,
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryBudget,
 }
 
 /// A frame with its line and the values of its columns.
@@ -53,7 +53,7 @@ pub(super) struct FrameLineFormat {
 pub(super) struct FrameLine {
     pub(super) number: FrameNumber,
     pub(super) text: String,
-    pub(super) cells: FrameCells,
+    pub(super) cells: FrameSortKeys,
 }
 
 /// A result of a scan.
@@ -140,8 +140,9 @@ impl FrameScanWorker {
         let FrameLineFormat { screen, time, scroll_columns: left, start, filehandles, limits, memory } =
             self.format.clone();
         let Ok(mut again) = self.capture.reread(None) else { return };
-        let mut flow = Flow::new(FlowLimits { keep_file_data: false, record_frame_events: false, ..limits });
-        let mut list = FrameList::new(screen, time).with_scroll(left);
+        let mut flow =
+            Flow::new(FlowLimits { keep_file_data: false, record_transaction_frames: false, ..limits });
+        let mut list = FrameListWriter::new(screen, time).with_scroll(left);
         let mut names = FileNames::new(filehandles, memory.names_bytes());
         let (mut selection, search) = match wanted {
             FrameScanQuery::Selected(filter) => {

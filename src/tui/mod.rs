@@ -51,4 +51,4 @@ mod views;
 
 pub use app::{App, TuiOptions};
 pub use run::{TuiEnd, run};
-pub use shares::ViewShares;
+pub use shares::ViewMemoryShares;

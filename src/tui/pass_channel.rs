@@ -13,9 +13,9 @@ use super::model::tables::ViewTables;
 /// Maximum number of pending pages, if the input can wait.
 pub(super) const MAX_PENDING_PAGES: usize = 16;
 
-/// The results of a pass since the last call of [`PassChannel::take`].
+/// The results of a pass since the last call of [`ReadPassChannel::take`].
 #[derive(Debug, Default)]
-pub(super) struct PassUpdates {
+pub(super) struct ReadPassUpdates {
     /// New rows, in order.
     pub(super) pages: Vec<RowPage>,
     /// The newest tables.
@@ -27,12 +27,12 @@ pub(super) struct PassUpdates {
     /// Errors of the input.
     pub(super) errors: Vec<String>,
     /// Progress of the pass; `None` if nothing was reported.
-    pub(super) progress: Option<PassProgress>,
+    pub(super) progress: Option<ReadPassProgress>,
 }
 
 /// Progress of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct PassProgress {
+pub(super) struct ReadPassProgress {
     /// Bytes of the input.
     pub(super) bytes: ReadProgress,
     /// Number of frames read.
@@ -55,21 +55,21 @@ pub(super) struct PassProgress {
 
 #[derive(Debug, Default)]
 struct PassChannelState {
-    updates: PassUpdates,
+    updates: ReadPassUpdates,
     is_stopped: bool,
 }
 
 /// The channel, shared by both sides.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PassChannel(Arc<(Mutex<PassChannelState>, Condvar)>);
+pub(super) struct ReadPassChannel(Arc<(Mutex<PassChannelState>, Condvar)>);
 
-impl PassChannel {
+impl ReadPassChannel {
     fn lock(&self) -> MutexGuard<'_, PassChannelState> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the pending updates.
-    pub(super) fn take(&self) -> PassUpdates {
+    pub(super) fn take(&self) -> ReadPassUpdates {
         let mail = std::mem::take(&mut self.lock().updates);
         self.0.1.notify_all();
         mail
@@ -87,7 +87,7 @@ impl PassChannel {
     }
 
     /// Updates the channel once at most `most` pages are pending. Returns `false` if the receiver has stopped it.
-    pub(super) fn update(&self, most: usize, put: impl FnOnce(&mut PassUpdates)) -> bool {
+    pub(super) fn update(&self, most: usize, put: impl FnOnce(&mut ReadPassUpdates)) -> bool {
         let mut state = self.lock();
         while state.updates.pages.len() > most && !state.is_stopped {
             state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -13,21 +13,21 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::analysis::conformance::run::ConformanceRun;
-use crate::analysis::names::{FileNames, Filehandles, OperationPaths};
+use crate::analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use crate::analysis::rates::{EndedTransaction, RecentRates};
 use crate::analysis::sequence;
 use crate::analysis::statistics::OperationKey;
 use crate::filter::{Filter, FilterRunner};
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
-use super::capture::{CaptureHandle, FirstReadSource};
+use super::capture::{CaptureHandle, OneTimeFrameSource};
 use super::findings::SharedFindings;
 use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::row::{PAGE_ROWS, RowPage, RowWriter};
 use super::model::tables::ViewTablesBuilder;
-use super::pass_channel::{self, PassChannel, PassProgress, PassUpdates};
+use super::pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 
 /// Number of frames between two checks of the clock.
 const CLOCK_CHECK_FRAMES: u64 = 512;
@@ -50,7 +50,7 @@ pub(super) struct SharedNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
 
 impl SharedNames {
     /// Returns an empty table of names.
-    pub(super) fn new(how: Filehandles, room_bytes: usize) -> Self {
+    pub(super) fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
         Self(Arc::new((Mutex::new(FileNames::new(how, room_bytes)), AtomicUsize::new(0))))
     }
 
@@ -76,13 +76,13 @@ impl SharedNames {
 
 /// Settings of a pass.
 #[derive(Clone, Debug)]
-pub(super) struct PassSettings {
+pub(super) struct ReadPassSettings {
     /// Limits of the decoder.
     pub(super) limits: FlowLimits,
     /// Memory of the whole user interface.
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryBudget,
     /// Display of filehandles.
-    pub(super) filehandles: Filehandles,
+    pub(super) filehandles: FilehandleDisplay,
     /// Character set of the terminal.
     pub(super) glyphs: Glyphs,
     /// Maximum number of pending pages, if the input does not wait.
@@ -93,7 +93,7 @@ pub(super) struct PassSettings {
     pub(super) findings: Option<SharedFindings>,
 }
 
-impl PassSettings {
+impl ReadPassSettings {
     /// Returns a flow with these limits, and the conformance rules if they are applied or the filter uses findings.
     pub(super) fn flow(
         &self,
@@ -109,7 +109,7 @@ impl PassSettings {
 /// A running or completed pass.
 #[derive(Debug)]
 pub(super) struct ReadPass {
-    channel: PassChannel,
+    channel: ReadPassChannel,
     /// File names, inferred by this pass or by the first one.
     pub(super) names: SharedNames,
 }
@@ -119,10 +119,10 @@ impl ReadPass {
     pub(super) fn start(
         capture: CaptureHandle,
         filter: Option<Filter>,
-        manner: PassSettings,
+        manner: ReadPassSettings,
         names: Option<SharedNames>,
     ) -> Self {
-        let mailbox = PassChannel::default();
+        let mailbox = ReadPassChannel::default();
         let learns = names.is_none();
         // A source that is received once is read by the first pass.
         let first = if learns { capture.source() } else { None };
@@ -151,7 +151,7 @@ impl ReadPass {
             channel: mailbox,
             page: RowPage::default(),
             tables_builder: ViewTablesBuilder::new(tables_bytes / 4 * 3),
-            progress: PassProgress::default(),
+            progress: ReadPassProgress::default(),
             unnumbered: VecDeque::new(),
             unnumbered_bytes: 0,
             max_unnumbered_bytes: manner.max_unnumbered_bytes,
@@ -178,7 +178,7 @@ impl ReadPass {
     }
 
     /// Takes the results since the last call.
-    pub(super) fn take(&self) -> PassUpdates {
+    pub(super) fn take(&self) -> ReadPassUpdates {
         self.channel.take()
     }
 }
@@ -200,7 +200,7 @@ fn lock(work: &Mutex<PassState>) -> MutexGuard<'_, PassState> {
 }
 
 impl PassThread {
-    fn run(self, first: Option<Result<FirstReadSource, SourceError>>) {
+    fn run(self, first: Option<Result<OneTimeFrameSource, SourceError>>) {
         match first {
             Some(Ok(first)) => self.read_source(first),
             Some(Err(error)) => {
@@ -212,7 +212,7 @@ impl PassThread {
         lock(&self.state).finish();
     }
 
-    fn read_source(&self, (mut source, mut pace): FirstReadSource) {
+    fn read_source(&self, (mut source, mut pace): OneTimeFrameSource) {
         if self.capture.is_received_once() {
             self.spawn_delivery();
         }
@@ -371,13 +371,13 @@ struct PassState {
     /// `true` if names are inferred and not only looked up.
     infers_names: bool,
     writer: RowWriter,
-    channel: PassChannel,
+    channel: ReadPassChannel,
     max_pages: usize,
     /// `true` if results must be delivered at once, because the input may pause.
     delivers_at_once: bool,
     page: RowPage,
     tables_builder: ViewTablesBuilder,
-    progress: PassProgress,
+    progress: ReadPassProgress,
     /// Transactions completed before the first pass numbered them, or with frames that are gone.
     unnumbered: VecDeque<(TransactionKey, Transaction)>,
     /// Current and maximum size of these Transactions, in bytes.

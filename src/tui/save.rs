@@ -10,17 +10,17 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::analysis::names::{FileNames, Filehandles};
+use crate::analysis::names::{FileNames, FilehandleDisplay};
 use crate::filter::{Filter, FilterRunner};
-use crate::output::LineView;
-use crate::output::pcapng_export::{FrameFile, FrameTotals};
+use crate::output::LineUnit;
+use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
 use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
 
 use super::capture::{CaptureHandle, LiveFrameReader};
 use super::model::{RowEntry, row};
-use super::read_pass::PassSettings;
+use super::read_pass::ReadPassSettings;
 use super::reload::TransactionReloadKey;
-use super::shares::ViewShares;
+use super::shares::ViewMemoryShares;
 
 /// A request to save Transactions.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ enum SaveFrameSource {
 /// Saves Transactions with all their frames. Returns a message about the result or the error.
 pub(super) fn save(
     capture: &CaptureHandle,
-    manner: &PassSettings,
+    manner: &ReadPassSettings,
     request: &SaveRequest,
 ) -> Result<String, String> {
     let SaveRequest { to, selection: what, has_control_frames: has_control } = request;
@@ -91,12 +91,12 @@ pub(super) fn save(
     // Never overwrite a file: it may be the capture itself.
     let sink = OutputFile::create_new(to).map_err(told)?;
     let memory = &manner.memory;
-    let room = ViewShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
+    let room = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
     let open = |files| CaptureSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
             SaveFrameSource::Files(Box::new(open(files)?)),
-            FrameFile::with_second_pass(sink, LineView::Transactions, room, open(files)?)
+            FrameFileWriter::with_second_pass(sink, LineUnit::Transactions, room, open(files)?)
                 .map_err(unwritten)?,
         ),
         None => {
@@ -104,7 +104,8 @@ pub(super) fn save(
             kept.until = capture.first_pass_progress().frame;
             (
                 SaveFrameSource::ReceivedOnce(kept),
-                FrameFile::with_buffered_frames(sink, LineView::Transactions, room).map_err(unwritten)?,
+                FrameFileWriter::with_buffered_frames(sink, LineUnit::Transactions, room)
+                    .map_err(unwritten)?,
             )
         }
     };
@@ -115,10 +116,10 @@ pub(super) fn save(
         SaveSelection::Selected(filter) => filter.as_ref(),
         SaveSelection::Numbers(_) | SaveSelection::Rows(_) => None,
     };
-    let limits = FlowLimits { record_frame_events: true, ..manner.limits.clone() };
+    let limits = FlowLimits { record_transaction_frames: true, ..manner.limits.clone() };
     let (mut flow, mut conformance) = manner.flow(filter, limits);
     let mut selection = filter.map(|filter| FilterRunner::new(filter.clone(), memory));
-    let mut names = FileNames::new(Filehandles::default(), memory.names_bytes());
+    let mut names = FileNames::new(FilehandleDisplay::default(), memory.names_bytes());
     let mut saved = 0_u64;
     let mut is_over = false;
     while !is_over {

@@ -1,10 +1,10 @@
 //! Shares of the terminal interface's memory.
 
-use super::app::PassView;
+use super::app::ReadPassResults;
 
-/// Shares of the view's memory ([`Memory::view_bytes`](crate::memory::Memory::view_bytes)), in bytes.
+/// Shares of the view's memory ([`MemoryBudget::view_bytes`](crate::memory::MemoryBudget::view_bytes)), in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct ViewShares {
+pub struct ViewMemoryShares {
     /// Rows of all passes.
     rows_bytes: usize,
     /// Pending rows, if frames are received once.
@@ -17,7 +17,7 @@ pub struct ViewShares {
     pub(super) saving_bytes: usize,
 }
 
-impl ViewShares {
+impl ViewMemoryShares {
     /// Divides `view_bytes` for a capture whose frames are received once (`is_once`) or can be read again.
     pub(crate) fn new(view_bytes: usize, is_once: bool) -> Self {
         let eighth = view_bytes / 8;
@@ -32,7 +32,7 @@ impl ViewShares {
     }
 
     /// Sets each pass's limit of memory for rows. An eighth of the share is reserved for sorting them.
-    pub(super) fn apply_limits(&self, all: &mut PassView, chosen: Option<&mut PassView>) {
+    pub(super) fn apply_limits(&self, all: &mut ReadPassResults, chosen: Option<&mut ReadPassResults>) {
         let bytes = self.rows_bytes / 8 * 7;
         match chosen {
             Some(chosen) => {
@@ -52,8 +52,9 @@ mod tests {
     #[test]
     fn parts_are_no_more_than_the_share_of_the_view() {
         for is_once in [false, true] {
-            let shares = ViewShares::new(112 << 20, is_once);
-            let ViewShares { rows_bytes, waiting_bytes, kept_bytes, lines_bytes, saving_bytes } = shares;
+            let shares = ViewMemoryShares::new(112 << 20, is_once);
+            let ViewMemoryShares { rows_bytes, waiting_bytes, kept_bytes, lines_bytes, saving_bytes } =
+                shares;
             assert_eq!(rows_bytes + waiting_bytes + kept_bytes + lines_bytes + saving_bytes, 112 << 20);
         }
     }

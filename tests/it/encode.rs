@@ -7,7 +7,7 @@ use std::ops::{AddAssign, Range};
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
-use nfsrdma_dissectors::flow::decode::{MessageRoundTrip, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{ReencodedMessage, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
@@ -56,8 +56,8 @@ impl<'a> Observer<'a> for NothingUnread<'_> {
 fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: RpcMessageKind) -> Counts {
     let Some(record) = transaction.message(which) else { return Counts::default() };
     let mut counts = Counts { messages: 1, ..Counts::default() };
-    let Some(again) = reading.round_trip(which) else { return counts };
-    let MessageRoundTrip { header, message, splices } =
+    let Some(again) = reading.reencode(which) else { return counts };
+    let ReencodedMessage { header, message, splices } =
         again.unwrap_or_else(|e| panic!("{e}: {transaction:?}"));
     assert_eq!(header.encoded, header.sent, "the header of the {which:?} of {transaction:?}");
     assert_eq!(message.encoded, message.sent, "the {which:?} of {transaction:?}");

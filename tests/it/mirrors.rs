@@ -2,7 +2,7 @@
 //! And captures that are played twice, and virtual networks with the same addresses.
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MessageRecord, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, ConnectionTransport, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::exhibit::{ALL, named, run, same};
@@ -68,7 +68,7 @@ fn packets_that_were_captured_again_much_later_invent_nothing() {
 fn told(transaction: &Transaction) -> String {
     let message = |which| {
         let message = transaction.message(which)?;
-        let MessageRecord {
+        let CapturedMessage {
             copies,
             retransmissions: resent,
             delivery_evidence: delivered,

@@ -263,7 +263,7 @@ fn narrow() -> FlowLimits {
         dialect: None,
         keep_file_data: true,
         check_icrc: true,
-        record_frame_events: true,
+        record_transaction_frames: true,
         record_transport_events: true,
         name_open_transactions: true,
         report_closed_connections: true,

@@ -16,7 +16,7 @@ use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_o
 use nfsrdma_inspect::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
 use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
 use nfsrdma_inspect::analysis::comparison::record::ComparisonRecord;
-use nfsrdma_inspect::analysis::comparison::recorder::Recorder;
+use nfsrdma_inspect::analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_inspect::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
 
 use crate::mutations::{Kept, frames};
@@ -62,7 +62,10 @@ enum More {
     Nothing,
 }
 
-fn recorded(recorder: &mut Recorder, transaction: &Transaction) -> (ComparisonClient, ComparisonRecord) {
+fn recorded(
+    recorder: &mut ComparisonRecorder,
+    transaction: &Transaction,
+) -> (ComparisonClient, ComparisonRecord) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
     (ComparisonClient { address, direction: transaction.direction }, recorder.record(transaction))
 }
@@ -73,14 +76,14 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 
 /// Capture that the changed ones are compared with.
 struct Before {
-    recorder: RefCell<Recorder>,
+    recorder: RefCell<ComparisonRecorder>,
     records: Vec<(ComparisonClient, ComparisonRecord)>,
     baseline: Baseline,
 }
 
 impl Before {
     fn new(before: &[Kept]) -> Self {
-        let mut recorder = Recorder::default();
+        let mut recorder = ComparisonRecorder::default();
         let (transactions, _) = transactions((1..).zip(before));
         let records = transactions.iter().map(|transaction| recorded(&mut recorder, transaction)).collect();
         Self { records, recorder: RefCell::new(recorder), baseline: baseline(before) }
@@ -114,7 +117,7 @@ fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, ComparedCapture) {
 /// Returns the baseline of a capture, parsed from its text.
 fn baseline(before: &[Kept]) -> Baseline {
     let (transactions, mut trace) = transactions((1..).zip(before));
-    let mut recorder = Recorder::default();
+    let mut recorder = ComparisonRecorder::default();
     let mut transactions = transactions.iter();
     let next = || {
         let transaction = transactions.next()?;

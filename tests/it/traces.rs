@@ -17,7 +17,7 @@ use nfsrdma_inspect::replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_inspect::replay::plan::ReplayPlan;
 use nfsrdma_inspect::replay::trace::binding::{bind_slots, visit_reply};
 use nfsrdma_inspect::replay::trace::emission::{
-    CapturedSlotValues, EmittedHeader, PlacedPayload, SlotValueSource, captured_value, emit,
+    CapturedMessageSlotValues, EmittedHeader, MessageSlotValueSource, PlacedPayload, captured_value, emit,
 };
 use nfsrdma_inspect::replay::trace::layout::ContentRetention;
 use nfsrdma_inspect::replay::trace::{
@@ -88,7 +88,7 @@ struct First {
     values: HashMap<u32, Vec<u8>>,
 }
 
-impl SlotValueSource for First {
+impl MessageSlotValueSource for First {
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         if slot.holds.is_count() {
             return None;
@@ -100,7 +100,7 @@ impl SlotValueSource for First {
 /// Values longer than those of the capture, if allowed.
 struct Longer(Vec<u8>);
 
-impl SlotValueSource for Longer {
+impl MessageSlotValueSource for Longer {
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         self.0 = captured.to_vec();
         // Filehandles of NFSv3 have 64 bytes at most.
@@ -174,7 +174,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
-            emit(&step.call, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed)
+            emit(&step.call, EmittedHeader::Captured, &mut CapturedMessageSlotValues, &mut out, &mut placed)
                 .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
             let counted =
@@ -316,7 +316,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
-                let captured = &mut CapturedSlotValues;
+                let captured = &mut CapturedMessageSlotValues;
                 emit(&step.call, EmittedHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
                 let xid = EmittedHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
@@ -345,8 +345,14 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 if !step.reply.is_complete() || step.asked.protection != GssProtection::PLAIN {
                     return;
                 }
-                emit(&step.reply, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed)
-                    .unwrap();
+                emit(
+                    &step.reply,
+                    EmittedHeader::Captured,
+                    &mut CapturedMessageSlotValues,
+                    &mut out,
+                    &mut placed,
+                )
+                .unwrap();
                 let Some(whole) = put_together(&out, &placed, &mut contents) else { return };
                 // RDMA_ERROR has no RPC message.
                 if whole.is_empty() {
@@ -385,9 +391,15 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
     let (mut out, mut placed) = (Vec::new(), Vec::new());
     trace.for_each_step(|step| {
         for message in [&step.call, &step.reply] {
+            let _ = emit(
+                message,
+                EmittedHeader::New(b"header"),
+                &mut CapturedMessageSlotValues,
+                &mut out,
+                &mut placed,
+            );
             let _ =
-                emit(message, EmittedHeader::New(b"header"), &mut CapturedSlotValues, &mut out, &mut placed);
-            let _ = emit(message, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed);
+                emit(message, EmittedHeader::Captured, &mut CapturedMessageSlotValues, &mut out, &mut placed);
         }
     })?;
     let mut extents = Vec::new();

@@ -23,7 +23,7 @@ pub(crate) struct AttachedFindings {
 impl AttachedFindings {
     /// Adds a copy for the Transaction of an event, or else of its frame. Call it before the next frame is processed.
     pub(crate) fn add(&mut self, flow: &Flow, event: &TransportEvent, finding: Finding) {
-        let moves_chunk_data = || flow.frame_events().iter().find(|moved| moved.frame == event.frame);
+        let moves_chunk_data = || flow.transaction_frames().iter().find(|moved| moved.frame == event.frame);
         match event.transaction.or_else(|| moves_chunk_data().map(|moved| moved.key)) {
             Some(key) => {
                 if self.by_transaction.len() >= MAX_WAITING {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionName, ConnectionRole, MessageRecord, RpcMessageKind,
+    CallDirection, CapturedMessage, ConnectionIdentity, ConnectionRole, RpcMessageKind,
 };
 use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
@@ -517,7 +517,7 @@ fn finding(
     rule: &'static Rule,
     violation: Violation,
     side: ConnectionRole,
-    connection: ConnectionName,
+    connection: ConnectionIdentity,
 ) -> Finding {
     let severity = violation.severity.unwrap_or(rule.severity);
     Finding {
@@ -545,7 +545,7 @@ fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> Co
     let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
     let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
     // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
-    let is_refused = view.reply().is_some_and(MessageRecord::is_rdma_error);
+    let is_refused = view.reply().is_some_and(CapturedMessage::is_rdma_error);
     let is_agreed = call.map(|words| words.version) == reply.map(|words| words.version);
     if let Some(words) = call.filter(|words| is_agreed && !is_refused && matches!(words.version, 1 | 2)) {
         history.version.get_or_insert(words.version);

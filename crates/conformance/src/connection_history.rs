@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionIdentity};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Results};
 use nfsrdma_dissectors::rpc::Xid;
@@ -131,7 +131,7 @@ impl ConnectionHistories {
 
     /// Removes and returns the history of the connection of a Transaction before it. Add it again, updated.
     pub(crate) fn before(&mut self, transaction: &Transaction) -> ConnectionHistory {
-        let ConnectionName { number, client, server, tenant, .. } = transaction.connection;
+        let ConnectionIdentity { number, client, server, tenant, .. } = transaction.connection;
         let mut history = std::mem::take(self.of(number));
         if history.first_frame.is_none()
             && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{EligibleItem, Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{DdpEligibleItem, Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::v4::Args;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
@@ -15,7 +15,7 @@ use crate::transaction_view::TransactionView;
 #[derive(Clone, Debug, Default)]
 pub struct EligibleItems {
     /// Items up to the end of the message, or up to the error.
-    pub items: Vec<EligibleItem>,
+    pub items: Vec<DdpEligibleItem>,
     /// Error that ended decoding, including bytes after the end.
     pub error: Option<XdrError>,
 }
@@ -32,7 +32,7 @@ impl EligibleItems {
     }
 
     /// Returns the item at a Position.
-    pub fn at_position(&self, position: u32) -> Option<&EligibleItem> {
+    pub fn at_position(&self, position: u32) -> Option<&DdpEligibleItem> {
         self.items.iter().find(|item| item.position == position as usize)
     }
 
@@ -43,7 +43,7 @@ impl EligibleItems {
 }
 
 #[derive(Default)]
-struct ItemCollector(Vec<EligibleItem>);
+struct ItemCollector(Vec<DdpEligibleItem>);
 
 impl<'a> Observer<'a> for ItemCollector {
     const ENABLED: bool = false;
@@ -52,7 +52,7 @@ impl<'a> Observer<'a> for ItemCollector {
 
     fn leave(&mut self, _: usize) {}
 
-    fn eligible_item(&mut self, item: EligibleItem) {
+    fn eligible_item(&mut self, item: DdpEligibleItem) {
         self.0.push(item);
     }
 

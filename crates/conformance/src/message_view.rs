@@ -4,10 +4,10 @@ use std::ops::Deref;
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ChunkListState, ConnectionRole, HeaderWords, MessageRecord, RpcMessageKind,
+    CallDirection, CapturedMessage, ChunkListState, ConnectionRole, HeaderWords, RpcMessageKind,
 };
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
-use nfsrdma_dissectors::rpcrdma::{MessageHeader, MessageType, RdmaProc, WriteChunk};
+use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
 use crate::rule::{Evidence, EvidenceSet};
 use crate::subject::{Subject, SubjectSet};
@@ -20,7 +20,7 @@ pub struct MessageView<'t> {
     /// Call or Reply.
     pub kind: RpcMessageKind,
     /// The message.
-    pub record: &'t MessageRecord,
+    pub record: &'t CapturedMessage,
     /// Header words.
     pub words: HeaderWords,
 }
@@ -28,7 +28,7 @@ pub struct MessageView<'t> {
 impl<'t> MessageView<'t> {
     /// Returns `true` if the message has this procedure, in RPC-over-RDMA version 1.
     pub(crate) fn is_proc(&self, proc: RdmaProc) -> bool {
-        self.words.message_type == MessageType::Version1(proc)
+        self.words.message_type == RpcRdmaMessageType::Version1(proc)
     }
 
     /// Returns `true` for a Call.
@@ -104,7 +104,7 @@ impl<'t> MessageView<'t> {
     }
 
     /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.
-    pub fn header(&self) -> Option<&'t MessageHeader<'t>> {
+    pub fn header(&self) -> Option<&'t AnyDialectHeader<'t>> {
         self.transaction.header(self.kind)
     }
 
@@ -126,9 +126,9 @@ impl<'t> MessageView<'t> {
 }
 
 impl<'t> Deref for MessageView<'t> {
-    type Target = MessageRecord;
+    type Target = CapturedMessage;
 
-    fn deref(&self) -> &MessageRecord {
+    fn deref(&self) -> &CapturedMessage {
         self.record
     }
 }

@@ -5,10 +5,10 @@ use std::hash::Hasher;
 use std::ops::RangeInclusive;
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{DecodedCallback, DecodedCompound, RpcStatus};
+use nfsrdma_dissectors::flow::decode::{DecodedCbCompound, DecodedCompound, RpcStatus};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, CbOperation, CbResults, Nfsstat4, Operation, Results};
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
-use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
+use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode};
 use nfsrdma_dissectors::xdr::Text;
 use rustc_hash::FxHasher;
 
@@ -113,7 +113,7 @@ impl RpcFailure {
                 | AcceptStat::PROC_UNAVAIL
                 | AcceptStat::GARBAGE_ARGS,
             ))
-            | RpcStatus::RdmaError(ErrorCode::Version1(ErrCode::ERR_VERS)) => Some(Self::NotExecuted),
+            | RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(ErrCode::ERR_VERS)) => Some(Self::NotExecuted),
             RpcStatus::Rpc(_) | RpcStatus::RdmaError(_) => Some(Self::MaybeExecuted),
         }
     }
@@ -185,7 +185,7 @@ impl<'t> CompoundOperations<'t> {
     }
 
     /// Adds the operations of a CB_COMPOUND.
-    fn add_callback(&mut self, callback: &'t DecodedCallback<'t>) {
+    fn add_callback(&mut self, callback: &'t DecodedCbCompound<'t>) {
         self.channel = Channel::Back;
         if let Some(call) = &callback.call {
             self.minor_version = call.head.minorversion;

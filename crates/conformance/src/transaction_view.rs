@@ -6,12 +6,12 @@ use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole, MessageRecord, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::gss::GssPayload;
-use nfsrdma_dissectors::rpcrdma::{MessageHeader, MessageType, RdmaProc, VERSION};
+use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, VERSION};
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::connection_history::ConnectionHistory;
@@ -54,7 +54,7 @@ pub struct TransactionView<'t> {
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
     pub operations: CompoundOperations<'t>,
     /// Headers of the Call and the Reply, unless neither has chunks.
-    headers: [Option<MessageHeader<'t>>; 2],
+    headers: [Option<AnyDialectHeader<'t>>; 2],
     file_accesses: OnceCell<Vec<FileAccess>>,
     /// Memory that another Call in flight offered, too.
     pub overlap: Option<MemoryOverlap>,
@@ -134,12 +134,12 @@ impl<'t> TransactionView<'t> {
     }
 
     /// Returns the Call.
-    pub fn call(&self) -> Option<&'t MessageRecord> {
+    pub fn call(&self) -> Option<&'t CapturedMessage> {
         self.transaction.call.as_ref()
     }
 
     /// Returns the Reply.
-    pub fn reply(&self) -> Option<&'t MessageRecord> {
+    pub fn reply(&self) -> Option<&'t CapturedMessage> {
         self.transaction.reply.as_ref()
     }
 
@@ -189,7 +189,7 @@ impl<'t> TransactionView<'t> {
     }
 
     /// Returns the header of a message; `None` if neither message has chunks, or if it is truncated or malformed.
-    pub(crate) fn header(&self, kind: RpcMessageKind) -> Option<&MessageHeader<'t>> {
+    pub(crate) fn header(&self, kind: RpcMessageKind) -> Option<&AnyDialectHeader<'t>> {
         let [call, reply] = &self.headers;
         match kind {
             RpcMessageKind::Call => call.as_ref(),
@@ -210,8 +210,8 @@ impl<'t> TransactionView<'t> {
 
     /// Returns `true` unless the header of a message is that of an RDMA_MSG of version 1 with credits, on a connection of
     /// this version, an RPC message follows it, and all of it was captured.
-    pub(crate) fn has_unusual_header(&self, record: &MessageRecord) -> bool {
-        const USUAL: MessageType = MessageType::Version1(RdmaProc::RDMA_MSG);
+    pub(crate) fn has_unusual_header(&self, record: &CapturedMessage) -> bool {
+        const USUAL: RpcRdmaMessageType = RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
         let is_usual = record.rpcrdma.is_some_and(|words| {
             words.message_type == USUAL && words.version == VERSION && words.credits > 0
         });
@@ -236,12 +236,13 @@ impl<'t> TransactionView<'t> {
         let (call, reply) = (self.call(), self.reply());
         let may_have_chunks =
             self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists());
-        let has_chunks = |record: Option<&MessageRecord>| record.is_none_or(|record| !record.has_no_chunks());
+        let has_chunks =
+            |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, &self.operations);
         SubjectSet::default()
             .with(Subject::Call, call.is_some())
             .with(Subject::Reply, reply.is_some())
-            .with(Subject::RdmaError, reply.is_some_and(MessageRecord::is_rdma_error))
+            .with(Subject::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
             .with(Subject::Reverse, transaction.direction == CallDirection::Reverse)
             .with(Subject::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
             .with(Subject::WriteChunks, self.may_have_write_chunks())
@@ -256,7 +257,7 @@ impl<'t> TransactionView<'t> {
             .with(Subject::Failure, operations.failure.is_some())
             .with(
                 Subject::Refusal,
-                !self.connection.refused_xids.is_empty() || reply.is_some_and(MessageRecord::is_rdma_error),
+                !self.connection.refused_xids.is_empty() || reply.is_some_and(CapturedMessage::is_rdma_error),
             )
             .with(Subject::NullProcedure, summary.procedure == Some(0))
             .with(Subject::RepeatedCall, transaction.retry_of.is_some())

@@ -10,7 +10,7 @@ use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_conformance::{ConformanceChecker, Finding, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionRole, MessageRecord, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, ConnectionRole, RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -77,13 +77,13 @@ struct Variant {
 
 /// A message that is in one frame.
 struct Located<'t> {
-    record: &'t MessageRecord,
+    record: &'t CapturedMessage,
     frame: usize,
     /// Offset of the RPC-over-RDMA header in the frame.
     at: usize,
 }
 
-fn locate<'t>(frames: &[StoredFrame], record: &'t MessageRecord) -> Option<Located<'t>> {
+fn locate<'t>(frames: &[StoredFrame], record: &'t CapturedMessage) -> Option<Located<'t>> {
     let [number] = record.frames[..] else { return None };
     let frame = number.0 as usize - 1;
     record.rpcrdma?;

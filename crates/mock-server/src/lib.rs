@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
-use nfsrdma_dissectors::rpcrdma::{ChunkLists, PrivateData, RdmaBody, RpcRdmaHeader, VERSION};
+use nfsrdma_dissectors::rpcrdma::{ChunkLists, PrivateData, RdmaBody, RpcRdma1Header, VERSION};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 use rustc_hash::FxHashMap;
 
@@ -159,7 +159,7 @@ impl MockTransport {
         let lists =
             ChunkLists { rdma_reads: Default::default(), rdma_writes: Default::default(), rdma_reply: None };
         let header =
-            RpcRdmaHeader { rdma_xid, rdma_vers: VERSION, rdma_credit: 1, rdma_body: RdmaBody::Msg(lists) };
+            RpcRdma1Header { rdma_xid, rdma_vers: VERSION, rdma_credit: 1, rdma_body: RdmaBody::Msg(lists) };
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         encoder.raw(message);
@@ -295,7 +295,7 @@ impl MockRdmaDevice {
     /// Checks that the message of a Long Reply begins as the Reply that its header announces.
     fn check_long_reply(
         &self,
-        header: &RpcRdmaHeader<'_>,
+        header: &RpcRdma1Header<'_>,
         kept: &MockInFlightCall,
         returned: framing::ReturnedChunkLengths,
     ) -> Result<framing::ReturnedChunkLengths, DiscardReason> {

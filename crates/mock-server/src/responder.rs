@@ -4,7 +4,7 @@
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
-    ChunkLists, RdmaBody, RdmaSegment, RpcRdmaError, RpcRdmaHeader, VERSION, Versions, WriteChunk,
+    ChunkLists, RdmaBody, RdmaSegment, RpcRdma1Header, RpcRdmaError, VERSION, Versions, WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Chain, ChunkItem, Cursor, Encoder, List, Xdr};
 
@@ -74,7 +74,7 @@ impl MockResponder {
     pub(super) fn injected_fault(call: &[u8], server: &mut MockServer) -> Option<MockTransportFault> {
         let liar = server.fault_injector.as_mut()?;
         let mut cursor = Cursor::new(call);
-        let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).ok()?;
         let RdmaBody::Msg(lists) = &header.rdma_body else { return None };
         let mut chunks: Vec<ChunkItem<'_>> = Vec::new();
         for read in lists.rdma_reads.iter().take(CHUNKS) {
@@ -99,7 +99,7 @@ impl MockResponder {
     ) -> MockCallOutcome {
         send.clear();
         let mut cursor = Cursor::new(call);
-        let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver);
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver);
         // RFC 8166 section 4.5: a shorter message is discarded.
         let Some(xid) = call.first_chunk().filter(|_| call.len() >= SHORTEST_HEADER) else {
             return MockCallOutcome::Silent;
@@ -134,8 +134,12 @@ impl MockResponder {
         error: RpcRdmaError,
         send: &mut Vec<u8>,
     ) -> MockCallOutcome {
-        let header =
-            RpcRdmaHeader { rdma_xid, rdma_vers, rdma_credit: self.grant, rdma_body: RdmaBody::Error(error) };
+        let header = RpcRdma1Header {
+            rdma_xid,
+            rdma_vers,
+            rdma_credit: self.grant,
+            rdma_body: RdmaBody::Error(error),
+        };
         write(send, |encoder| header.encode(encoder));
         MockCallOutcome::Answered
     }
@@ -286,7 +290,7 @@ impl MockResponder {
             ChunkLists { rdma_reads: Chain::default(), rdma_writes: Chain::from(&writes[..]), rdma_reply };
         let rdma_xid = if fault == Some(MockTransportFault::OtherXid) { Xid(!xid.0) } else { xid };
         let rdma_body = if fits { RdmaBody::Msg(lists) } else { RdmaBody::Nomsg(lists) };
-        let header = RpcRdmaHeader { rdma_xid, rdma_vers: VERSION, rdma_credit: self.grant, rdma_body };
+        let header = RpcRdma1Header { rdma_xid, rdma_vers: VERSION, rdma_credit: self.grant, rdma_body };
         write(send, |encoder| header.encode(encoder));
         if fits {
             send.extend_from_slice(&self.message);

@@ -497,7 +497,7 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
     transport.answer(connection, Xid(7), &answer).unwrap();
     let answers = transport.answers(connection);
     let mut cursor = Cursor::new(&answers[0]);
-    let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
     // Credits that the client grants for the reverse direction: section 5.2.
     assert_eq!((header.rdma_xid, header.rdma_credit, cursor.rest()), (Xid(7), 16, &answer[..]));
     expect!(transport, TransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(7)));

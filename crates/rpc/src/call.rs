@@ -49,7 +49,7 @@ impl<'a> TransportCall<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct TransportPayload<'a> {
     /// Byte offset of the content in the complete message: the Position of its Read chunk (RFC 8166 section 3.4.5), as
-    /// in [`Splice`](nfsrdma_dissectors::xdr::Splice).
+    /// in [`DataItemSplice`](nfsrdma_dissectors::xdr::DataItemSplice).
     pub position: u32,
     /// The location of the content.
     pub source: PayloadSource<'a>,

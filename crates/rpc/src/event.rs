@@ -4,7 +4,7 @@ use std::fmt;
 
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaHeader};
+use nfsrdma_dissectors::rpcrdma::{RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 use super::{CallTag, ConnectionId, MessageForm};
@@ -87,7 +87,7 @@ pub struct TransportReply<'a> {
     /// The form of the message.
     pub form: MessageForm,
     /// The RPC-over-RDMA header, with the chunks as the server returned them; `None` on TCP.
-    pub header: Option<RpcRdmaHeader<'a>>,
+    pub header: Option<RpcRdma1Header<'a>>,
     /// The handle that the server invalidated with this Reply.
     pub invalidated: Option<Handle>,
 }

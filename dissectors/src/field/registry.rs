@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use crate::header::Fixed;
+use crate::header::BitFieldValue;
 use crate::xdr::Xdr;
 
 use super::{Field, FieldKind, FlagName};
@@ -81,7 +81,7 @@ impl Registry {
     }
 
     /// Adds a field of a fixed header.
-    pub fn fixed<'a, T: Fixed<'a>>(&mut self, field: &'static Field, structure: &'static str) {
+    pub fn fixed<'a, T: BitFieldValue<'a>>(&mut self, field: &'static Field, structure: &'static str) {
         self.add(field, T::NAMES, structure);
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{Handle, PacketPayload};
 
-use super::coverage::Coverage;
+use super::coverage::ByteRangeSet;
 
 /// Purpose of a chunk (RFC 8166 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub struct ChunkSegment {
     /// Bytes written according to the Reply; Write and Reply chunks only.
     pub returned_length: Option<u32>,
     /// Bytes of the range seen in RDMA payloads, counted by the lengths in the packet headers.
-    pub moved_coverage: Coverage,
+    pub moved_coverage: ByteRangeSet,
     /// First and last frame that moved bytes of the range.
     pub frames: Option<(FrameNumber, FrameNumber)>,
     /// Payload bytes, if a view or a decoder needs them.
@@ -48,7 +48,7 @@ pub struct SegmentBytes {
     out_of_order: BTreeMap<usize, Vec<u8>>,
     /// Memory of `prefix` and `ahead`, in bytes.
     memory_bytes: u64,
-    captured_coverage: Coverage,
+    captured_coverage: ByteRangeSet,
     /// `true` if a message is decoded from these bytes, so that bytes cut by a snap length count as missing.
     is_message: bool,
 }
@@ -112,7 +112,7 @@ impl ChunkSegment {
     }
 
     /// Returns the available content: captured bytes for a message, bytes accounted for by the headers for data.
-    fn content_coverage(&self) -> &Coverage {
+    fn content_coverage(&self) -> &ByteRangeSet {
         match &self.payload {
             Some(kept) if kept.is_message => &kept.captured_coverage,
             _ => &self.moved_coverage,

@@ -23,11 +23,11 @@ use crate::rpcrdma::version2::PeerProperties;
 use super::conversation::{MessageCredits, RpcConversation};
 use super::packet_order::PacketOrder;
 use super::recent_frames::IpIdVariation;
-use super::reliable_connection::{ObservedPathMtu, Requests};
+use super::reliable_connection::{ObservedPathMtu, RequestPackets};
 use super::reorder_buffer::ReorderBuffer;
-use super::setup::{ConnectionSetUp, NegotiatedParameters, Peer};
+use super::setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
 use super::slab_limit;
-use super::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
+use super::transaction::{CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint};
 use super::transport_event::TransportChecks;
 
 /// One direction of a connection: from an address to a queue pair at another address.
@@ -57,7 +57,7 @@ pub(super) struct ConnectionEnd {
     tenant: Tenant,
     kind: EndpointKind,
     /// Requests that a queue pair sends in its own PSN sequence.
-    pub(super) requests: Requests,
+    pub(super) requests: RequestPackets,
     /// PSN of its first request, from the set-up; `None` once a request was captured.
     pub(super) starting_psn: Option<Psn>,
     /// IPv4 identifications, which distinguish its packets.
@@ -72,7 +72,7 @@ impl ConnectionEnd {
             address,
             tenant,
             kind: mouth,
-            requests: Requests::default(),
+            requests: RequestPackets::default(),
             starting_psn: None,
             ip_id_variation: IpIdVariation::default(),
             packet_order: None,
@@ -130,7 +130,7 @@ pub(super) struct ConnectionKey {
 /// Negotiated parameters of a connection, and whether it is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionState {
-    /// Connection number, as in [`ConnectionName::number`].
+    /// Connection number, as in [`ConnectionIdentity::number`].
     pub number: u64,
     /// Parameters that both sides announced; `None` if the set-up was not seen, and without RDMA.
     pub parameters: Option<NegotiatedParameters>,
@@ -184,12 +184,12 @@ impl FlowConnection {
     }
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
-    pub(super) fn name(&self, requester: ConnectionSide) -> ConnectionName {
+    pub(super) fn name(&self, requester: ConnectionSide) -> ConnectionIdentity {
         let (client, server) = match self.client().unwrap_or(requester) {
             ConnectionSide::A => (&self.a, &self.b),
             ConnectionSide::B => (&self.b, &self.a),
         };
-        ConnectionName {
+        ConnectionIdentity {
             number: self.number.unwrap_or(0),
             transport: self.transport,
             client: client.endpoint(),
@@ -200,7 +200,10 @@ impl FlowConnection {
     }
 
     /// Returns the connection's name, and the direction of a Transaction of `requester`.
-    pub(super) fn name_and_direction(&self, requester: ConnectionSide) -> (ConnectionName, CallDirection) {
+    pub(super) fn name_and_direction(
+        &self,
+        requester: ConnectionSide,
+    ) -> (ConnectionIdentity, CallDirection) {
         let client = self.client().unwrap_or(requester);
         let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
         (self.name(client), direction)
@@ -298,7 +301,7 @@ pub(super) struct ConnectionTable {
 
 /// Result of the lookup of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum PathLookup {
+pub(super) enum ConnectionLookup {
     /// The path was known.
     Known,
     /// The path is the other direction of a known connection.
@@ -403,12 +406,12 @@ impl ConnectionTable {
         path: QueuePairPath,
         transport: ConnectionTransport,
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
-    ) -> (usize, ConnectionSide, PathLookup) {
+    ) -> (usize, ConnectionSide, ConnectionLookup) {
         if let Some((at, side)) = self.paths.get(&path).copied()
             && self.slots.get(at).is_some_and(FlowConnection::is_paired)
         {
             self.last_lookup = Some((path, at, side));
-            return (at, side, PathLookup::Known);
+            return (at, side, ConnectionLookup::Known);
         }
         self.find_unpaired(path, transport, evidence)
     }
@@ -418,7 +421,7 @@ impl ConnectionTable {
         path: QueuePairPath,
         transport: ConnectionTransport,
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
-    ) -> (usize, ConnectionSide, PathLookup) {
+    ) -> (usize, ConnectionSide, ConnectionLookup) {
         let own = self.paths.get(&path).copied();
         let find = |is_alike: fn(Tenant, Tenant) -> bool| {
             let mut candidates = self
@@ -450,16 +453,16 @@ impl ConnectionTable {
             (Some((at, sender)), own) => {
                 let joined = own.map(|(joined, _)| joined);
                 self.pair_direction(at, sender, path, joined);
-                (at, sender, joined.map_or(PathLookup::Paired, PathLookup::Merged))
+                (at, sender, joined.map_or(ConnectionLookup::Paired, ConnectionLookup::Merged))
             }
-            (None, Some((at, side))) => (at, side, PathLookup::Known),
+            (None, Some((at, side))) => (at, side, ConnectionLookup::Known),
             (None, None) => {
                 let (a, b) = (
                     ConnectionEnd::for_queue_pair(path.source, path.tenant, None),
                     ConnectionEnd::for_queue_pair(path.destination, Tenant::NONE, Some(path.qpn)),
                 );
                 let at = self.add(a, b, transport);
-                (at, ConnectionSide::A, PathLookup::New)
+                (at, ConnectionSide::A, ConnectionLookup::New)
             }
         }
     }
@@ -616,7 +619,7 @@ impl ConnectionTable {
         if known.any(is_same) {
             return Vec::new();
         }
-        let end = |peer: &Peer| ConnectionEnd::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn));
+        let end = |peer: &SetUpPeer| ConnectionEnd::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn));
         let at = self.add(end(client), end(server), transport);
         self.last_lookup = None;
         if let Some(connection) = self.slots.get_mut(at) {

@@ -28,20 +28,20 @@ use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, XdrError};
 
 use super::chunk::ChunkSegment;
-use super::delivery::Stall;
-use super::frame_event::FrameAction;
-use super::handles::{AdvertisedSegment, HandleUse};
-use super::message_continuation::Continuations;
+use super::delivery::RetransmissionStall;
+use super::frame_event::FrameRole;
+use super::handles::{AdvertisedSegment, HandleSegments};
+use super::message_continuation::MessageContinuations;
 use super::setup::NegotiatedParameters;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
-    CallDirection, CreditUse, DeliveryEvidence, MessageRecord, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, Transaction,
 };
 use super::transaction_table::{
     SegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
 };
 use super::transport_event::{MemoryAccess, MessageFault, TransportChecks};
-use super::transport_header::RpcRdmaTransportHeader;
+use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use credits::Credits;
 pub use credits::MessageCredits;
@@ -50,7 +50,7 @@ use read_depth::ReadDepths;
 use unexpected_messages::SuspectedMessages;
 
 /// State outside the conversation that its operations use.
-pub(super) struct RpcContext<'a> {
+pub(super) struct ConversationContext<'a> {
     pub(super) connection: usize,
     pub(super) transaction_table: &'a mut TransactionTable,
     pub(super) stats: &'a mut FlowStats,
@@ -107,7 +107,7 @@ pub(super) struct RpcConversation {
     /// Message credits of side A and of side B in version 2.
     pub(super) message_credits: [MessageCredits; 2],
     /// Messages in several Sends that are incomplete.
-    pub(super) continuations: Continuations,
+    pub(super) continuations: MessageContinuations,
     /// `true` if a snap length cut the chunk lists of a message.
     pub(super) has_cut_lists: bool,
     /// Side that sent the first NFS, MOUNT or NFSACL Call.
@@ -115,7 +115,7 @@ pub(super) struct RpcConversation {
     /// Open and lingering Transactions, by the side that sends the Call and the XID.
     transactions: FxHashMap<(ConnectionSide, Xid), TransactionKey>,
     /// Advertised memory, by the side that owns it.
-    handles: FxHashMap<(ConnectionSide, Handle), HandleUse>,
+    handles: FxHashMap<(ConnectionSide, Handle), HandleSegments>,
     /// Pairs of Transactions that merged connections held for one Requester and XID: one may have the Call, the other
     /// the Reply.
     pub(super) split_transactions: Vec<(TransactionKey, TransactionKey)>,
@@ -198,7 +198,7 @@ impl RpcConversation {
     /// Returns the heap memory of the tables, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.transactions.capacity() * size_of::<((ConnectionSide, Xid), TransactionKey)>()
-            + self.handles.capacity() * size_of::<((ConnectionSide, Handle), HandleUse)>()
+            + self.handles.capacity() * size_of::<((ConnectionSide, Handle), HandleSegments)>()
     }
 
     /// Returns the keys of open and lingering Transactions.
@@ -230,7 +230,7 @@ impl RpcConversation {
     /// Returns the number of Transactions and of advertised segments.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
-        let uses = self.handles.values().map(HandleUse::size);
+        let uses = self.handles.values().map(HandleSegments::size);
         (self.transactions.len(), uses.sum())
     }
 
@@ -238,7 +238,7 @@ impl RpcConversation {
     #[inline]
     pub(super) fn handle_operation(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         operation: RdmaOperation<'_>,
     ) -> FrameKind {
@@ -347,10 +347,10 @@ impl RpcConversation {
 
     fn add_call(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
-        call: MessageRecord,
-        envelope: RpcRdmaTransportHeader,
+        call: CapturedMessage,
+        envelope: TransportHeaderSummary,
         cursor: Cursor<'_>,
     ) -> TransactionKey {
         let xid = envelope.xid;
@@ -387,7 +387,7 @@ impl RpcConversation {
     }
 
     /// Updates the time of the last message. Returns the nanoseconds since the message before, if there was one.
-    fn update_last_message_time(&mut self, message: &MessageRecord) -> Option<u64> {
+    fn update_last_message_time(&mut self, message: &CapturedMessage) -> Option<u64> {
         let end = self.last_message_time.map_or(message.end_time, |last| last.max(message.end_time));
         message.time.nanoseconds_since(self.last_message_time.replace(end)?)
     }
@@ -395,10 +395,10 @@ impl RpcConversation {
     /// Looks up the XID of a Call, and records the Call if it is a copy.
     fn match_call_xid(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
-        copy: &MessageRecord,
+        copy: &CapturedMessage,
     ) -> XidMatch {
         let Some(key) = self.transactions.get(&(sender, xid)).copied() else { return XidMatch::NoMatch };
         let Some(entry) = context.transaction_table.get_mut(key) else { return XidMatch::NoMatch };
@@ -425,7 +425,7 @@ impl RpcConversation {
     /// Adds a new Call, or completes the Transaction in `answered` that has only the Reply.
     fn open_transaction(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         transaction: Transaction,
         program: Option<Program>,
@@ -501,9 +501,9 @@ impl RpcConversation {
     /// Replaces the chunks of a Call by those of its retransmission.
     fn readvertise(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         key: TransactionKey,
-        envelope: RpcRdmaTransportHeader,
+        envelope: TransportHeaderSummary,
         rpc: Cursor<'_>,
     ) {
         let Some(entry) = context.transaction_table.get_mut(key) else { return };
@@ -541,17 +541,17 @@ impl RpcConversation {
             self.handles
                 .entry((entry.memory_side(at), segment.handle))
                 .and_modify(|uses| uses.add(latest, is_open))
-                .or_insert_with(|| HandleUse::new(latest));
+                .or_insert_with(|| HandleSegments::new(latest));
         }
     }
 
     fn add_reply(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
-        reply: MessageRecord,
-        envelope: Option<RpcRdmaTransportHeader>,
+        reply: CapturedMessage,
+        envelope: Option<TransportHeaderSummary>,
     ) -> TransactionKey {
         let requester = sender.peer();
         self.update_last_message_time(&reply);
@@ -659,7 +659,11 @@ impl RpcConversation {
     }
 
     /// Marks Calls that were captured just before a Reply, which may have been received before they were sent.
-    fn mark_calls_before_reply(&mut self, context: &mut RpcContext<'_>, answered: Option<TransactionKey>) {
+    fn mark_calls_before_reply(
+        &mut self,
+        context: &mut ConversationContext<'_>,
+        answered: Option<TransactionKey>,
+    ) {
         let packet_meta = context.packet_meta;
         if context.is_in_causal_order {
             // The senders of these Calls had not received the Reply.
@@ -720,7 +724,7 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
 }
 
 /// Returns `true` if a copy of a Call advertises other memory, and the memory advertised before is unused.
-fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaTransportHeader) -> bool {
+fn advertises_other_memory(transaction: &Transaction, copy: &TransportHeaderSummary) -> bool {
     let before =
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
     let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
@@ -733,7 +737,7 @@ fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaTransportHea
 /// Stores the chunks of a Call, retains the payload bytes that will be decoded, and returns the RPC program.
 fn store_call_chunks(
     transaction: &mut Transaction,
-    envelope: RpcRdmaTransportHeader,
+    envelope: TransportHeaderSummary,
     rpc: Cursor<'_>,
     keep_data: bool,
 ) -> Option<Program> {
@@ -743,7 +747,7 @@ fn store_call_chunks(
     let text = call
         .and_then(|call| Procedure::from_numbers(call.prog, call.vers, call.proc))
         .filter(|_| !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty())
-        .map(|procedure| nfs::text_items(procedure, arguments))
+        .map(|procedure| nfs::link_text_chunks(procedure, arguments))
         .unwrap_or_default();
     transaction.read_chunks = envelope.read_chunks;
     transaction.write_chunks = envelope.write_chunks;
@@ -770,7 +774,7 @@ fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
         let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok()?;
         let head = rpc.call()?;
         let procedure = Procedure::from_numbers(head.prog, head.vers, head.proc)?;
-        Some(nfs::text_items(procedure, arguments).reply)
+        Some(nfs::link_text_chunks(procedure, arguments).reply)
     };
     if keep_data || has_text() == Some(true) {
         transaction.reply_read_chunks.iter_mut().for_each(|chunk| chunk.retain_payload(false));
@@ -780,7 +784,7 @@ fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
 fn empty_transaction(xid: Xid) -> Transaction {
     Transaction {
         index: 0,
-        connection: super::transaction::ConnectionName::UNKNOWN,
+        connection: super::transaction::ConnectionIdentity::UNKNOWN,
         direction: CallDirection::Forward,
         xid,
         call: None,
@@ -801,7 +805,7 @@ fn empty_transaction(xid: Xid) -> Transaction {
 }
 
 /// Returns a cursor at the inline RPC message.
-fn inline_message_cursor<'a>(message: &RdmaMessage<'a>, envelope: &RpcRdmaTransportHeader) -> Cursor<'a> {
+fn inline_message_cursor<'a>(message: &RdmaMessage<'a>, envelope: &TransportHeaderSummary) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
     let _ = cursor.take(envelope.rpc_offset.unwrap_or(usize::MAX).min(message.bytes.len()));
@@ -822,8 +826,8 @@ fn append_frames(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &
     (frames.capacity() - before) * size_of::<FrameNumber>()
 }
 
-fn message_record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> MessageRecord {
-    MessageRecord {
+fn message_record(message: &RdmaMessage<'_>, envelope: &TransportHeaderSummary) -> CapturedMessage {
+    CapturedMessage {
         frames: message.frames.to_vec(),
         time: message.time,
         end_time: message.end_time,
@@ -844,7 +848,7 @@ fn message_record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) 
 /// Records payload of a chunk.
 #[inline]
 fn record_payload(
-    context: &mut RpcContext<'_>,
+    context: &mut ConversationContext<'_>,
     owner: RdmaAttribution,
     offset: u64,
     data: &PacketPayload<'_>,
@@ -857,10 +861,10 @@ fn record_payload(
             context.stats.count_undecoded(unknown)
         };
     };
-    if context.limits.record_frame_events {
+    if context.limits.record_transaction_frames {
         context.transaction_table.record_event(
             key,
-            FrameAction::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
+            FrameRole::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
             *context.packet_meta,
         );
     }
@@ -908,7 +912,7 @@ fn record_payload(
 }
 
 fn record_read_request(
-    context: &mut RpcContext<'_>,
+    context: &mut ConversationContext<'_>,
     owner: RdmaAttribution,
     length: u32,
     unknown: UndecodedReason,
@@ -919,10 +923,10 @@ fn record_read_request(
             _ => context.stats.count_undecoded(unknown),
         };
     };
-    if context.limits.record_frame_events {
+    if context.limits.record_transaction_frames {
         context.transaction_table.record_event(
             key,
-            FrameAction::RequestedRead { chunk: at.chunk() },
+            FrameRole::RequestedRead { chunk: at.chunk() },
             *context.packet_meta,
         );
     }
@@ -940,7 +944,7 @@ fn record_read_request(
             chunk.extend_times(packet_meta.time);
         }
         if let Some((since, entry)) = last.zip(context.transaction_table.get_mut(key)) {
-            entry.transaction.record_stall(Stall { since, until: packet_meta.time });
+            entry.transaction.record_stall(RetransmissionStall { since, until: packet_meta.time });
         }
     }
     FrameKind::ReadRequest { key, chunk: at.chunk() }
@@ -948,17 +952,22 @@ fn record_read_request(
 
 /// Records a stall of chunk data that was lost and retransmitted.
 #[cold]
-fn record_chunk_stall(context: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, stall: Stall) {
+fn record_chunk_stall(
+    context: &mut ConversationContext<'_>,
+    key: TransactionKey,
+    at: SegmentIndex,
+    stall: RetransmissionStall,
+) {
     let Some(entry) = context.transaction_table.get_mut(key) else { return };
     // A stall cannot begin before the first transfer of the chunk.
     let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
     let since = first.map_or(stall.since, |first| first.max(stall.since));
-    entry.transaction.record_stall(Stall { since, ..stall });
+    entry.transaction.record_stall(RetransmissionStall { since, ..stall });
 }
 
 /// Records a retransmitted packet of a message; `ends` says that it is the message's last packet.
 pub(super) fn record_retransmission(
-    context: &mut RpcContext<'_>,
+    context: &mut ConversationContext<'_>,
     owner: RdmaAttribution,
     ends: bool,
 ) -> FrameKind {
@@ -998,7 +1007,7 @@ pub(super) fn record_retransmission(
         if is_whole {
             message.end_time = message.end_time.max(packet_meta.accepted_time());
         }
-        transaction.record_stall(Stall { since, ..stall });
+        transaction.record_stall(RetransmissionStall { since, ..stall });
         if is_whole && which == RpcMessageKind::Reply {
             context.transaction_table.close(key, *packet_meta);
         }

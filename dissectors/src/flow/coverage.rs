@@ -6,7 +6,7 @@ use std::ops::Range;
 /// A set of byte ranges. Data nearly always arrives in order, so the first range is stored inline. Further ranges,
 /// caused by loss and reordering, are allocated on demand; there may be very many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
+pub struct ByteRangeSet {
     first_range: Range<u64>,
     /// End of each later range by its start: disjoint and not adjacent. `None` if there are none.
     #[expect(clippy::box_collection, reason = "an empty map would make every segment 16 bytes larger")]
@@ -16,7 +16,7 @@ pub struct Coverage {
 /// Memory per additional range in bytes: two words in a node of a B-tree that is two thirds full.
 const RANGE_BYTES: usize = 32;
 
-impl Coverage {
+impl ByteRangeSet {
     /// Adds bytes.
     #[inline]
     pub fn add(&mut self, bytes: Range<u64>) {
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn retransmitted_bytes_count_once() {
-        let mut coverage = Coverage::default();
+        let mut coverage = ByteRangeSet::default();
         for bytes in [0..1024, 1024..2048, 1024..2048, 0..1024] {
             coverage.add(bytes);
         }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_lost_packet_is_a_gap_until_it_is_sent_again() {
-        let mut coverage = Coverage::default();
+        let mut coverage = ByteRangeSet::default();
         coverage.add(0..10);
         coverage.add(20..30);
         assert_eq!(coverage.missing_ranges(40).collect::<Vec<_>>(), [10..20, 30..40]);
@@ -133,13 +133,13 @@ mod tests {
 
     #[test]
     fn nothing_seen_is_all_missing() {
-        assert!(Coverage::default().missing_ranges(7).eq(std::iter::once(0..7)));
+        assert!(ByteRangeSet::default().missing_ranges(7).eq(std::iter::once(0..7)));
     }
 
     proptest! {
         #[test]
         fn coverage_agrees_with_a_bitmap(ranges in prop::collection::vec((0u64..64, 0u64..16), 0..20)) {
-            let mut coverage = Coverage::default();
+            let mut coverage = ByteRangeSet::default();
             let mut bitmap = [false; 80];
             for (start, length) in ranges {
                 let (touches, before) = (coverage.touches(&(start..start + length)), coverage.heap_bytes());

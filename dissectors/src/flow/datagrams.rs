@@ -5,11 +5,11 @@ use crate::net::{Datagram, UdpDatagram};
 use crate::rpc::{self, MsgType};
 
 use super::connection::PortPair;
-use super::conversation::RpcContext;
+use super::conversation::ConversationContext;
 use super::finality;
 use super::recent_frames;
 use super::statistics::IgnoredTraffic;
-use super::transaction::{ConnectionTransport, DeliveryEvidence, MessageRecord};
+use super::transaction::{CapturedMessage, ConnectionTransport, DeliveryEvidence};
 use super::{DeliveryAnomaly, Flow, FrameKind, PacketMeta};
 
 /// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
@@ -50,7 +50,7 @@ impl Flow {
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
         connection.last_frame = packet_meta.last_frame();
-        let mut context = RpcContext {
+        let mut context = ConversationContext {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -58,7 +58,7 @@ impl Flow {
             packet_meta: &packet_meta,
             is_in_causal_order: false,
         };
-        let message = MessageRecord {
+        let message = CapturedMessage {
             frames: packet_meta.frames.to_vec(),
             time: packet_meta.time,
             end_time: packet_meta.time,

@@ -14,15 +14,15 @@ use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, GssPayload};
 use crate::rpc::{self, Program, RpcReplyStatus};
-use crate::rpcrdma::{ErrorCode, MessageHeader, WriteChunk};
-use crate::xdr::{ChunkItem, Cursor, Padding, XdrError, roundup};
+use crate::rpcrdma::{AnyDialectHeader, RpcRdmaErrorCode, WriteChunk};
+use crate::xdr::{ChunkItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 
 use super::chunk::{Chunk, ChunkSegment};
-use super::transaction::{MessageRecord, MissingPart, RpcMessageKind, Transaction};
+use super::transaction::{CapturedMessage, MissingPart, RpcMessageKind, Transaction};
 
 pub use call_operation::CallOperation;
-pub use decoded_compound::{DecodedCallback, DecodedCompound};
-pub use round_trip::{MessageRoundTrip, RoundTripBytes};
+pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
+pub use round_trip::{ReencodedBytes, ReencodedMessage};
 
 /// Program, procedure and result of a Transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,7 +104,7 @@ pub enum RpcStatus {
     /// Status in the RPC message.
     Rpc(RpcReplyStatus),
     /// RPC-over-RDMA could not process the Call.
-    RdmaError(ErrorCode),
+    RdmaError(RpcRdmaErrorCode),
 }
 
 /// Messages of a Transaction, ready for decoding.
@@ -154,7 +154,7 @@ fn chunk_content(chunk: &Chunk, expected: fn(&ChunkSegment) -> u64) -> ChunkCont
 }
 
 /// Returns the length of the RPC message in the Reply chunk, from the Reply's header.
-fn long_reply_length(reply: &MessageRecord) -> Option<usize> {
+fn long_reply_length(reply: &CapturedMessage) -> Option<usize> {
     let header = reply.header()?;
     usize::try_from(header.reply_chunk()?.length()).ok()
 }
@@ -229,7 +229,7 @@ impl<'t> RpcMessageContent<'t> {
             .collect()
     }
 
-    fn cursor<'a>(&'a self, message: &'a MessageRecord, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
+    fn cursor<'a>(&'a self, message: &'a CapturedMessage, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
         let (bytes, base) = match &self.whole_message {
             Some(whole) => (&**whole, 0),
             None => (message.inline_bytes(), message.rpc_offset.unwrap_or(message.bytes.len())),
@@ -275,7 +275,7 @@ impl Transaction {
         }
         let filled = |length: u64| length + roundup(length as usize) as u64;
         let mut inline = message.inline_length()? as u64;
-        if message.padding() != Padding::default() {
+        if message.padding() != RdmaMsgpPadding::default() {
             inline = inline.saturating_sub(self.with_messages(|reading| reading.padding_bytes(which))?);
         }
         Some(match which {
@@ -547,7 +547,7 @@ impl<'a> TransactionMessages<'a> {
         'a: 'b,
     {
         self.observe_rpcrdma(which, observer)?;
-        if self.transaction.message(which).is_some_and(MessageRecord::is_rdma_error) {
+        if self.transaction.message(which).is_some_and(CapturedMessage::is_rdma_error) {
             return Ok(());
         }
         self.observe_rpc(which, observer)
@@ -569,7 +569,7 @@ impl<'a> TransactionMessages<'a> {
             Some(record) => {
                 let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
                 let Some(words) = record.rpcrdma else { return Ok(()) };
-                MessageHeader::decode(words.dialect, &mut cursor, observer).map(|_| ())
+                AnyDialectHeader::decode(words.dialect, &mut cursor, observer).map(|_| ())
             }
             None => Ok(()),
         }
@@ -738,6 +738,6 @@ impl<'a> Observer<'a> for PartialCallHeader {
     }
 }
 
-fn rdma_error(reply: &MessageRecord) -> Option<ErrorCode> {
+fn rdma_error(reply: &CapturedMessage) -> Option<RpcRdmaErrorCode> {
     reply.header()?.error()
 }

@@ -2,8 +2,8 @@
 //!
 //! A responder accepts the packet with the expected PSN, refuses packets behind a gap with one NAK, and receives them
 //! again (go-back-N: InfiniBand Architecture Specification volume 1, sections 9.7.5 and 9.9.2). The first captured copy
-//! of a packet may therefore be one that the receiver discarded. [`Delivery`] infers the expected PSN from captured
-//! packets and acknowledgements:
+//! of a packet may therefore be one that the receiver discarded. [`PacketDelivery`] infers the expected PSN from
+//! captured packets and acknowledgements:
 //!
 //! - A packet behind a gap is refused, until an acknowledgement shows that only the capture lacks packets.
 //! - A NAK (sequence error, or receiver not ready) names the PSN that the receiver expects. Packets captured from there
@@ -20,7 +20,7 @@ use super::reliable_connection::ExtendedPsn;
 
 /// Time lost to retransmission of packets that were lost or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stall {
+pub struct RetransmissionStall {
     /// Time of the first sign of the loss: the first packet behind the gap, the NAK, or the last packet before an ACK
     /// timeout.
     pub since: Timestamp,
@@ -28,7 +28,7 @@ pub struct Stall {
     pub until: Timestamp,
 }
 
-impl Stall {
+impl RetransmissionStall {
     /// Returns the smallest stall that spans both.
     pub(super) fn span(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -46,7 +46,7 @@ pub(super) enum PacketOutcome {
     /// The receiver accepts it in order.
     Accepted,
     /// The receiver accepts it after an earlier copy was lost or refused.
-    Recovered(Stall),
+    Recovered(RetransmissionStall),
     /// The receiver refuses it because of a gap before it.
     Refused,
     /// The receiver has already accepted a copy.
@@ -90,7 +90,7 @@ struct Losses {
 
 /// PSNs that the receiver of one direction has accepted.
 #[derive(Debug, Default)]
-pub(super) struct Delivery {
+pub(super) struct PacketDelivery {
     /// Next PSN that the receiver accepts; `None` before the first packet, and after an RDMA Read of unknown size.
     expected: Option<NonZeroU64>,
     /// PSN of the first packet since `expected` was last unknown. Packets before it may be captured late.
@@ -103,7 +103,7 @@ pub(super) struct Delivery {
     losses: Option<Box<Losses>>,
 }
 
-impl Delivery {
+impl PacketDelivery {
     /// Returns the outcome of a packet that uses `count` PSNs from `sequence` on; `None` if the count is unknown.
     #[inline]
     pub(super) fn record_packet(
@@ -208,7 +208,7 @@ impl Delivery {
         }
         gap.is_proven |= sequence >= gap.first_refused;
         match gap.is_proven {
-            true => PacketOutcome::Recovered(Stall { since: gap.since, until: now }),
+            true => PacketOutcome::Recovered(RetransmissionStall { since: gap.since, until: now }),
             false => PacketOutcome::Accepted,
         }
     }
@@ -283,17 +283,17 @@ mod tests {
         Timestamp(time)
     }
 
-    fn arrive(delivery: &mut Delivery, packets: &[(ExtendedPsn, i64)]) -> Vec<PacketOutcome> {
+    fn arrive(delivery: &mut PacketDelivery, packets: &[(ExtendedPsn, i64)]) -> Vec<PacketOutcome> {
         packets.iter().map(|(sequence, time)| delivery.record_packet(*sequence, Some(1), at(*time))).collect()
     }
 
     fn recovered(since: i64, until: i64) -> PacketOutcome {
-        PacketOutcome::Recovered(Stall { since: at(since), until: at(until) })
+        PacketOutcome::Recovered(RetransmissionStall { since: at(since), until: at(until) })
     }
 
     #[test]
     fn packets_behind_a_gap_are_refused_until_the_gap_comes_again() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         let first = arrive(&mut delivery, &[(10, 1), (12, 3), (13, 4)]);
         assert_eq!(first, [PacketOutcome::Accepted, PacketOutcome::Refused, PacketOutcome::Refused]);
         delivery.record_nak(11, at(5));
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_nak_takes_back_what_was_captured_before_it_was_lost() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
         delivery.record_nak(11, at(5));
         assert_eq!(arrive(&mut delivery, &[(11, 7), (12, 8)]), [recovered(5, 7), recovered(5, 8)]);
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_again_without_an_acknowledgement_was_lost() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         arrive(&mut delivery, &[(10, 1), (11, 2)]);
         assert_eq!(
             arrive(&mut delivery, &[(11, 3)]),
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_order_of_a_capture_alone_loses_no_time() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         let fates = arrive(&mut delivery, &[(10, 1), (13, 2), (11, 3), (12, 4)]);
         assert_eq!(
             fates,
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_was_captured_before_the_first_packet_in_turn_is_late() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [PacketOutcome::Accepted; 3]);
         // The same applies after an RDMA Read of unknown size.
         assert_eq!(delivery.record_packet(13, None, at(4)), PacketOutcome::Accepted);
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_gap_that_only_the_capture_has_ends_with_the_acknowledgement() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         assert_eq!(
             arrive(&mut delivery, &[(10, 1), (12, 2)]),
             [PacketOutcome::Accepted, PacketOutcome::Refused]
@@ -367,7 +367,7 @@ mod tests {
     /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, 7 retries.
     #[test]
     fn the_last_retry_after_the_longest_ack_timeout_recovers() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         let retries: Vec<_> = (1..=7).map(|retry| (12, 2 + retry * 4_294_967_296)).collect();
         assert_eq!(arrive(&mut delivery, &retries), [PacketOutcome::Refused; 7]);
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn without_acknowledgements_a_gap_is_not_believed_for_ever() {
-        let mut delivery = Delivery::default();
+        let mut delivery = PacketDelivery::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         assert_eq!(arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]), [PacketOutcome::Refused]);
         assert_eq!(arrive(&mut delivery, &[(14, 3 + MAX_GAP_AGE_NS as i64)]), [PacketOutcome::Accepted]);

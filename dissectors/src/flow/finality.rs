@@ -10,7 +10,7 @@ use crate::frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
 
 use super::FrameKind;
-use super::reliable_connection::Requests;
+use super::reliable_connection::RequestPackets;
 use super::reorder_buffer::MAX_AGE_NS;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
@@ -29,7 +29,7 @@ pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
 /// Handles an acknowledgement or NAK of messages that the sender's peer has `sent`.
 #[inline]
 pub(super) fn handle_acknowledgement(
-    sent: &mut Requests,
+    sent: &mut RequestPackets,
     packet: &InfinibandPacket<'_>,
     now: Timestamp,
     ledger: &mut TransactionTable,

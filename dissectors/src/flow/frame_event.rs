@@ -1,26 +1,26 @@
-//! Roles of frames in a Transaction, other than frames of its messages, which are listed in [`MessageRecord`].
+//! Roles of frames in a Transaction, other than frames of its messages, which are listed in [`CapturedMessage`].
 //!
-//! [`MessageRecord`]: super::transaction::MessageRecord
+//! [`CapturedMessage`]: super::transaction::CapturedMessage
 
 use crate::frame::FrameNumber;
 
 use super::chunk::ChunkKind;
 use super::transaction_table::TransactionKey;
 
-/// Role of one frame in a Transaction.
+/// A frame with its role in a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameEvent {
-    /// The frame; a packet in IP fragments has one event per frame.
+pub struct TransactionFrame {
+    /// The frame; a packet in IP fragments has one entry per frame.
     pub frame: FrameNumber,
     /// Key of the Transaction.
     pub key: TransactionKey,
-    /// Action of the frame.
-    pub action: FrameAction,
+    /// Role of the frame.
+    pub role: FrameRole,
 }
 
-/// Action of a frame for a Transaction.
+/// Role of a frame in a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameAction {
+pub enum FrameRole {
     /// Moved bytes of a chunk.
     MovedChunkData {
         /// Kind of the chunk.

@@ -1,7 +1,7 @@
 //! Classification of a frame, available as soon as it is processed.
 
-use crate::iwarp::rdmap::Terminate;
-use crate::rpcrdma::MessageType;
+use crate::iwarp::rdmap::RdmapTerminate;
+use crate::rpcrdma::RpcRdmaMessageType;
 
 use super::chunk::ChunkKind;
 use super::statistics::UndecodedReason;
@@ -34,7 +34,7 @@ pub enum FrameKind {
     },
     /// RPC-over-RDMA message that belongs to no Transaction: properties, or a credit grant
     /// (draft-ietf-nfsv4-rpcrdma-version-two sections 6.3.2 to 6.3.4).
-    TransportMessage(MessageType),
+    TransportMessage(RpcRdmaMessageType),
     /// Send without data, or another RDMA operation without data for memory that no Call advertised: a keep-alive, a
     /// return of credits (draft-talpey-nfsv4-rdma-sess-01 section 2.4), or the start of MPA between peers (RFC 6581
     /// section 9).
@@ -67,7 +67,7 @@ pub enum FrameKind {
     /// Connection set-up or tear-down.
     Management,
     /// Terminate message of an iWARP stream, with the reason.
-    Terminate(Terminate),
+    Terminate(RdmapTerminate),
     /// The frame belongs to RDMA or RPC but could not be decoded.
     Undecoded(UndecodedReason),
 }

@@ -15,7 +15,7 @@ pub(super) struct AdvertisedSegment {
 /// The segments of a handle. There is nearly always one, but a chunk may have several segments of one handle, later
 /// Calls reuse handles, and some clients have one handle for all their memory.
 #[derive(Debug)]
-pub(super) struct HandleUse {
+pub(super) struct HandleSegments {
     pub(super) latest: AdvertisedSegment,
     /// Allocated on demand.
     older: Option<Box<OlderSegments>>,
@@ -32,7 +32,7 @@ struct OlderSegments {
 /// Maximum number of segments before an offset that are checked: more than one only if segments overlap.
 const MAX_NEIGHBOURS: usize = 8;
 
-impl HandleUse {
+impl HandleSegments {
     pub(super) fn new(latest: AdvertisedSegment) -> Self {
         Self { latest, older: None }
     }

@@ -4,19 +4,19 @@
 use crate::field::Observer;
 use crate::frame::FrameNumber;
 use crate::rdma::RdmaMessage;
-use crate::rpcrdma::{Dialect, MessageHeader};
+use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, XdrError};
 
 /// A header-only message of RPC-over-RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoneHeader {
+pub struct HeaderOnlyMessage {
     dialect: Dialect,
     bytes: Vec<u8>,
     /// Length on the wire in bytes.
     length: usize,
 }
 
-impl LoneHeader {
+impl HeaderOnlyMessage {
     /// Maximum number of bytes kept of one message.
     const MAX_BYTES: usize = 4_096;
 
@@ -27,18 +27,18 @@ impl LoneHeader {
     /// been reported.
     pub fn observe<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Result<(), XdrError> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
-        MessageHeader::decode(self.dialect, &mut cursor, observer).map(|_| ())
+        AnyDialectHeader::decode(self.dialect, &mut cursor, observer).map(|_| ())
     }
 }
 
 /// The header-only messages of the last frame that had any.
 #[derive(Debug, Default)]
-pub(super) struct LoneHeaders {
+pub(super) struct HeaderOnlyMessages {
     frame: FrameNumber,
-    headers: Vec<LoneHeader>,
+    headers: Vec<HeaderOnlyMessage>,
 }
 
-impl LoneHeaders {
+impl HeaderOnlyMessages {
     /// Maximum number of messages kept of one frame.
     const MAX_HEADERS_PER_FRAME: usize = 16;
 
@@ -48,13 +48,13 @@ impl LoneHeaders {
             self.headers.clear();
         }
         if self.headers.len() < Self::MAX_HEADERS_PER_FRAME {
-            let bytes = message.bytes.get(..LoneHeader::MAX_BYTES).unwrap_or(message.bytes).to_vec();
-            self.headers.push(LoneHeader { dialect, bytes, length: message.length });
+            let bytes = message.bytes.get(..HeaderOnlyMessage::MAX_BYTES).unwrap_or(message.bytes).to_vec();
+            self.headers.push(HeaderOnlyMessage { dialect, bytes, length: message.length });
         }
     }
 
     /// Returns the messages of a frame if it is the last frame that had any.
-    pub(super) fn headers_of_frame(&self, frame: FrameNumber) -> &[LoneHeader] {
+    pub(super) fn messages_of_frame(&self, frame: FrameNumber) -> &[HeaderOnlyMessage] {
         if self.frame == frame { &self.headers } else { &[] }
     }
 }

@@ -40,7 +40,7 @@ impl FlowLimits {
             keep_file_data: false,
             dialect: None,
             check_icrc: false,
-            record_frame_events: false,
+            record_transaction_frames: false,
             record_transport_events: false,
             name_open_transactions: true,
             report_closed_connections: false,

@@ -12,10 +12,10 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, Handle, RdmaMessage};
 use crate::rpc::Xid;
 
-use super::Stall;
+use super::RetransmissionStall;
 use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::transaction::RpcMessageKind;
-use super::transport_header::RpcRdmaTransportHeader;
+use super::transport_header::TransportHeaderSummary;
 
 /// Maximum number of partial messages of one connection. Beyond it, the oldest is dropped.
 const MAX_PARTIAL_MESSAGES: usize = 8;
@@ -43,12 +43,12 @@ struct RpcMessagePart {
     frames: Vec<FrameNumber>,
     time: Timestamp,
     end_time: Timestamp,
-    stall: Option<Stall>,
+    stall: Option<RetransmissionStall>,
     invalidated_handle: Option<Handle>,
 }
 
 impl RpcMessagePart {
-    fn from_message(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> Self {
+    fn from_message(message: &RdmaMessage<'_>, envelope: &TransportHeaderSummary) -> Self {
         let at = envelope.rpc_offset.unwrap_or(message.length);
         let length = message.length.saturating_sub(at) as u64;
         let bytes = message.bytes.get(at..).unwrap_or_default().to_vec();
@@ -177,7 +177,7 @@ pub(super) struct ReassembledRpcMessage {
     frames: Vec<FrameNumber>,
     time: Timestamp,
     end_time: Timestamp,
-    stall: Option<Stall>,
+    stall: Option<RetransmissionStall>,
     invalidated_handle: Option<Handle>,
     /// Number of Sends that carried it.
     pub(super) send_count: u32,
@@ -201,15 +201,15 @@ impl ReassembledRpcMessage {
 
 /// The partial messages of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Continuations(VecDeque<PartialRpcMessage>);
+pub(super) struct MessageContinuations(VecDeque<PartialRpcMessage>);
 
-impl Continuations {
+impl MessageContinuations {
     /// Adds a part that is not the last. Returns the message if its last part has arrived.
     pub(super) fn add_part(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
         message: &RdmaMessage<'_>,
-        envelope: &RpcRdmaTransportHeader,
+        envelope: &TransportHeaderSummary,
         (account, bound): (&mut FlowStats, usize),
     ) -> Option<ReassembledRpcMessage> {
         let part = RpcMessagePart::from_message(message, envelope);
@@ -262,7 +262,7 @@ impl Continuations {
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
         message: &RdmaMessage<'_>,
-        envelope: &RpcRdmaTransportHeader,
+        envelope: &TransportHeaderSummary,
         account: &mut FlowStats,
     ) -> Option<ReassembledRpcMessage> {
         let is_whole = || {

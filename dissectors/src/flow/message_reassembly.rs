@@ -10,7 +10,7 @@ use crate::infiniband::PacketPosition;
 use crate::rdma::{Handle, PacketPayload, RdmaMessage};
 
 use super::PacketMeta;
-use super::delivery::Stall;
+use super::delivery::RetransmissionStall;
 use super::gaps::add_gap;
 use super::reliable_connection::ExtendedPsn;
 use super::reorder_buffer::MAX_AGE_NS;
@@ -33,7 +33,7 @@ struct MessagePacket {
     bytes: Vec<u8>,
     length: u32,
     is_refused: bool,
-    stall: Option<Stall>,
+    stall: Option<RetransmissionStall>,
     /// Only the Last packet names a handle.
     invalidated_handle: Option<Handle>,
 }
@@ -167,7 +167,7 @@ impl MessageReassembly {
         let mut length = 0;
         let mut sequences: Option<(ExtendedPsn, ExtendedPsn)> = None;
         let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
-        let (mut is_refused, mut stall) = (false, None::<Stall>);
+        let (mut is_refused, mut stall) = (false, None::<RetransmissionStall>);
         let mut invalidated_handle = None;
         for part in self.packets.drain(run.packets) {
             self.payload_bytes -= part.bytes.len();
@@ -179,7 +179,7 @@ impl MessageReassembly {
             (time, end_time) = (time.min(part.time), end_time.max(part.end_time));
             is_refused = part.is_refused;
             invalidated_handle = part.invalidated_handle;
-            stall = Stall::span(stall, part.stall);
+            stall = RetransmissionStall::span(stall, part.stall);
             self.message_frames.extend(part.frames);
             if self.gaps.is_empty() {
                 self.message_buffer.extend_from_slice(&part.bytes);

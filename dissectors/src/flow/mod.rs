@@ -71,13 +71,13 @@ use std::collections::VecDeque;
 
 pub use connection::ConnectionState;
 pub use conversation::MessageCredits;
-pub use coverage::Coverage;
-pub use frame_event::{FrameAction, FrameEvent};
+pub use coverage::ByteRangeSet;
+pub use frame_event::{FrameRole, TransactionFrame};
 pub use frame_kind::FrameKind;
 pub use iwarp::{MpaCounts, observe_segment};
-pub use lone_header::LoneHeader;
+pub use lone_header::HeaderOnlyMessage;
 pub use packet_order::PacketOrderFault;
-pub use setup::{ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, ReadResources, SetUpFrame};
+pub use setup::{ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, SetUpFrame};
 pub use statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionKey;
@@ -92,13 +92,13 @@ use crate::rpcrdma::Dialect;
 
 use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairPath};
 use connection_end::ClosingConnections;
-use conversation::RpcContext;
-pub use delivery::Stall;
+use conversation::ConversationContext;
+pub use delivery::RetransmissionStall;
 use ip_reassembly::IpReassembler;
 use recent_frames::RecentFrames;
-use retries::{PreviousCall, Retries};
-use setup::SetUps;
-use stream::protocol::Protocol;
+use retries::{CallRetries, EarlierCallCopy};
+use setup::PendingSetUps;
+use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
 use transaction::RpcMessageKind;
@@ -146,8 +146,8 @@ pub struct FlowLimits {
     pub dialect: Option<Dialect>,
     /// `true` to check the ICRC of every packet.
     pub check_icrc: bool,
-    /// `true` to record frame events for [`Flow::frame_events`].
-    pub record_frame_events: bool,
+    /// `true` to record frames of chunks for [`Flow::transaction_frames`].
+    pub record_transaction_frames: bool,
     /// `true` to record transport events for [`Flow::transport_events`].
     pub record_transport_events: bool,
     /// `true` to name the connection of a Transaction whenever a message of it completes, not only when the Transaction is
@@ -187,7 +187,7 @@ struct DeliveryAnomaly {
     /// The packet closes a gap in a stream and so completes its message, wherever in the message the gap was.
     closes_gap: bool,
     /// Time lost to packet loss before the packet arrived.
-    stall: Option<Stall>,
+    stall: Option<RetransmissionStall>,
 }
 
 impl DeliveryAnomaly {
@@ -232,7 +232,7 @@ impl<'a> PacketMeta<'a> {
     }
 
     /// Returns the time lost to packet loss before the packet arrived.
-    fn stall(&self) -> Option<Stall> {
+    fn stall(&self) -> Option<RetransmissionStall> {
         self.anomaly.and_then(|remark| remark.stall)
     }
 
@@ -269,9 +269,9 @@ pub struct Flow {
     limits: FlowLimits,
     connections: ConnectionTable,
     transaction_table: TransactionTable,
-    set_ups: SetUps,
+    set_ups: PendingSetUps,
     ip_reassembler: IpReassembler,
-    retries: Retries,
+    retries: CallRetries,
     stats: FlowStats,
     icrc_counts: IcrcCounts,
     recent_frames: RecentFrames,
@@ -302,9 +302,9 @@ impl Flow {
         Self {
             connections: ConnectionTable::new(limits.connections),
             transaction_table: TransactionTable::new(&limits),
-            set_ups: SetUps::new(limits.set_ups),
+            set_ups: PendingSetUps::new(limits.set_ups),
             ip_reassembler: IpReassembler::new(limits.fragments),
-            retries: Retries::new(limits.open_transactions),
+            retries: CallRetries::new(limits.open_transactions),
             stats: FlowStats::default(),
             icrc_counts: IcrcCounts::default(),
             recent_frames: RecentFrames::default(),
@@ -351,7 +351,7 @@ impl Flow {
             self.forget_previous_capture();
         }
         self.now = frame.time;
-        self.transaction_table.frame_events.clear();
+        self.transaction_table.transaction_frames.clear();
         self.clear_transport_events();
         self.skip_expired_gaps(frame.time);
         self.frame_kinds.clear();
@@ -414,7 +414,7 @@ impl Flow {
     /// are due.
     pub fn advance_time(&mut self, now: Timestamp) {
         self.now = now;
-        self.transaction_table.frame_events.clear();
+        self.transaction_table.transaction_frames.clear();
         self.clear_transport_events();
         self.frame_kinds.clear();
         self.skip_expired_gaps(now);
@@ -458,7 +458,7 @@ impl Flow {
 
     /// Returns `true` if the last frame was an iWARP segment.
     pub fn is_iwarp(&self) -> bool {
-        self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
+        self.streams.last().is_some_and(|stream| matches!(stream.protocol, StreamProtocol::Mpa(_)))
     }
 
     /// Returns the relative numbers of a TCP segment in its stream if it is the segment processed last.
@@ -476,9 +476,9 @@ impl Flow {
     }
 
     /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
-    /// unless [`FlowLimits::record_frame_events`] is set.
-    pub fn frame_events(&self) -> &[FrameEvent] {
-        &self.transaction_table.frame_events
+    /// unless [`FlowLimits::record_transaction_frames`] is set.
+    pub fn transaction_frames(&self) -> &[TransactionFrame] {
+        &self.transaction_table.transaction_frames
     }
 
     /// Returns the next finished Transaction.
@@ -517,8 +517,8 @@ impl Flow {
 
     /// Returns the header-only messages of RPC-over-RDMA in the last frame, whose number is `frame`: RDMA_DONE,
     /// and messages that belong to no Transaction.
-    pub fn lone_headers(&self, frame: FrameNumber) -> &[LoneHeader] {
-        self.transaction_table.lone_headers.headers_of_frame(frame)
+    pub fn header_only_messages(&self, frame: FrameNumber) -> &[HeaderOnlyMessage] {
+        self.transaction_table.header_only_messages.messages_of_frame(frame)
     }
 
     /// Returns a Transaction that has not been emitted yet. It has no index; its connection is set as far as it
@@ -621,7 +621,7 @@ impl Flow {
         let Some(FlowConnection { a, b, conversation: exchange, .. }) = self.connections.get_mut(at) else {
             return;
         };
-        let mut context = RpcContext {
+        let mut context = ConversationContext {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -667,7 +667,7 @@ impl Flow {
         let Some(connection) = self.connections.get(entry.connection) else { return };
         let route = connection.route(entry.requester);
         match self.retries.record_call(route, entry.transaction.xid, call.inline_bytes(), key) {
-            Some(PreviousCall::Pending(before)) => {
+            Some(EarlierCallCopy::Pending(before)) => {
                 let same_connection = |other: &TransactionEntry| other.connection == entry.connection;
                 if self
                     .transaction_table
@@ -682,7 +682,7 @@ impl Flow {
                     }
                 }
             }
-            Some(PreviousCall::Emitted(index)) => {
+            Some(EarlierCallCopy::Emitted(index)) => {
                 if let Some(entry) = self.transaction_table.get_mut(key) {
                     entry.transaction.retry_of = Some(index);
                 }

@@ -11,13 +11,13 @@ use crate::net::Datagram;
 use crate::rdma::{ConnectionSide, RdmaOperation};
 use crate::rpc::Xid;
 
-use super::connection::{FlowConnection, PathLookup, QueuePairPath};
-use super::conversation::{self, RpcContext};
+use super::connection::{ConnectionLookup, FlowConnection, QueuePairPath};
+use super::conversation::{self, ConversationContext};
 use super::delivery::PacketOutcome;
 use super::finality;
 use super::packet_order::PacketOrderFault;
 use super::recent_frames;
-use super::reliable_connection::{FoundWrite, NoOperationReason, UnseenWriteRange};
+use super::reliable_connection::{NoOperationReason, OrphanWriteTarget, UnseenWriteRange};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionKey, TransactionTable};
 use super::transport_event::TransportEventKind;
@@ -177,9 +177,9 @@ impl Flow {
             self.connections.find(path, connection_transport(packet.encapsulation), evidence)
         };
         match found {
-            PathLookup::Known | PathLookup::Paired => {}
-            PathLookup::Merged(joined) => self.on_connections_joined(at, joined, sender),
-            PathLookup::New => self.on_new_connection(at, path, packet_meta),
+            ConnectionLookup::Known | ConnectionLookup::Paired => {}
+            ConnectionLookup::Merged(joined) => self.on_connections_joined(at, joined, sender),
+            ConnectionLookup::New => self.on_new_connection(at, path, packet_meta),
         }
         (at, sender)
     }
@@ -268,7 +268,7 @@ impl Flow {
             ConnectionSide::A => (&mut a.requests, &mut b.requests),
             ConnectionSide::B => (&mut b.requests, &mut a.requests),
         };
-        let mut context = RpcContext {
+        let mut context = ConversationContext {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -424,7 +424,7 @@ impl Flow {
             refusal
             && let Some(connection) = self.connections.get_mut(at)
         {
-            let mut context = RpcContext {
+            let mut context = ConversationContext {
                 connection: at,
                 transaction_table: &mut self.transaction_table,
                 stats: &mut self.stats,
@@ -496,7 +496,7 @@ impl Flow {
                     unseen_write_ranges(&entry.transaction),
                     connection.path_mtu,
                 );
-                let Some(first) = found.first().map(FoundWrite::psn) else { return };
+                let Some(first) = found.first().map(OrphanWriteTarget::psn) else { return };
                 found.into_iter().for_each(|found| own.add_inferred_write(found));
                 return self.retry_early_packets(at, None, Some((sender, first)), packet_meta);
             }

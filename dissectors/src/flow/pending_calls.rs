@@ -7,7 +7,7 @@
 use crate::frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
-use super::transaction::{CallDirection, ConnectionName, Transaction};
+use super::transaction::{CallDirection, ConnectionIdentity, Transaction};
 use super::{EvictedState, Flow, FrameKind, PacketMeta, TransactionKey};
 
 /// Progress of an unanswered Transaction.
@@ -37,7 +37,7 @@ pub struct PendingCall<'f> {
     /// The Transaction so far. Its index is assigned when it is emitted.
     pub transaction: &'f Transaction,
     /// Connection of the Call.
-    pub connection: ConnectionName,
+    pub connection: ConnectionIdentity,
     /// Direction of the Call on the connection.
     pub direction: CallDirection,
     /// Time of the first frame of the Call.

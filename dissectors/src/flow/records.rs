@@ -17,14 +17,14 @@ use super::gaps::add_gap;
 use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
-use super::stream::{Position, StreamBytes};
-use super::transaction::{DeliveryEvidence, MessageRecord, RpcMessageKind};
+use super::stream::{StreamBytes, StreamPosition};
+use super::transaction::{CapturedMessage, DeliveryEvidence, RpcMessageKind};
 use super::transaction_table::{SegmentIndex, TransactionKey, TransactionTable};
-use super::{FrameKind, PacketMeta, Stall};
+use super::{FrameKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NextProtocol {
+pub(super) enum ProtocolSwitch {
     /// MPA, which begins with a Request or a Reply frame. RFC 5044 section 7.1.
     Mpa,
     /// TLS. RFC 9289 section 4.1.
@@ -53,18 +53,18 @@ enum RecordState {
 #[derive(Debug)]
 struct PartialRecord {
     /// Stream position of its first record mark.
-    start: Position,
+    start: StreamPosition,
     /// Number of fragments so far.
     fragments: u32,
     /// `true` if no more of its bytes are stored.
     is_storage_stopped: bool,
-    record: MessageRecord,
+    record: CapturedMessage,
 }
 
 /// A message that was delivered.
 #[derive(Debug)]
 struct SentRecord {
-    range: Range<Position>,
+    range: Range<StreamPosition>,
     /// `true` if it was a single fragment, so that its bytes are contiguous in the stream.
     is_single_fragment: bool,
     attribution: RdmaAttribution,
@@ -72,7 +72,7 @@ struct SentRecord {
 
 /// Record parser of one direction.
 #[derive(Debug, Default)]
-pub(super) struct RecordReader {
+pub(super) struct RpcRecordReader {
     state: RecordState,
     /// Captured bytes of an incomplete record mark.
     mark_bytes: Vec<u8>,
@@ -81,7 +81,7 @@ pub(super) struct RecordReader {
     sent_records: VecDeque<SentRecord>,
 }
 
-impl RecordReader {
+impl RpcRecordReader {
     /// Expects a record at the next byte.
     pub(super) fn expect_record(&mut self) {
         self.state = RecordState::Mark;
@@ -102,7 +102,7 @@ impl RecordReader {
         &mut self,
         mut piece: StreamBytes<'p>,
         stream_context: &mut StreamContext<'_>,
-    ) -> Option<(NextProtocol, StreamBytes<'p>)> {
+    ) -> Option<(ProtocolSwitch, StreamBytes<'p>)> {
         let first = stream_context.frame_kinds.len();
         while piece.data.length > 0 {
             if let Some(next) = self.next_protocol(&piece) {
@@ -120,16 +120,16 @@ impl RecordReader {
     }
 
     /// Returns the protocol that begins here instead of a record.
-    fn next_protocol(&self, piece: &StreamBytes<'_>) -> Option<NextProtocol> {
+    fn next_protocol(&self, piece: &StreamBytes<'_>) -> Option<ProtocolSwitch> {
         if self.partial_record.is_some() {
             return None;
         }
         let bytes = piece.data.bytes;
         if begins_mpa(bytes) {
-            return Some(NextProtocol::Mpa);
+            return Some(ProtocolSwitch::Mpa);
         }
         // The signature of TLS is too short to be searched for anywhere.
-        (self.state == RecordState::Mark && tls::begins_record(bytes)).then_some(NextProtocol::Tls)
+        (self.state == RecordState::Mark && tls::begins_record(bytes)).then_some(ProtocolSwitch::Tls)
     }
 
     fn process_mark<'p>(
@@ -205,7 +205,7 @@ impl RecordReader {
         rest
     }
 
-    fn end_fragment(&mut self, end: Position, is_last: bool, stream_context: &mut StreamContext<'_>) {
+    fn end_fragment(&mut self, end: StreamPosition, is_last: bool, stream_context: &mut StreamContext<'_>) {
         self.state = RecordState::Mark;
         if is_last {
             self.deliver(end, stream_context);
@@ -215,7 +215,7 @@ impl RecordReader {
     }
 
     /// Delivers the message as far as it was captured.
-    fn deliver(&mut self, end: Position, stream_context: &mut StreamContext<'_>) {
+    fn deliver(&mut self, end: StreamPosition, stream_context: &mut StreamContext<'_>) {
         let Some(unfinished) = self.partial_record.take() else { return };
         let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
         let mut record = unfinished.record;
@@ -353,8 +353,8 @@ impl SentRecord {
 }
 
 impl PartialRecord {
-    fn new(start: Position, time: Timestamp) -> Self {
-        let record = MessageRecord {
+    fn new(start: StreamPosition, time: Timestamp) -> Self {
+        let record = CapturedMessage {
             frames: Vec::new(),
             time,
             end_time: time,
@@ -382,8 +382,9 @@ impl PartialRecord {
         if !packet_meta.is_duplicate() {
             // For a retransmission, the wait began with the bytes before it.
             let since = |since| if since == Timestamp(i64::MIN) { record.end_time } else { since };
-            let stall = packet_meta.stall().map(|stall| Stall { since: since(stall.since), ..stall });
-            record.stall = Stall::span(record.stall, stall);
+            let stall =
+                packet_meta.stall().map(|stall| RetransmissionStall { since: since(stall.since), ..stall });
+            record.stall = RetransmissionStall::span(record.stall, stall);
             record.time = record.time.min(packet_meta.time);
             record.end_time = record.end_time.max(packet_meta.accepted_time());
         }

@@ -14,7 +14,7 @@ use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPosition, P
 use crate::rdma::{Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
 
 use super::PacketMeta;
-use super::delivery::{Delivery, PacketOutcome};
+use super::delivery::{PacketDelivery, PacketOutcome};
 use super::message_reassembly::{MessageReassembly, PacketRun};
 use super::reorder_buffer::OrphanWritePacket;
 
@@ -70,14 +70,14 @@ pub(super) struct UnseenWriteRange {
 
 /// Place of the captured packets of an RDMA Write whose preceding packets were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FoundWrite {
+pub(super) struct OrphanWriteTarget {
     first: ExtendedPsn,
     handle: Handle,
     offset: u64,
     length: u32,
 }
 
-impl FoundWrite {
+impl OrphanWriteTarget {
     /// Returns the sequence number of its first captured packet.
     pub(super) fn psn(&self) -> Psn {
         Psn((self.first & 0xff_ffff) as u32)
@@ -96,7 +96,7 @@ struct SentRdmaMessage {
 
 /// Requests of one side of a connection: the packets that use its own sequence numbers.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct RequestPackets {
     highest_sequence: Option<ExtendedPsn>,
     /// Sorted by `first`.
     spans: VecDeque<RdmaRequestSpan>,
@@ -111,7 +111,7 @@ pub(super) struct Requests {
     /// of them will not come, except for packets that were captured late.
     received_until: ExtendedPsn,
     /// Delivery state of the packets at the peer.
-    delivery: Delivery,
+    delivery: PacketDelivery,
     /// Messages before this number were acknowledged and reported as such.
     acknowledged_until: ExtendedPsn,
     /// Highest sequence number that the peer answered.
@@ -187,7 +187,7 @@ impl ObservedPathMtu {
     }
 }
 
-impl Requests {
+impl RequestPackets {
     /// Extends a PSN relative to the highest one seen.
     #[inline]
     pub(super) fn extend_psn(&self, psn: Psn) -> ExtendedPsn {
@@ -326,8 +326,8 @@ impl Requests {
     }
 
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
-    pub(super) fn add_inferred_write(&mut self, found: FoundWrite) {
-        let FoundWrite { first, handle, offset, length } = found;
+    pub(super) fn add_inferred_write(&mut self, found: OrphanWriteTarget) {
+        let OrphanWriteTarget { first, handle, offset, length } = found;
         self.find_or_add_span(RdmaRequestSpan {
             first,
             is_read: false,
@@ -362,7 +362,7 @@ impl Requests {
         orphans: impl Iterator<Item = OrphanWritePacket>,
         holes: Vec<UnseenWriteRange>,
         path_mtu: ObservedPathMtu,
-    ) -> Vec<FoundWrite> {
+    ) -> Vec<OrphanWriteTarget> {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
         let mut holes = self.subtract_spans(holes).into_iter();
@@ -403,7 +403,7 @@ impl Requests {
             let mut behind = holes.clone();
             if let Some(UnseenWriteRange { handle, offset, length }) = behind.find(fits) {
                 let offset = offset.wrapping_add(u64::from(length - seen));
-                found.push(FoundWrite { first, handle, offset, length: seen });
+                found.push(OrphanWriteTarget { first, handle, offset, length: seen });
                 holes = behind;
             }
         }

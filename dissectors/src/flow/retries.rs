@@ -14,7 +14,7 @@ type CallRoute = (Tenant, Address, Address);
 
 /// State of the earlier copy of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PreviousCall {
+pub(super) enum EarlierCallCopy {
     /// Its Transaction has not been emitted yet.
     Pending(TransactionKey),
     /// Its Transaction was emitted with this index.
@@ -23,20 +23,20 @@ pub(super) enum PreviousCall {
 
 #[derive(Debug)]
 struct SentCall {
-    previous: PreviousCall,
+    previous: EarlierCallCopy,
     /// Hash of the RPC message: a repeated Call has the same bytes.
     hash: u64,
 }
 
 /// Calls that may be repeated.
 #[derive(Debug)]
-pub(super) struct Retries {
+pub(super) struct CallRetries {
     calls: FxHashMap<(CallRoute, Xid), SentCall>,
     emitted_count: usize,
     max_emitted: usize,
 }
 
-impl Retries {
+impl CallRetries {
     /// Creates a table of at most `bound` Calls that were emitted unanswered.
     pub(super) fn new(bound: usize) -> Self {
         Self { calls: FxHashMap::default(), emitted_count: 0, max_emitted: bound }
@@ -55,16 +55,16 @@ impl Retries {
         xid: Xid,
         call: &[u8],
         key: TransactionKey,
-    ) -> Option<PreviousCall> {
+    ) -> Option<EarlierCallCopy> {
         let mut hasher = FxHasher::default();
         call.hash(&mut hasher);
-        let sent = SentCall { previous: PreviousCall::Pending(key), hash: hasher.finish() };
+        let sent = SentCall { previous: EarlierCallCopy::Pending(key), hash: hasher.finish() };
         let hash = sent.hash;
         let before = self.calls.insert((route, xid), sent)?;
-        if matches!(before.previous, PreviousCall::Emitted(_)) {
+        if matches!(before.previous, EarlierCallCopy::Emitted(_)) {
             self.emitted_count -= 1;
         }
-        (before.hash == hash && before.previous != PreviousCall::Pending(key)).then_some(before.previous)
+        (before.hash == hash && before.previous != EarlierCallCopy::Pending(key)).then_some(before.previous)
     }
 
     /// Records that a Transaction was emitted. If it is unanswered, its Call may still be repeated.
@@ -77,14 +77,14 @@ impl Retries {
         index: u64,
     ) {
         let Some(sent) = self.calls.get_mut(&(route, xid)) else { return };
-        if sent.previous != PreviousCall::Pending(key) {
+        if sent.previous != EarlierCallCopy::Pending(key) {
             return;
         }
         if is_unanswered {
-            sent.previous = PreviousCall::Emitted(index);
+            sent.previous = EarlierCallCopy::Emitted(index);
             self.emitted_count += 1;
             if self.emitted_count > self.max_emitted {
-                self.calls.retain(|_, sent| matches!(sent.previous, PreviousCall::Pending(_)));
+                self.calls.retain(|_, sent| matches!(sent.previous, EarlierCallCopy::Pending(_)));
                 self.emitted_count = 0;
             }
         } else {

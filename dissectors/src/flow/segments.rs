@@ -7,18 +7,18 @@ use crate::net::{Datagram, TcpSegment};
 use crate::rdma::{ConnectionSide, PacketPayload};
 use crate::rpcrdma::SidePrivateData;
 
-use crate::iwarp::mpa::StartupFrameKind;
+use crate::iwarp::mpa::MpaStartupFrameKind;
 
 use super::connection::{ConnectionKey, ConnectionTable, FlowConnection, PortPair};
 use super::finality;
-use super::iwarp::Iwarp;
+use super::iwarp::IwarpConnection;
 use super::recent_frames;
-use super::records::{NextProtocol, RecordReader};
-use super::setup::{ConnectedService, NegotiatedParameters, ReadResources};
+use super::records::{ProtocolSwitch, RpcRecordReader};
+use super::setup::{ConnectedService, NegotiatedParameters, RdmaReadResources};
 use super::statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::direction::{self, TcpStreamDirection};
-use super::stream::protocol::{self, Protocol, ProtocolDetection};
+use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::stream::table::TcpConversation;
 use super::stream::{StreamBytes, StreamReader};
 use super::transaction::ConnectionTransport;
@@ -28,7 +28,7 @@ use super::{DeliveryAnomaly, Flow, FlowLimits, FrameKind, PacketMeta};
 /// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
 struct StreamDispatcher<'a> {
     sender: ConnectionSide,
-    protocol: &'a mut Protocol,
+    protocol: &'a mut StreamProtocol,
     connection: &'a mut Option<ConnectionKey>,
     ports: PortPair,
     opened_by: Option<ConnectionSide>,
@@ -48,9 +48,9 @@ struct StreamDispatcher<'a> {
 /// segments before.
 const MAX_STRAY_DISTANCE: u32 = 1 << 20;
 
-fn connection_transport(protocol: &Protocol) -> ConnectionTransport {
+fn connection_transport(protocol: &StreamProtocol) -> ConnectionTransport {
     match protocol {
-        Protocol::Mpa(_) => ConnectionTransport::Iwarp,
+        StreamProtocol::Mpa(_) => ConnectionTransport::Iwarp,
         _ => ConnectionTransport::Tcp,
     }
 }
@@ -59,7 +59,7 @@ impl StreamDispatcher<'_> {
     /// Runs `read` with the protocol of the stream and its context. Creates the connection if necessary.
     fn with_context<R>(
         &mut self,
-        read: impl FnOnce(&mut Protocol, &mut StreamContext<'_>) -> R,
+        read: impl FnOnce(&mut StreamProtocol, &mut StreamContext<'_>) -> R,
     ) -> Option<R> {
         let key = match *self.connection {
             Some(key) if self.connections.contains_key(key) => key,
@@ -97,16 +97,16 @@ impl StreamDispatcher<'_> {
     /// Switches the stream to another protocol and ends its connection. MPA is the second phase of the same
     /// connection (draft-talpey-nfsv4-rdma-sess-01 section 2.3.2) and keeps its number; any other protocol is a
     /// new connection.
-    fn switch_protocol(&mut self, next: NextProtocol) {
+    fn switch_protocol(&mut self, next: ProtocolSwitch) {
         self.finish();
         let before = self.connection.take();
         self.ended_connections.extend(before);
         *self.protocol = match next {
-            NextProtocol::Mpa => Protocol::Mpa(Box::default()),
-            NextProtocol::Tls => Protocol::Tls,
+            ProtocolSwitch::Mpa => StreamProtocol::Mpa(Box::default()),
+            ProtocolSwitch::Tls => StreamProtocol::Tls,
         };
         let before = before.and_then(|key| self.connections.get_mut_by_key(key));
-        if let (NextProtocol::Mpa, Some(before)) = (next, before)
+        if let (ProtocolSwitch::Mpa, Some(before)) = (next, before)
             && let Some(number) = before.number
         {
             before.continues_as_mpa = true;
@@ -120,9 +120,9 @@ impl StreamDispatcher<'_> {
     /// Runs `read` with the MPA parser. The start-up frames of MPA reveal who opened the connection, and its
     /// parameters.
     #[inline]
-    fn with_mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut StreamContext<'_>)) {
+    fn with_mpa(&mut self, read: impl FnOnce(&mut IwarpConnection, &mut StreamContext<'_>)) {
         let started = self.with_context(|protocol, stream_context| {
-            let Protocol::Mpa(iwarp) = protocol else { return false };
+            let StreamProtocol::Mpa(iwarp) = protocol else { return false };
             read(iwarp, stream_context);
             let counts = iwarp.take_counts();
             if stream_context.transaction_table.transport_events.is_enabled() {
@@ -138,13 +138,13 @@ impl StreamDispatcher<'_> {
 
     #[cold]
     fn apply_mpa_startup(&mut self) {
-        let (Protocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
+        let (StreamProtocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
         let Some(connection) = self.connections.get_mut(key.slot) else { return };
         let startups = [ConnectionSide::A, ConnectionSide::B].map(|side| iwarp.startup(side));
         for (side, startup) in [ConnectionSide::A, ConnectionSide::B].into_iter().zip(startups) {
             match startup.map(|startup| startup.kind) {
-                Some(StartupFrameKind::Request) => connection.opened_by = Some(side),
-                Some(StartupFrameKind::Reply) => connection.opened_by = Some(side.peer()),
+                Some(MpaStartupFrameKind::Request) => connection.opened_by = Some(side),
+                Some(MpaStartupFrameKind::Reply) => connection.opened_by = Some(side.peer()),
                 None => {}
             }
         }
@@ -154,7 +154,7 @@ impl StreamDispatcher<'_> {
         let [a_format, b_format] = startups.map(|startup| startup?.private_data_format);
         let reads = startups.map(|startup| {
             let enhanced = startup?.enhanced?;
-            Some(ReadResources { inbound: enhanced.ird.0, outbound: enhanced.ord.0 })
+            Some(RdmaReadResources { inbound: enhanced.ird.0, outbound: enhanced.ord.0 })
         });
         let ([client_reads, server_reads], [client, server], [client_format, server_format]) = match opened_by
         {
@@ -192,7 +192,7 @@ impl StreamDispatcher<'_> {
             // created.
             if self.has_connection() || self.protocol.buffered_bytes() > 0 {
                 self.with_context(|protocol, stream_context| match protocol {
-                    Protocol::Mpa(iwarp) => iwarp.finish(side, stream_context),
+                    StreamProtocol::Mpa(iwarp) => iwarp.finish(side, stream_context),
                     _ => {
                         if let Some(records) = record_reader(protocol, side) {
                             records.finish(stream_context);
@@ -204,8 +204,8 @@ impl StreamDispatcher<'_> {
     }
 }
 
-fn record_reader(protocol: &mut Protocol, sender: ConnectionSide) -> Option<&mut RecordReader> {
-    let Protocol::Records(records) = protocol else { return None };
+fn record_reader(protocol: &mut StreamProtocol, sender: ConnectionSide) -> Option<&mut RpcRecordReader> {
+    let StreamProtocol::Records(records) = protocol else { return None };
     let [a, b] = &mut **records;
     Some(match sender {
         ConnectionSide::A => a,
@@ -225,7 +225,7 @@ impl StreamReader for StreamDispatcher<'_> {
         let sender = self.sender;
         loop {
             match self.protocol {
-                Protocol::Records(_) => {
+                StreamProtocol::Records(_) => {
                     let next = self.with_context(|protocol, stream_context| {
                         record_reader(protocol, sender)?.process(piece, stream_context)
                     });
@@ -234,12 +234,12 @@ impl StreamReader for StreamDispatcher<'_> {
                     self.sender = sender;
                     piece = rest;
                 }
-                Protocol::Mpa(_) => {
+                StreamProtocol::Mpa(_) => {
                     return self
                         .with_mpa(|iwarp, stream_context| iwarp.process(sender, piece, stream_context));
                 }
-                Protocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.meta),
-                Protocol::Opening | Protocol::MidStream { .. } | Protocol::Other => return,
+                StreamProtocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.meta),
+                StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => return,
             }
         }
     }
@@ -247,20 +247,20 @@ impl StreamReader for StreamDispatcher<'_> {
     fn read_retransmission(&mut self, piece: StreamBytes<'_>) {
         let sender = self.sender;
         match self.protocol {
-            Protocol::Records(_) | Protocol::Mpa(_) if !self.has_connection() => {
+            StreamProtocol::Records(_) | StreamProtocol::Mpa(_) if !self.has_connection() => {
                 self.undecoded(UndecodedReason::LateCopy, piece.meta);
             }
-            Protocol::Records(_) => {
+            StreamProtocol::Records(_) => {
                 self.with_context(|protocol, stream_context| {
                     record_reader(protocol, sender)
                         .map(|records| records.process_retransmission(&piece, stream_context))
                 });
             }
-            Protocol::Mpa(_) => self.with_mpa(|iwarp, stream_context| {
+            StreamProtocol::Mpa(_) => self.with_mpa(|iwarp, stream_context| {
                 iwarp.process_retransmission(sender, piece.range(), piece.meta, stream_context)
             }),
-            Protocol::Tls => self.undecoded(UndecodedReason::Tls, piece.meta),
-            Protocol::Opening | Protocol::MidStream { .. } | Protocol::Other => {}
+            StreamProtocol::Tls => self.undecoded(UndecodedReason::Tls, piece.meta),
+            StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => {}
         }
     }
 }
@@ -334,14 +334,16 @@ impl Flow {
         match (self.frame_kinds.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,
             // Captured early: the meaning follows when the preceding bytes arrive.
-            (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => {
+            (None, Some(StreamProtocol::Records(_) | StreamProtocol::Mpa(_))) if data.length > 1 => {
                 FrameKind::PartialMessage
             }
-            (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => FrameKind::Control,
+            (None, Some(StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls)) => {
+                FrameKind::Control
+            }
             // More than a keep-alive, on a port of NFS.
             (None, Some(protocol)) if data.length > 1 && protocol::includes_nfs_port(both) => {
                 match protocol {
-                    Protocol::Opening => FrameKind::PartialMessage,
+                    StreamProtocol::Opening => FrameKind::PartialMessage,
                     _ => {
                         let stream = self.streams.get_mut(at);
                         let is_cut = stream.is_some_and(|stream| {
@@ -421,7 +423,7 @@ impl Flow {
         if !flags.syn() || flags.rst() {
             return sender;
         }
-        let is_late = matches!(stream.protocol, Protocol::MidStream { looked_at: 1.. });
+        let is_late = matches!(stream.protocol, StreamProtocol::MidStream { looked_at: 1.. });
         let is_ending = stream.is_ending;
         let (own, _) = stream.directions_from(sender);
         let is_other = own.starts_other_stream(segment.sequence);
@@ -444,8 +446,8 @@ impl Flow {
         stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
         let (own, _) = stream.directions_from(sender);
         own.record_syn(segment.sequence, packet_meta.time);
-        if let Protocol::MidStream { looked_at: 0 } = stream.protocol {
-            stream.protocol = Protocol::Opening;
+        if let StreamProtocol::MidStream { looked_at: 0 } = stream.protocol {
+            stream.protocol = StreamProtocol::Opening;
         }
         sender
     }
@@ -463,9 +465,9 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = [segment.source_port, segment.destination_port];
         let mut is_kept = false;
-        let is_opening = matches!(stream.protocol, Protocol::Opening);
+        let is_opening = matches!(stream.protocol, StreamProtocol::Opening);
         let verdict = match &mut stream.protocol {
-            Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls => {
+            StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls => {
                 if !stream.directions_from(sender).0.is_near(first) {
                     return self.process_stray_segment(at, sender, packet_meta, segment, data);
                 }
@@ -479,13 +481,13 @@ impl Flow {
                 });
                 return;
             }
-            Protocol::Opening => {
+            StreamProtocol::Opening => {
                 let (own, _) = stream.directions_from(sender);
                 let at_once = match own.is_next(first) {
                     true => protocol::detect_by_first_bytes(data.bytes, ports),
-                    false => ProtocolDetection::Undecided,
+                    false => StreamProtocolDetection::Undecided,
                 };
-                if at_once == ProtocolDetection::Undecided {
+                if at_once == StreamProtocolDetection::Undecided {
                     is_kept = true;
                     own.buffer_segment(first, data, packet_meta);
                     let mut bytes = [0; protocol::MIN_DETECTION_BYTES];
@@ -493,7 +495,7 @@ impl Flow {
                     let count = there.map(|(place, byte)| *place = byte).count();
                     let verdict =
                         protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
-                    if verdict == ProtocolDetection::Undecided
+                    if verdict == StreamProtocolDetection::Undecided
                         && own.buffered_bytes() > protocol::MAX_BUFFERED_BYTES
                     {
                         return self.skip_all_gaps(at, packet_meta.time);
@@ -503,18 +505,18 @@ impl Flow {
                     at_once
                 }
             }
-            Protocol::MidStream { looked_at } => {
+            StreamProtocol::MidStream { looked_at } => {
                 let verdict =
                     protocol::detect_by_segment(data, ports, *looked_at < protocol::MAX_SEARCHED_BYTES);
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }
-            Protocol::Other => ProtocolDetection::Other,
+            StreamProtocol::Other => StreamProtocolDetection::Other,
         };
         match verdict {
-            ProtocolDetection::Undecided => {}
+            StreamProtocolDetection::Undecided => {}
             // The first captured bytes of a direction need not be its first bytes.
-            ProtocolDetection::Other if !stream.directions_from(sender).0.has_begun() && is_opening => {
+            StreamProtocolDetection::Other if !stream.directions_from(sender).0.has_begun() && is_opening => {
                 if !is_kept {
                     stream.directions_from(sender).0.buffer_segment(first, data, packet_meta);
                 }
@@ -523,11 +525,13 @@ impl Flow {
                     self.dispatch_stream(at, side, |half, carried| half.deliver_buffered(carried));
                 }
             }
-            ProtocolDetection::Other => {
-                let forgotten = stream.drop_buffered(Protocol::Other);
+            StreamProtocolDetection::Other => {
+                let forgotten = stream.drop_buffered(StreamProtocol::Other);
                 self.count_undetected(at, &forgotten);
             }
-            ProtocolDetection::Records | ProtocolDetection::Mpa | ProtocolDetection::Tls => {
+            StreamProtocolDetection::Records
+            | StreamProtocolDetection::Mpa
+            | StreamProtocolDetection::Tls => {
                 stream.set_protocol(verdict);
                 if is_kept {
                     self.dispatch_stream(at, sender, |half, carried| half.deliver_buffered(carried));
@@ -583,7 +587,7 @@ impl Flow {
             }
         }
         let Some(stream) = self.streams.get_mut(at) else { return };
-        if matches!(stream.protocol, Protocol::Other | Protocol::MidStream { .. }) {
+        if matches!(stream.protocol, StreamProtocol::Other | StreamProtocol::MidStream { .. }) {
             return;
         }
         let (own, peer) = stream.directions_from(sender);
@@ -649,10 +653,10 @@ impl Flow {
                 self.skip_all_gaps(at, now);
             } else if is_full {
                 match &mut stream.protocol {
-                    Protocol::Records(records) => {
+                    StreamProtocol::Records(records) => {
                         records.iter_mut().for_each(|records| records.stop_storing(&mut self.stats));
                     }
-                    Protocol::Mpa(iwarp) if iwarp.buffered_bytes() > 0 => {
+                    StreamProtocol::Mpa(iwarp) if iwarp.buffered_bytes() > 0 => {
                         iwarp.drop_buffered();
                         self.stats.count_evicted(EvictedState::MessageParts);
                     }

@@ -52,9 +52,9 @@ pub struct NegotiatedParameters {
     /// Version and flags of the server's private data, of any version.
     pub server_format: Option<PrivateDataFormat>,
     /// RDMA Reads that the client can have in flight; `None` if it did not declare a number.
-    pub client_reads: Option<ReadResources>,
+    pub client_reads: Option<RdmaReadResources>,
     /// RDMA Reads that the server can have in flight; `None` if it did not declare a number.
-    pub server_reads: Option<ReadResources>,
+    pub server_reads: Option<RdmaReadResources>,
     /// Minimum time in nanoseconds that a side waits for an acknowledgement before it retransmits a packet:
     /// 4.096 µs × 2^n of the Primary Local ACK Timeout of REQ (InfiniBand Architecture Specification volume 1,
     /// sections 9.7.6.1.3 and 12.7.34). `None` if no timeout is set, and over iWARP.
@@ -76,7 +76,7 @@ pub struct SetUpFrame {
 
 /// RDMA Reads that one side can have in flight at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadResources {
+pub struct RdmaReadResources {
     /// Reads of its memory that it answers: Responder Resources of REQ and REP (InfiniBand Architecture
     /// Specification volume 1, section 12.6), or the Inbound RDMA Read Queue Depth (RFC 6581 section 9.1).
     pub inbound: u16,
@@ -104,7 +104,7 @@ impl NegotiatedParameters {
 
 /// One end of a connection, from its set-up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
+pub(super) struct SetUpPeer {
     pub(super) tenant: Tenant,
     pub(super) address: Address,
     pub(super) qpn: Qpn,
@@ -113,8 +113,8 @@ pub(super) struct Peer {
 /// A completed connection set-up.
 #[derive(Debug)]
 pub(super) struct ConnectionSetUp {
-    pub(super) client: Peer,
-    pub(super) server: Peer,
+    pub(super) client: SetUpPeer,
+    pub(super) server: SetUpPeer,
     pub(super) communication: (CommunicationId, CommunicationId),
     pub(super) parameters: NegotiatedParameters,
     /// First PSNs of client and server. Each side chooses that of its peer (section 12.7.31).
@@ -144,7 +144,7 @@ type ConnectRequestKey = (Address, Address, CommunicationId, Tenant);
 
 /// Connection set-ups that wait for their answer.
 #[derive(Debug)]
-pub(super) struct SetUps {
+pub(super) struct PendingSetUps {
     pending: FxHashMap<ConnectRequestKey, PendingConnectRequest>,
     /// Number of pending requests per queue pair of a client; normally one.
     requests_per_client: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
@@ -152,7 +152,7 @@ pub(super) struct SetUps {
     max_pending: usize,
 }
 
-impl SetUps {
+impl PendingSetUps {
     pub(super) fn new(bound: usize) -> Self {
         Self {
             pending: FxHashMap::default(),
@@ -202,7 +202,7 @@ impl SetUps {
                     server: SidePrivateData::Cut,
                     client_format: PrivateDataFormat::find(private.bytes),
                     server_format: None,
-                    client_reads: Some(ReadResources {
+                    client_reads: Some(RdmaReadResources {
                         inbound: request.responder_resources.into(),
                         outbound: request.initiator_depth.into(),
                     }),
@@ -241,13 +241,13 @@ impl SetUps {
                 let is_anew = !std::mem::replace(&mut pending.is_answered, true);
                 let server = SidePrivateData::find(*private, &mut NullObserver);
                 Some(ConnectionSetUp {
-                    client: Peer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
-                    server: Peer { tenant, address: source, qpn: reply.local_qpn },
+                    client: SetUpPeer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
+                    server: SetUpPeer { tenant, address: source, qpn: reply.local_qpn },
                     communication: (reply.remote_comm_id, reply.local_comm_id),
                     parameters: NegotiatedParameters {
                         server,
                         server_format: PrivateDataFormat::find(private.bytes),
-                        server_reads: Some(ReadResources {
+                        server_reads: Some(RdmaReadResources {
                             inbound: reply.responder_resources.into(),
                             outbound: reply.initiator_depth.into(),
                         }),

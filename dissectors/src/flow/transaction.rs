@@ -10,11 +10,11 @@ use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, Handle};
 use crate::rpc::Xid;
-use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, RdmaProc};
-use crate::xdr::{Cursor, Padding, XdrError};
+use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
+use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
-pub use super::delivery::Stall;
+pub use super::delivery::RetransmissionStall;
 use super::setup::NegotiatedParameters;
 
 /// Transport of a connection.
@@ -74,7 +74,7 @@ pub struct Endpoint {
 
 /// Identity of a connection in its Transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionName {
+pub struct ConnectionIdentity {
     /// Number from 1, in the order of the first RPC message of each connection.
     pub number: u64,
     /// Transport of the connection.
@@ -88,7 +88,7 @@ pub struct ConnectionName {
     pub tenant: Tenant,
 }
 
-impl ConnectionName {
+impl ConnectionIdentity {
     /// Placeholder until a Transaction is emitted.
     pub(super) const UNKNOWN: Self = Self {
         number: 0,
@@ -111,7 +111,7 @@ pub enum CallDirection {
 /// Role of an endpoint on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionRole {
-    /// The side that opened the connection; see [`ConnectionName::client`].
+    /// The side that opened the connection; see [`ConnectionIdentity::client`].
     Client,
     /// The other side.
     Server,
@@ -151,9 +151,9 @@ pub struct HeaderWords {
     /// Dialect in which the header was decoded.
     pub dialect: Dialect,
     /// `rdma_proc`, or `rdma_htype` of version 2.
-    pub message_type: MessageType,
+    pub message_type: RpcRdmaMessageType,
     /// Transfer of the RPC message: inline, in a chunk, or none.
-    pub carriage: Carriage,
+    pub transfer_mode: RpcTransferMode,
     /// `rdma_vers`.
     pub version: u32,
     /// `rdma_credit`; 0 in the prototype, which has none.
@@ -166,11 +166,11 @@ impl HeaderWords {
 
     /// Creates the words of a header of version 1.
     pub fn version1(proc: RdmaProc, credits: u32) -> Self {
-        let message_type = MessageType::Version1(proc);
+        let message_type = RpcRdmaMessageType::Version1(proc);
         Self {
             dialect: Dialect::Rfc8166,
             message_type,
-            carriage: message_type.carriage(rpcrdma::VERSION, false),
+            transfer_mode: message_type.transfer_mode(rpcrdma::VERSION, false),
             version: rpcrdma::VERSION,
             credits,
         }
@@ -238,7 +238,7 @@ impl fmt::Display for DeliveryEvidence {
 
 /// A captured Call or Reply.
 #[derive(Clone, Debug)]
-pub struct MessageRecord {
+pub struct CapturedMessage {
     /// All frames that carried bytes of it, copies included.
     pub frames: Vec<FrameNumber>,
     /// Time of the first frame of its first copy.
@@ -253,7 +253,7 @@ pub struct MessageRecord {
     /// Number of times RPC sent it again: with another PSN, at another stream position, or in another datagram.
     pub retransmissions: u32,
     /// Time lost to retransmissions of its packets.
-    pub stall: Option<Stall>,
+    pub stall: Option<RetransmissionStall>,
     /// RPC-over-RDMA header, of the last Send if there were several; `None` on other transports.
     pub rpcrdma: Option<HeaderWords>,
     /// Number of Sends that carried it: more than one with message continuation
@@ -271,7 +271,7 @@ pub struct MessageRecord {
     pub rpc_offset: Option<usize>,
 }
 
-impl MessageRecord {
+impl CapturedMessage {
     /// Returns the captured bytes of the inline part of the RPC message.
     pub fn inline_bytes(&self) -> &[u8] {
         self.rpc_offset.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
@@ -285,13 +285,14 @@ impl MessageRecord {
     /// Returns `true` if all three chunk lists of an RDMA_MSG are empty: its header has the minimum length of
     /// seven words (RFC 8166 section 4.3).
     pub fn has_no_chunks(&self) -> bool {
-        let is_msg = |words: HeaderWords| words.message_type == MessageType::Version1(RdmaProc::RDMA_MSG);
+        let is_msg =
+            |words: HeaderWords| words.message_type == RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
         self.rpc_offset == Some(28) && self.rpcrdma.is_some_and(is_msg)
     }
 
     /// Returns `true` if the header says that the whole RPC message is in a chunk.
     pub fn is_nomsg(&self) -> bool {
-        self.rpcrdma.is_some_and(|words| words.carriage == Carriage::InChunk)
+        self.rpcrdma.is_some_and(|words| words.transfer_mode == RpcTransferMode::InChunk)
     }
 
     /// Returns the error of a header with an unknown version or procedure, which hides the RPC message
@@ -299,16 +300,18 @@ impl MessageRecord {
     /// decoded.
     #[inline]
     pub fn unknown_header(&self) -> Option<XdrError> {
-        self.rpcrdma.filter(|words| words.carriage == Carriage::Unknown).and_then(Self::unknown_words)
+        self.rpcrdma
+            .filter(|words| words.transfer_mode == RpcTransferMode::Unknown)
+            .and_then(Self::unknown_words)
     }
 
     #[cold]
     fn unknown_words(words: HeaderWords) -> Option<XdrError> {
         let unknown = |what, number| Some(XdrError::Unknown { at: 0, what, number });
         let known = match words.message_type {
-            MessageType::Prototype(_) => words.version,
-            MessageType::Version1(_) => rpcrdma::VERSION,
-            MessageType::Version2(_) => rpcrdma::version2::VERSION,
+            RpcRdmaMessageType::Prototype(_) => words.version,
+            RpcRdmaMessageType::Version1(_) => rpcrdma::VERSION,
+            RpcRdmaMessageType::Version2(_) => rpcrdma::version2::VERSION,
         };
         match words.version {
             version if version != known => unknown("RPC-over-RDMA version", version),
@@ -320,17 +323,17 @@ impl MessageRecord {
     pub fn dialect(&self) -> Option<Dialect> {
         let words = self.rpcrdma?;
         let is_known = match words.message_type {
-            MessageType::Prototype(_) => true,
-            MessageType::Version1(_) => words.version == rpcrdma::VERSION,
-            MessageType::Version2(_) => words.version == rpcrdma::version2::VERSION,
+            RpcRdmaMessageType::Prototype(_) => true,
+            RpcRdmaMessageType::Version1(_) => words.version == rpcrdma::VERSION,
+            RpcRdmaMessageType::Version2(_) => words.version == rpcrdma::version2::VERSION,
         };
         is_known.then_some(words.dialect)
     }
 
     /// Decodes the RPC-over-RDMA header again; `None` if there is none or it is truncated or malformed.
-    pub fn header(&self) -> Option<MessageHeader<'_>> {
+    pub fn header(&self) -> Option<AnyDialectHeader<'_>> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
-        MessageHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut NullObserver).ok()
+        AnyDialectHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut NullObserver).ok()
     }
 
     /// Returns the completeness of the chunk lists; `None` without an RPC-over-RDMA header.
@@ -344,10 +347,10 @@ impl MessageRecord {
     }
 
     /// Returns the alignment of opaque data in the message: RFC 5666 section 3.9.
-    pub fn padding(&self) -> Padding {
-        const PADDED: MessageType = MessageType::Version1(RdmaProc::RDMA_MSGP);
+    pub fn padding(&self) -> RdmaMsgpPadding {
+        const PADDED: RpcRdmaMessageType = RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSGP);
         if self.rpcrdma.is_none_or(|words| words.message_type != PADDED) {
-            return Padding::default();
+            return RdmaMsgpPadding::default();
         }
         self.header().map(|header| header.padding()).unwrap_or_default()
     }
@@ -390,7 +393,7 @@ impl MessageRecord {
 
     /// Returns `true` if this is an RDMA_ERROR or an RDMA2_ERROR.
     pub fn is_rdma_error(&self) -> bool {
-        self.rpcrdma.is_some_and(|words| words.carriage == Carriage::Error)
+        self.rpcrdma.is_some_and(|words| words.transfer_mode == RpcTransferMode::Error)
     }
 }
 
@@ -445,7 +448,7 @@ impl fmt::Display for MissingPart {
 
 /// Durations of the phases of a Transaction in nanoseconds; their sum is its latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Phases {
+pub struct TransactionPhases {
     /// First to last frame of the Call.
     pub call_ns: u64,
     /// First RDMA Read request to last Read response.
@@ -461,7 +464,7 @@ pub struct Phases {
     pub recovery_ns: u64,
 }
 
-impl Phases {
+impl TransactionPhases {
     /// Returns the phases with their names in output, in the order in which they follow each other without
     /// loss.
     pub fn named_durations(&self) -> [(&'static str, u64); 6] {
@@ -570,15 +573,15 @@ pub struct Transaction {
     /// Index from 1, in the order in which Transactions close.
     pub index: u64,
     /// Connection of the RPC.
-    pub connection: ConnectionName,
+    pub connection: ConnectionIdentity,
     /// Direction of the Call.
     pub direction: CallDirection,
     /// Transaction ID.
     pub xid: Xid,
     /// The Call, if it was captured.
-    pub call: Option<MessageRecord>,
+    pub call: Option<CapturedMessage>,
     /// The Reply, if it was captured.
-    pub reply: Option<MessageRecord>,
+    pub reply: Option<CapturedMessage>,
     /// Read chunks of the Call.
     pub read_chunks: Vec<Chunk>,
     /// Write chunks of the Call.
@@ -594,7 +597,7 @@ pub struct Transaction {
     /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
     /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.
-    pub stalls: Vec<Stall>,
+    pub stalls: Vec<RetransmissionStall>,
     /// Parameters of the connection, if its set-up was captured.
     pub set_up: Option<Arc<NegotiatedParameters>>,
     /// Nanoseconds before the first copy of the Call in which no message of its connection was captured; `None`
@@ -625,11 +628,11 @@ impl Transaction {
         size_of_val(stalls.as_slice())
             + places
             + chunks.map(Chunk::heap_bytes).sum::<usize>()
-            + call.iter().chain(reply).map(MessageRecord::heap_bytes_of_message).sum::<usize>()
+            + call.iter().chain(reply).map(CapturedMessage::heap_bytes_of_message).sum::<usize>()
     }
 
     /// Returns the Call or the Reply.
-    pub fn message(&self, which: RpcMessageKind) -> Option<&MessageRecord> {
+    pub fn message(&self, which: RpcMessageKind) -> Option<&CapturedMessage> {
         match which {
             RpcMessageKind::Call => self.call.as_ref(),
             RpcMessageKind::Reply => self.reply.as_ref(),
@@ -663,14 +666,14 @@ impl Transaction {
 
     /// Records a stall. Merges it with those that it overlaps.
     #[cold]
-    pub(super) fn record_stall(&mut self, stall: Stall) {
+    pub(super) fn record_stall(&mut self, stall: RetransmissionStall) {
         if stall.until <= stall.since {
             return;
         }
         let at = self.stalls.partition_point(|known| known.until < stall.since);
         let end = self.stalls.partition_point(|known| known.since <= stall.until);
         let merged = { self.stalls.get(at..end).unwrap_or_default().iter() }.fold(stall, |all, known| {
-            Stall { since: all.since.min(known.since), until: all.until.max(known.until) }
+            RetransmissionStall { since: all.since.min(known.since), until: all.until.max(known.until) }
         });
         if at < end {
             self.stalls.splice(at..end, [merged]);
@@ -681,12 +684,13 @@ impl Transaction {
 
     /// Splits the latency into phases. Where loss makes two phases overlap, the common time counts for the
     /// first; time lost to recovery counts for no other.
-    pub fn phases(&self) -> Option<Phases> {
+    pub fn phases(&self) -> Option<TransactionPhases> {
         let latency = self.latency_ns()?;
         let (call, reply) = (self.call.as_ref()?, self.reply.as_ref()?);
         let lost = |start: Timestamp, end: Timestamp| -> u64 {
-            let common =
-                |stall: &Stall| stall.until.min(end).nanoseconds_since(stall.since.max(start)).unwrap_or(0);
+            let common = |stall: &RetransmissionStall| {
+                stall.until.min(end).nanoseconds_since(stall.since.max(start)).unwrap_or(0)
+            };
             self.stalls.iter().map(common).sum()
         };
         let mut from = call.time;
@@ -703,7 +707,8 @@ impl Transaction {
         };
         let incoming = span(&mut self.read_chunks.iter());
         let outgoing = span(&mut self.write_chunks.iter().chain(&self.reply_chunk));
-        let mut phases = Phases { call_ns: part(call.time, call.end_time), ..Phases::default() };
+        let mut phases =
+            TransactionPhases { call_ns: part(call.time, call.end_time), ..TransactionPhases::default() };
         phases.data_in_ns = incoming.map_or(0, |(start, end)| part(start, end));
         phases.data_out_ns = outgoing.map_or(0, |(start, end)| part(start, end));
         phases.reply_ns = part(reply.time, reply.end_time);
@@ -725,7 +730,7 @@ impl Transaction {
         if self.call.is_none() {
             missing.push(MissingPart::Message(RpcMessageKind::Call));
         }
-        let mut inline = |which, message: &MessageRecord| {
+        let mut inline = |which, message: &CapturedMessage| {
             let Some(rpc_at) = message.rpc_offset else {
                 missing.push(MissingPart::Header(which));
                 return;

@@ -9,11 +9,11 @@ use crate::rdma::{ConnectionSide, RdmaAttribution};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
-use super::frame_event::{FrameAction, FrameEvent};
-use super::lone_header::LoneHeaders;
+use super::frame_event::{FrameRole, TransactionFrame};
+use super::lone_header::HeaderOnlyMessages;
 use super::transaction::{DeliveryEvidence, RpcMessageKind, Transaction};
 use super::transport_event::TransportEvents;
-use super::transport_header::RpcRdmaTransportHeader;
+use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, PacketMeta};
 
 /// Unique key of an open or lingering Transaction; never reused.
@@ -247,11 +247,11 @@ pub(super) struct TransactionTable {
     /// Time in nanoseconds before which nothing is due unless an entry changes.
     nothing_due_until: i64,
     /// Events of Transactions since the last frame, if recorded.
-    pub(super) frame_events: Vec<FrameEvent>,
+    pub(super) transaction_frames: Vec<TransactionFrame>,
     /// Transport events since the last frame, if recorded.
     pub(super) transport_events: TransportEvents,
     /// Header-only messages.
-    pub(super) lone_headers: LoneHeaders,
+    pub(super) header_only_messages: HeaderOnlyMessages,
 }
 
 /// Minimum number of stale elements in a queue before it is compacted.
@@ -280,24 +280,19 @@ impl TransactionTable {
             emits_on_acknowledgment: limits.emit_on_acknowledgment,
             expires_open_entries: limits.call_age_ns.is_some(),
             nothing_due_until: i64::MIN,
-            frame_events: Vec::new(),
-            lone_headers: LoneHeaders::default(),
+            transaction_frames: Vec::new(),
+            header_only_messages: HeaderOnlyMessages::default(),
             transport_events: TransportEvents::new(limits.record_transport_events),
         }
     }
 
     /// Records an event of a Transaction for each frame of a packet.
     #[cold]
-    pub(super) fn record_event(
-        &mut self,
-        key: TransactionKey,
-        deed: FrameAction,
-        packet_meta: PacketMeta<'_>,
-    ) {
-        self.frame_events.extend(packet_meta.frames.iter().map(|frame| FrameEvent {
+    pub(super) fn record_event(&mut self, key: TransactionKey, deed: FrameRole, packet_meta: PacketMeta<'_>) {
+        self.transaction_frames.extend(packet_meta.frames.iter().map(|frame| TransactionFrame {
             frame: *frame,
             key,
-            action: deed,
+            role: deed,
         }));
     }
 
@@ -468,7 +463,7 @@ impl TransactionTable {
         if let Some(reply) = with_reply.reply {
             let envelope = reply
                 .rpcrdma
-                .and_then(|words| RpcRdmaTransportHeader::decode(words.dialect, &reply.bytes, reply.length));
+                .and_then(|words| TransportHeaderSummary::decode(words.dialect, &reply.bytes, reply.length));
             match envelope {
                 Some(envelope) => envelope.set_reply(&mut entry.transaction, reply),
                 None => entry.transaction.reply = Some(reply),

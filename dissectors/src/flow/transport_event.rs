@@ -6,14 +6,14 @@
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::{NakCode, RdmaEncapsulation};
 use crate::iwarp::ddp::{DdpQueue, MessageNumber};
-use crate::iwarp::rdmap::{RdmapOpcode, Terminate};
+use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
 use crate::xdr::XdrError;
 
 use super::connection::{ConnectionKey, FlowConnection};
 use super::statistics::UndecodedReason;
-use super::transaction::{ConnectionName, ConnectionRole};
+use super::transaction::{ConnectionIdentity, ConnectionRole};
 use super::transaction_table::TransactionKey;
 use super::{Flow, PacketMeta, PacketOrderFault};
 
@@ -25,7 +25,7 @@ pub struct TransportEvent {
     /// Time of the packet.
     pub time: Timestamp,
     /// Connection of the packet.
-    pub connection: ConnectionName,
+    pub connection: ConnectionIdentity,
     /// Sender of the packet.
     pub sender: ConnectionRole,
     /// `true` if the set-up of the connection was captured.
@@ -67,7 +67,7 @@ pub enum TransportEventKind {
     /// A TCP segment that announces a window of zero. RFC 9293 section 3.8.6.
     ZeroWindow,
     /// An RDMA Read or Write that the peer did not permit.
-    InvalidAccess(MemoryAccess, AccessFault),
+    InvalidAccess(MemoryAccess, MemoryAccessFault),
     /// As many RDMA Reads in flight as the owner of the memory answers at a time, or more. InfiniBand Architecture
     /// Specification volume 1, section 9.7; RFC 6581 section 9.1.
     ReadsInFlight {
@@ -83,7 +83,7 @@ pub enum TransportEventKind {
         /// Length of the message in bytes.
         length: u32,
         /// Fault of its header, if it is complete and the connection uses version 1.
-        fault: Option<HeaderFault>,
+        fault: Option<RpcRdmaHeaderFault>,
     },
     /// A Send without payload.
     EmptySend,
@@ -100,7 +100,7 @@ pub enum TransportEventKind {
     /// A message that the state of its connection does not permit.
     UnexpectedMessage(MessageFault),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
-    Terminate(Terminate),
+    Terminate(RdmapTerminate),
 }
 
 /// Deviation of a segment from RFC 5040, RFC 5041 or RFC 5044.
@@ -200,7 +200,7 @@ pub enum RdmapFault {
         requested: u32,
     },
     /// A start-up frame of MPA.
-    Startup(StartupFault),
+    Startup(MpaStartupFault),
     /// An FPDU of the responder before the first of the initiator. RFC 5044 section 7.1.2.
     ResponderFirst,
     /// The receiver requested markers, and there are none. RFC 5044 section 4.3.
@@ -218,7 +218,7 @@ pub enum RdmapFault {
 
 /// Deviation of a start-up frame of MPA from RFC 5044 section 7.1 or RFC 6581.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartupFault {
+pub enum MpaStartupFault {
     /// Reserved bits that are not zero. RFC 5044 section 7.1.1.
     ReservedBits(u8),
     /// The R bit in a Request, which cannot reject. RFC 5044 section 7.1.1.
@@ -272,7 +272,7 @@ pub struct MemoryAccess {
 
 /// Reason why an RDMA Read or Write is not permitted. RFC 8166 sections 3.4.3 to 3.4.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AccessFault {
+pub enum MemoryAccessFault {
     /// No Call in flight offers memory under the handle.
     NotOffered,
     /// A Call in flight offers memory under the handle, but not this range.
@@ -287,7 +287,7 @@ pub enum AccessFault {
 
 /// Fault of an RPC-over-RDMA header. RFC 8166 section 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderFault {
+pub enum RpcRdmaHeaderFault {
     /// The message is shorter than the smallest header. Section 4.5.
     Short,
     /// The chunk lists of RDMA_MSGP cannot be decoded. RDMA_MSGP itself is a fault: section 4.6.1.

@@ -6,15 +6,15 @@ use std::ops::Range;
 use crate::field::{Field, FieldValue, Observer};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::rpcrdma::{Carriage, Dialect, MessageHeader, MessageType};
+use crate::rpcrdma::{AnyDialectHeader, Dialect, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
 
 use super::chunk::{Chunk, ChunkSegment};
-use super::transaction::{HeaderWords, MessageRecord, Transaction};
+use super::transaction::{CapturedMessage, HeaderWords, Transaction};
 
 /// The decoded fields of a transport header.
 #[derive(Debug)]
-pub(super) struct RpcRdmaTransportHeader {
+pub(super) struct TransportHeaderSummary {
     pub(super) xid: Xid,
     pub(super) words: HeaderWords,
     pub(super) read_chunks: Vec<Chunk>,
@@ -149,24 +149,24 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
     }
 }
 
-impl RpcRdmaTransportHeader {
+impl TransportHeaderSummary {
     /// Decodes the header of a message of `length` bytes; `None` if it is no header of the dialect.
     pub(super) fn decode(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
         let mut collector = TransportHeaderCollector::default();
-        let header = MessageHeader::decode(dialect, &mut cursor, &mut collector);
+        let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut collector);
         let is_cut = match &header {
             Ok(_) => false,
             Err(error) if error.is_cut() => true,
             Err(_) => return None,
         };
-        let message_type = MessageType::from_number(dialect, collector.message_type?);
+        let message_type = RpcRdmaMessageType::from_number(dialect, collector.message_type?);
         let is_long = collector.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
-        let carriage = message_type.carriage(collector.version, is_long);
+        let transfer_mode = message_type.transfer_mode(collector.version, is_long);
         let words = HeaderWords {
             dialect,
             message_type,
-            carriage,
+            transfer_mode,
             version: collector.version,
             credits: collector.credits,
         };
@@ -189,7 +189,7 @@ impl RpcRdmaTransportHeader {
 
     /// Returns `true` if the version or the message type is unknown.
     pub(super) fn is_unknown(&self) -> bool {
-        self.words.carriage == Carriage::Unknown
+        self.words.transfer_mode == RpcTransferMode::Unknown
     }
 
     /// Returns `true` if the whole RPC message is in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
@@ -198,7 +198,7 @@ impl RpcRdmaTransportHeader {
     }
 
     /// Sets `reply`, which has this header, as the Reply of a Transaction.
-    pub(super) fn set_reply(self, transaction: &mut Transaction, reply: MessageRecord) {
+    pub(super) fn set_reply(self, transaction: &mut Transaction, reply: CapturedMessage) {
         for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
             record_returned_lengths(chunk, returned);
         }

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use super::Qpn;
 use crate::address::Lid;
 use crate::field::{FieldKind, FieldValue};
-use crate::header::Fixed;
+use crate::header::BitFieldValue;
 use crate::rdma::Handle;
 
 crate::number! {
@@ -265,7 +265,7 @@ impl fmt::Display for Syndrome {
     }
 }
 
-impl<'a> Fixed<'a> for Syndrome {
+impl<'a> BitFieldValue<'a> for Syndrome {
     const KIND: FieldKind = FieldKind::Enum;
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use super::{
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::frame::CapturedSlice;
-use crate::header::Fixed;
+use crate::header::BitFieldValue;
 use crate::rdma::Handle;
 
 /// Encapsulation of a packet.

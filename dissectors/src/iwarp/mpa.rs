@@ -3,7 +3,7 @@
 use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::frame::CapturedSlice;
-use crate::header::Fixed;
+use crate::header::BitFieldValue;
 use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use super::crc::Crc;
@@ -29,14 +29,14 @@ crate::number! {
 
 /// Kind of startup frame, identified by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StartupFrameKind {
+pub enum MpaStartupFrameKind {
     /// The initiator's MPA Request Frame.
     Request,
     /// The responder's MPA Reply Frame.
     Reply,
 }
 
-impl StartupFrameKind {
+impl MpaStartupFrameKind {
     /// Returns the kind of frame with this key.
     pub fn from_key(key: &[u8]) -> Option<Self> {
         match key {
@@ -185,9 +185,9 @@ pub fn observe_trailer<'a, O: Observer<'a>>(
 
 /// A decoded startup frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Startup {
+pub struct MpaStartupFrame {
     /// Request or Reply.
-    pub kind: StartupFrameKind,
+    pub kind: MpaStartupFrameKind,
     /// M: the sender requires markers in what it receives.
     pub markers: bool,
     /// C: the sender requests CRCs.
@@ -212,23 +212,23 @@ pub struct Startup {
     pub length: usize,
 }
 
-impl Startup {
+impl MpaStartupFrame {
     /// Length of the frame without its private data in bytes.
     pub const FIXED_LENGTH: usize = RequestFrame::LENGTH;
 
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
     pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
-        let role = StartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
+        let role = MpaStartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {
-            StartupFrameKind::Request => {
+            MpaStartupFrameKind::Request => {
                 let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
                 (
                     (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
                     frame.pd_length,
                 )
             }
-            StartupFrameKind::Reply => {
+            MpaStartupFrameKind::Reply => {
                 let (frame, _) = ReplyFrame::decode(part.bytes, part.at, observer)?;
                 (
                     (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
@@ -256,8 +256,8 @@ impl Startup {
             kind: role,
             markers,
             crc,
-            rejected: is_rejected && role == StartupFrameKind::Reply,
-            is_request_rejected: is_rejected && role == StartupFrameKind::Request,
+            rejected: is_rejected && role == MpaStartupFrameKind::Reply,
+            is_request_rejected: is_rejected && role == MpaStartupFrameKind::Request,
             revision,
             reserved,
             announces_enhanced: is_enhanced,
@@ -278,8 +278,8 @@ mod tests {
     const REQUEST: &[u8] =
         b"MPA ID Req Frame\x50\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
 
-    fn decode(bytes: &[u8]) -> Option<Startup> {
-        Startup::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+    fn decode(bytes: &[u8]) -> Option<MpaStartupFrame> {
+        MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         let startup = decode(REQUEST).unwrap();
         assert_eq!(
             (startup.kind, startup.revision, startup.length),
-            (StartupFrameKind::Request, 2, REQUEST.len())
+            (MpaStartupFrameKind::Request, 2, REQUEST.len())
         );
         assert_eq!((startup.markers, startup.crc, startup.rejected), (false, true, false));
         let enhanced = startup.enhanced.unwrap();
@@ -309,7 +309,10 @@ mod tests {
     #[test]
     fn rfc5044_section_7_1_1_a_reply_may_reject() {
         let startup = decode(b"MPA ID Rep Frame\xa0\x01\x00\x00").unwrap();
-        assert_eq!((startup.kind, startup.rejected, startup.markers), (StartupFrameKind::Reply, true, true));
+        assert_eq!(
+            (startup.kind, startup.rejected, startup.markers),
+            (MpaStartupFrameKind::Reply, true, true)
+        );
         assert_eq!((startup.enhanced, startup.rpcrdma, startup.length), (None, SidePrivateData::Absent, 20));
     }
 

@@ -273,7 +273,7 @@ impl RdmapOpcode {
 
 /// Reason that a stream ends, from a Terminate. RFC 5040 section 4.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Terminate {
+pub struct RdmapTerminate {
     /// Layer that detected the error.
     pub layer: TerminateLayer,
     /// Error type of that layer.
@@ -282,7 +282,7 @@ pub struct Terminate {
     pub code: u8,
 }
 
-impl Terminate {
+impl RdmapTerminate {
     /// Decodes the Terminate Header at the start of `part`, and reports the included headers of the message at fault.
     pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullObserver)?;
@@ -332,7 +332,7 @@ impl Terminate {
 }
 
 /// Displays `RDMA, Remote Protection Error, Invalid STag`; types and codes without a name as numbers.
-impl fmt::Display for Terminate {
+impl fmt::Display for RdmapTerminate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, error) = self.names();
         write!(f, "{}, ", self.layer)?;
@@ -353,7 +353,9 @@ mod tests {
     use crate::field::NullObserver;
 
     fn terminate(bytes: &[u8]) -> String {
-        Terminate::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver).unwrap().to_string()
+        RdmapTerminate::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+            .unwrap()
+            .to_string()
     }
 
     #[test]

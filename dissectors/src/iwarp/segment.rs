@@ -9,7 +9,7 @@ use super::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use super::mpa::{self, FpduHeader};
 use super::rdmap::{
     AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated, RdmapControl, RdmapOpcode,
-    ReadRequest, Terminate,
+    RdmapTerminate, ReadRequest,
 };
 
 /// Destination of the bytes of a segment.
@@ -145,7 +145,7 @@ impl DdpSegment {
         let (segment, payload) = Self::decode(ulpdu, observer)?;
         match segment.opcode {
             RdmapOpcode::READ_REQUEST => ReadRequest::decode(payload.bytes, payload.at, observer).map(drop),
-            RdmapOpcode::TERMINATE => Terminate::decode(payload, observer).map(drop),
+            RdmapOpcode::TERMINATE => RdmapTerminate::decode(payload, observer).map(drop),
             RdmapOpcode::IMMEDIATE | RdmapOpcode::IMMEDIATE_EVENT => {
                 Immediate::decode(payload.bytes, payload.at, observer).map(drop)
             }

@@ -9,7 +9,7 @@ use super::{Datagram, DatagramPayload, HeaderDefect, transport};
 use crate::address::Address;
 use crate::field::{FieldKind, FieldValue, Observer};
 use crate::frame::CapturedSlice;
-use crate::header::{Fixed, bits, put_bits};
+use crate::header::{BitFieldValue, bits, put_bits};
 
 crate::named! {
     /// IP protocol number. <https://www.iana.org/assignments/protocol-numbers>
@@ -36,9 +36,9 @@ crate::named! {
 
 /// A length in words of `UNIT` bytes, reported in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WordCount<const UNIT: u32>(pub u16);
+pub struct LengthInWords<const UNIT: u32>(pub u16);
 
-impl<const UNIT: u32> WordCount<UNIT> {
+impl<const UNIT: u32> LengthInWords<UNIT> {
     /// Returns the length in bytes.
     #[inline(always)]
     pub fn bytes(self) -> u32 {
@@ -46,7 +46,7 @@ impl<const UNIT: u32> WordCount<UNIT> {
     }
 }
 
-impl<'a, const UNIT: u32> Fixed<'a> for WordCount<UNIT> {
+impl<'a, const UNIT: u32> BitFieldValue<'a> for LengthInWords<UNIT> {
     const KIND: FieldKind = FieldKind::Unsigned;
 
     #[inline(always)]
@@ -74,7 +74,7 @@ crate::header! {
     pub struct Ipv4 [20] "ip" {
         0..4 version: u8 => "ip.version",
         /// Length of this header with its options.
-        4..8 hdr_len: WordCount<4> => "ip.hdr_len",
+        4..8 hdr_len: LengthInWords<4> => "ip.hdr_len",
         8..16 dsfield: u8 => "ip.dsfield",
         /// Length of the datagram in bytes, with this header; 0 if segmentation offload left it unset.
         16..32 len: u16 => "ip.len",
@@ -84,7 +84,7 @@ crate::header! {
         /// `true` if more fragments follow.
         50..51 mf: bool => "ip.flags.mf",
         /// Offset of the fragment in the datagram.
-        51..64 frag_offset: WordCount<8> => "ip.frag_offset",
+        51..64 frag_offset: LengthInWords<8> => "ip.frag_offset",
         64..72 ttl: u8 => "ip.ttl",
         72..80 proto: IpProtocol => "ip.proto",
         80..96 checksum: u16 => "ip.checksum",
@@ -109,7 +109,7 @@ crate::header! {
     pub struct Ipv6Fragment [8] "ipv6.fraghdr" {
         0..8 nxt: IpProtocol => "ipv6.fraghdr.nxt",
         /// Offset of the fragment in the datagram.
-        16..29 offset: WordCount<8> => "ipv6.fraghdr.offset",
+        16..29 offset: LengthInWords<8> => "ipv6.fraghdr.offset",
         /// `true` if more fragments follow.
         31..32 more: bool => "ipv6.fraghdr.more",
         32..64 ident: Identification => "ipv6.fraghdr.ident",

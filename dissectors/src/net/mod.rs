@@ -18,7 +18,7 @@ use std::hash::{Hash, Hasher};
 
 pub use erspan::{Erspan2, Erspan3, ErspanPlatform, FrameType};
 pub use infiniband_link::RawHeader;
-pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, WordCount};
+pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, LengthInWords};
 pub use link::{
     Erf, ErfExtension, ErfType, EtherType, Ethernet, Family, Loopback, Sll, Sll2, SwappedLoopback, Vlan,
 };

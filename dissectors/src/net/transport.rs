@@ -1,13 +1,13 @@
 //! IP payloads: UDP and TCP, RoCEv2 in UDP, and tunnels.
 
-use super::ip::{IpProtocol, WordCount};
+use super::ip::{IpProtocol, LengthInWords};
 use super::link::EtherType;
 use super::tunnel::{self, FrameDecodeContext, TunnelPayload};
 use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, gre, infiniband_link, vxlan};
 use crate::address::Port;
 use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
 use crate::frame::CapturedSlice;
-use crate::header::Fixed;
+use crate::header::BitFieldValue;
 use crate::infiniband::RdmaEncapsulation;
 
 crate::number! {
@@ -67,7 +67,7 @@ impl TcpFlags {
     }
 }
 
-impl<'a> Fixed<'a> for TcpFlags {
+impl<'a> BitFieldValue<'a> for TcpFlags {
     const KIND: FieldKind = FieldKind::Flags;
     const NAMES: &'static [FlagName] = TCP_FLAGS;
 
@@ -102,7 +102,7 @@ crate::header! {
         32..64 seq: TcpSequence => "tcp.seq_raw",
         64..96 ack: TcpSequence => "tcp.ack_raw",
         /// Length of this header with its options.
-        96..100 hdr_len: WordCount<4> => "tcp.hdr_len",
+        96..100 hdr_len: LengthInWords<4> => "tcp.hdr_len",
         104..112 flags: TcpFlags => "tcp.flags",
         112..128 window: u16 => "tcp.window_size_value",
         128..144 checksum: u16 => "tcp.checksum",

@@ -23,7 +23,7 @@ pub mod v4;
 #[cfg(test)]
 mod wire_builder;
 
-pub use procedure::{Procedure, TextItems, procedure_name, text_items};
+pub use procedure::{LinkTextChunks, Procedure, link_text_chunks, procedure_name};
 pub use status_union::{ProcedureStatus, ResultStatus, StatusUnion};
 
 /// Adds the fields of this module to a registry.

@@ -6,32 +6,32 @@ use crate::field::{Field, FieldValue, Observer};
 
 /// A value with a hand-written encoding: numbers of four or eight bytes, fixed opaque data, text with length and fill
 /// bytes.
-pub(super) trait WireLayout {
+pub(super) trait HandEncoded {
     fn bytes(&self) -> Vec<u8>;
 }
-impl WireLayout for i32 {
+impl HandEncoded for i32 {
     fn bytes(&self) -> Vec<u8> {
         self.to_be_bytes().into()
     }
 }
-impl WireLayout for u64 {
+impl HandEncoded for u64 {
     fn bytes(&self) -> Vec<u8> {
         self.to_be_bytes().into()
     }
 }
-impl<const N: usize> WireLayout for [u8; N] {
+impl<const N: usize> HandEncoded for [u8; N] {
     fn bytes(&self) -> Vec<u8> {
         self.into()
     }
 }
-impl WireLayout for &str {
+impl HandEncoded for &str {
     fn bytes(&self) -> Vec<u8> {
         let fill = [0; 3];
         let fill = &fill[..(4 - self.len() % 4) % 4];
         [&(self.len() as u32).to_be_bytes(), self.as_bytes(), fill].concat()
     }
 }
-impl WireLayout for Vec<u8> {
+impl HandEncoded for Vec<u8> {
     fn bytes(&self) -> Vec<u8> {
         self.clone()
     }
@@ -40,7 +40,7 @@ impl WireLayout for Vec<u8> {
 /// Concatenates the bytes of items.
 macro_rules! lay_out {
     () => { Vec::<u8>::new() };
-    ($($part:expr),+ $(,)?) => { [$($crate::nfs::wire_builder::WireLayout::bytes(&$part)),+].concat() };
+    ($($part:expr),+ $(,)?) => { [$($crate::nfs::wire_builder::HandEncoded::bytes(&$part)),+].concat() };
 }
 pub(super) use lay_out;
 
@@ -52,14 +52,14 @@ pub(super) fn items<T: 'static, L: From<&'static [T]>, const N: usize>(items: [T
 /// Observer that checks that entered groups are left, and that values are in byte order. Values derived from another,
 /// such as the port in an address, have the same bytes.
 #[derive(Default)]
-pub(super) struct InOrder {
+pub(super) struct ValueOrderObserver {
     pub(super) depth: usize,
     end: usize,
     last: Range<usize>,
     pub(super) names: Vec<&'static str>,
 }
 
-impl<'a> Observer<'a> for InOrder {
+impl<'a> Observer<'a> for ValueOrderObserver {
     fn enter(&mut self, _: &'static Field, at: usize) {
         assert!(at >= self.end);
         self.depth += 1;
@@ -85,10 +85,10 @@ macro_rules! holds {
         #[track_caller]
         fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies) {
             use $crate::field::NullObserver;
-            use $crate::nfs::wire_builder::InOrder;
+            use $crate::nfs::wire_builder::ValueOrderObserver;
             use $crate::xdr::{Cursor, Encoder, XdrError};
             let mut cursor = Cursor::new(bytes);
-            let mut observer = InOrder::default();
+            let mut observer = ValueOrderObserver::default();
             let decoded = $bodies::decode(procedure, &mut cursor, &mut observer).unwrap();
             assert_eq!((&decoded, cursor.remaining(), observer.depth), (expected, 0, 0));
             assert_eq!(decoded.number(), procedure);
@@ -111,7 +111,7 @@ macro_rules! holds {
 pub(super) use holds;
 
 /// Example messages of one version of a program, by procedure number.
-pub(super) struct Examples {
+pub(super) struct ExampleMessages {
     pub(super) calls: Vec<(u32, Vec<u8>)>,
     pub(super) replies: Vec<(u32, Vec<u8>)>,
 }
@@ -124,8 +124,8 @@ macro_rules! examples {
         $crate::nfs::wire_builder::holds!(arguments, Args);
         $crate::nfs::wire_builder::holds!(results, Results);
 
-        pub(in crate::nfs) fn examples() -> $crate::nfs::wire_builder::Examples {
-            $crate::nfs::wire_builder::Examples {
+        pub(in crate::nfs) fn examples() -> $crate::nfs::wire_builder::ExampleMessages {
+            $crate::nfs::wire_builder::ExampleMessages {
                 calls: $calls.into_iter().map(|(bytes, args)| (Args::number(&args).0, bytes)).collect(),
                 replies: $replies.into_iter().map(|(bytes, results)| (Results::number(&results).0, bytes)).collect(),
             }
@@ -152,14 +152,14 @@ macro_rules! examples {
                 procedure in 0u32..26, words in proptest::collection::vec(0u32..5, 0..80), more: Vec<u8>, length: u16,
             ) {
                 use $crate::field::NullObserver;
-                use $crate::nfs::wire_builder::InOrder;
+                use $crate::nfs::wire_builder::ValueOrderObserver;
                 use $crate::xdr::{Cursor, Encoder};
                 let procedure = Procedure(procedure);
                 let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
                 for bytes in [&words[..], &more[..]] {
                     let start = Cursor::new(bytes).with_length(length.into());
-                    let _ = Args::decode(procedure, &mut { start }, &mut InOrder::default());
-                    let _ = Results::decode(procedure, &mut { start }, &mut InOrder::default());
+                    let _ = Args::decode(procedure, &mut { start }, &mut ValueOrderObserver::default());
+                    let _ = Results::decode(procedure, &mut { start }, &mut ValueOrderObserver::default());
                     let _ = procedure.status(start);
                     let mut cursor = Cursor::new(bytes);
                     if let Ok(decoded) = Args::decode(procedure, &mut cursor, &mut NullObserver) {

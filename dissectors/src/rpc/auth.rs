@@ -3,7 +3,7 @@
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text, Xdr, XdrError};
 
-use super::gss::{GssCredential, GssPayload, VerifierBody};
+use super::gss::{GssCredential, GssPayload, GssVerifierBody};
 
 /// Maximum length of the body of a credential or verifier in bytes. RFC 5531 section 8.2.
 pub const MAX_BODY_BYTES: u32 = 400;
@@ -59,7 +59,7 @@ crate::xdr! { "rpc.auth";
     struct AuthBody<'a> { body: Opaque<'a, 400> }
 
     /// The verifier of RPCSEC_GSS: usually a checksum over the header or the sequence number. RFC 2203 section 5.3.
-    struct GssVerifier<'a> { checksum: VerifierBody<'a> => "rpc.authgss.token" }
+    struct GssVerifier<'a> { checksum: GssVerifierBody<'a> => "rpc.authgss.token" }
 
     /// The verifier of AUTH_NONE: empty, or the reply to AUTH_TLS of a server that supports TLS. RFC 9289 section 4.1.
     struct NoneVerifier<'a> { body: StartTls<'a> }

@@ -71,7 +71,7 @@ pub enum GssPayload {
     /// Encrypted arguments or results: [`PrivData`].
     Privacy,
     /// A control message: arguments or results of RPCSEC_GSS itself.
-    Control(Control),
+    Control(GssControlMessage),
 }
 
 impl GssCredential<'_> {
@@ -87,11 +87,11 @@ impl GssCredential<'_> {
                 _,
             ) => GssPayload::Plain,
             (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => {
-                GssPayload::Control(Control::Init)
+                GssPayload::Control(GssControlMessage::Init)
             }
-            (GssProc::RPCSEC_GSS_CREATE, service) => GssPayload::Control(Control::Create(service)),
-            (GssProc::RPCSEC_GSS_LIST, service) => GssPayload::Control(Control::List(service)),
-            _ => GssPayload::Control(Control::Unknown),
+            (GssProc::RPCSEC_GSS_CREATE, service) => GssPayload::Control(GssControlMessage::Create(service)),
+            (GssProc::RPCSEC_GSS_LIST, service) => GssPayload::Control(GssControlMessage::List(service)),
+            _ => GssPayload::Control(GssControlMessage::Unknown),
         }
     }
 }
@@ -197,15 +197,24 @@ mod tests {
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_none), GssPayload::Plain);
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_privacy), GssPayload::Privacy);
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_channel_prot), GssPayload::Plain);
-        assert_eq!(payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none), GssPayload::Control(Control::Init));
+        assert_eq!(
+            payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none),
+            GssPayload::Control(GssControlMessage::Init)
+        );
         let next = payload(P::RPCSEC_GSS_CONTINUE_INIT, S::rpc_gss_svc_integrity);
-        assert_eq!(next, GssPayload::Control(Control::Init));
+        assert_eq!(next, GssPayload::Control(GssControlMessage::Init));
         assert_eq!(payload(P::RPCSEC_GSS_DESTROY, S::rpc_gss_svc_integrity), GssPayload::Plain);
         assert_eq!(payload(P::RPCSEC_GSS_BIND_CHANNEL, S::rpc_gss_svc_none), GssPayload::Plain);
         let integrity = S::rpc_gss_svc_integrity;
-        assert_eq!(payload(P::RPCSEC_GSS_CREATE, integrity), GssPayload::Control(Control::Create(integrity)));
-        assert_eq!(payload(P::RPCSEC_GSS_LIST, integrity), GssPayload::Control(Control::List(integrity)));
-        assert_eq!(payload(GssProc(7), integrity), GssPayload::Control(Control::Unknown));
+        assert_eq!(
+            payload(P::RPCSEC_GSS_CREATE, integrity),
+            GssPayload::Control(GssControlMessage::Create(integrity))
+        );
+        assert_eq!(
+            payload(P::RPCSEC_GSS_LIST, integrity),
+            GssPayload::Control(GssControlMessage::List(integrity))
+        );
+        assert_eq!(payload(GssProc(7), integrity), GssPayload::Control(GssControlMessage::Unknown));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, NullObserver, Observer};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, List, Padding, RemainingBytes, Xdr, XdrError};
+use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, RemainingBytes, Xdr, XdrError};
 
 /// The version that is fully decoded. RFC 8166 section 4.2.2.
 pub const VERSION: u32 = 1;
@@ -106,7 +106,7 @@ pub trait VersionBody<'a>: Xdr<'a> {
 /// Header common to all numbered versions, and the body of one version: rdma_msg of RFC 8166 section 4.2, and
 /// rpcrdma2_hdr_prefix of draft-ietf-nfsv4-rpcrdma-version-two section 6.4.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prefixed<B> {
+pub struct VersionedHeader<B> {
     /// XID of the RPC message. RFC 8166 section 4.2.1. Meaningless in RDMA2_GRANT.
     pub rdma_xid: Xid,
     /// Version of RPC-over-RDMA. RFC 8166 section 4.2.2.
@@ -120,9 +120,9 @@ pub struct Prefixed<B> {
 }
 
 /// The header of version 1. RFC 8166 section 4.2.
-pub type RpcRdmaHeader<'a> = Prefixed<RdmaBody<'a>>;
+pub type RpcRdma1Header<'a> = VersionedHeader<RdmaBody<'a>>;
 
-impl<'a> Prefixed<RdmaBody<'a>> {
+impl<'a> VersionedHeader<RdmaBody<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field =
         &Field::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
@@ -141,14 +141,16 @@ impl<'a> Prefixed<RdmaBody<'a>> {
     }
 
     /// Returns the alignment of opaque data in the message; none except in RDMA_MSGP.
-    pub fn padding(&self) -> Padding {
+    pub fn padding(&self) -> RdmaMsgpPadding {
         match &self.rdma_body {
-            RdmaBody::Msgp(padded) => Padding { align: padded.rdma_align, threshold: padded.rdma_thresh },
+            RdmaBody::Msgp(padded) => {
+                RdmaMsgpPadding { align: padded.rdma_align, threshold: padded.rdma_thresh }
+            }
             RdmaBody::Msg(_)
             | RdmaBody::Nomsg(_)
             | RdmaBody::Done
             | RdmaBody::Error(_)
-            | RdmaBody::Unread(..) => Padding::default(),
+            | RdmaBody::Unread(..) => RdmaMsgpPadding::default(),
         }
     }
 
@@ -181,7 +183,7 @@ impl<'a> VersionBody<'a> for RdmaBody<'a> {
     }
 }
 
-impl<'a, B: VersionBody<'a>> Xdr<'a> for Prefixed<B> {
+impl<'a, B: VersionBody<'a>> Xdr<'a> for VersionedHeader<B> {
     const KIND: FieldKind = FieldKind::Group;
 
     fn describe(registry: &mut Registry) {
@@ -230,14 +232,14 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    fn decode(bytes: &[u8]) -> Result<RpcRdmaHeader<'_>, XdrError> {
-        RpcRdmaHeader::decode(&mut Cursor::new(bytes), &mut NullObserver)
+    fn decode(bytes: &[u8]) -> Result<RpcRdma1Header<'_>, XdrError> {
+        RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullObserver)
     }
 
     /// Decodes a header without following bytes, and asserts that it encodes to the same bytes.
-    fn round_trip(bytes: &[u8]) -> RpcRdmaHeader<'_> {
+    fn round_trip(bytes: &[u8]) -> RpcRdma1Header<'_> {
         let mut cursor = Cursor::new(bytes);
-        let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
@@ -278,7 +280,7 @@ mod tests {
     fn rfc8166_section_4_7_the_lists_stand_in_order_and_the_message_follows() {
         let bytes = words(&[&[0x1234_5678, 1, 128, 0][..], &LISTS].concat());
         let mut cursor = Cursor::new(&bytes);
-        let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((header.rdma_xid, header.rdma_vers, header.rdma_credit), (Xid(0x1234_5678), 1, 128));
         assert_eq!(cursor.word(), Ok(7));
 
@@ -354,7 +356,7 @@ mod tests {
         let bytes = words(&[&[7, 1, 32, 0][..], &LISTS[..24]].concat());
         for end in 0..bytes.len() {
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-            assert!(RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap_err().is_cut(), "{end}");
+            assert!(RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap_err().is_cut(), "{end}");
             assert!(!decode(&bytes[..end]).unwrap_err().is_cut(), "{end}");
         }
     }
@@ -362,7 +364,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, length: u16) {
-            let _ = RpcRdmaHeader::decode(&mut Cursor::new(&bytes).with_length(length.into()), &mut NullObserver);
+            let mut cursor = Cursor::new(&bytes).with_length(length.into());
+            let _ = RpcRdma1Header::decode(&mut cursor, &mut NullObserver);
         }
 
         #[test]

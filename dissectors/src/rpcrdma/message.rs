@@ -4,16 +4,16 @@ use std::fmt;
 
 use crate::field::{Field, Observer};
 use crate::rpc::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, Padding, Xdr, XdrError};
+use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
 
 use super::dialect::Dialect;
-use super::header::{self, ErrCode, RdmaProc, RpcRdmaError, RpcRdmaHeader, WriteChunk};
+use super::header::{self, ErrCode, RdmaProc, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use super::version2::{self, HeaderType};
 use super::{VERSION, prototype};
 
 /// Message type of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MessageType {
+pub enum RpcRdmaMessageType {
     /// `rdma_proc` of the prototype.
     Prototype(prototype::Proc),
     /// `rdma_proc` of version 1.
@@ -22,7 +22,7 @@ pub enum MessageType {
     Version2(HeaderType),
 }
 
-impl MessageType {
+impl RpcRdmaMessageType {
     /// Returns the message type of the dialect with the number `word`.
     pub fn from_number(dialect: Dialect, word: u32) -> Self {
         match dialect {
@@ -52,39 +52,43 @@ impl MessageType {
 
     /// Returns the transfer mode of the RPC message. `is_long` says if a chunk list begins at offset 0, which marks a
     /// long message of the prototype.
-    pub fn carriage(self, version: u32, is_long: bool) -> Carriage {
+    pub fn transfer_mode(self, version: u32, is_long: bool) -> RpcTransferMode {
         match self {
-            Self::Prototype(prototype::Proc::RDMA_DONE) => Carriage::Done,
-            Self::Prototype(prototype::Proc::RDMA_MSG) if is_long => Carriage::InChunk,
-            Self::Prototype(prototype::Proc::RDMA_MSG) => Carriage::Inline,
-            Self::Prototype(_) => Carriage::Unknown,
+            Self::Prototype(prototype::Proc::RDMA_DONE) => RpcTransferMode::Done,
+            Self::Prototype(prototype::Proc::RDMA_MSG) if is_long => RpcTransferMode::InChunk,
+            Self::Prototype(prototype::Proc::RDMA_MSG) => RpcTransferMode::Inline,
+            Self::Prototype(_) => RpcTransferMode::Unknown,
             // The error reply to an unknown version has the same form in all versions.
-            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(HeaderType::RDMA2_ERROR) => Carriage::Error,
-            Self::Version1(_) if version != VERSION => Carriage::Unknown,
-            Self::Version2(_) if version != version2::VERSION => Carriage::Unknown,
-            Self::Version1(RdmaProc::RDMA_MSG | RdmaProc::RDMA_MSGP) => Carriage::Inline,
-            Self::Version1(RdmaProc::RDMA_NOMSG) => Carriage::InChunk,
-            Self::Version1(RdmaProc::RDMA_DONE) => Carriage::Done,
-            Self::Version1(_) => Carriage::Unknown,
-            Self::Version2(HeaderType::RDMA2_CALL_INLINE | HeaderType::RDMA2_REPLY_INLINE) => {
-                Carriage::Inline
+            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(HeaderType::RDMA2_ERROR) => {
+                RpcTransferMode::Error
             }
-            Self::Version2(HeaderType::RDMA2_CALL_MIDDLE | HeaderType::RDMA2_REPLY_MIDDLE) => Carriage::Part,
+            Self::Version1(_) if version != VERSION => RpcTransferMode::Unknown,
+            Self::Version2(_) if version != version2::VERSION => RpcTransferMode::Unknown,
+            Self::Version1(RdmaProc::RDMA_MSG | RdmaProc::RDMA_MSGP) => RpcTransferMode::Inline,
+            Self::Version1(RdmaProc::RDMA_NOMSG) => RpcTransferMode::InChunk,
+            Self::Version1(RdmaProc::RDMA_DONE) => RpcTransferMode::Done,
+            Self::Version1(_) => RpcTransferMode::Unknown,
+            Self::Version2(HeaderType::RDMA2_CALL_INLINE | HeaderType::RDMA2_REPLY_INLINE) => {
+                RpcTransferMode::Inline
+            }
+            Self::Version2(HeaderType::RDMA2_CALL_MIDDLE | HeaderType::RDMA2_REPLY_MIDDLE) => {
+                RpcTransferMode::Part
+            }
             Self::Version2(HeaderType::RDMA2_CALL_EXTERNAL | HeaderType::RDMA2_REPLY_EXTERNAL) => {
-                Carriage::InChunk
+                RpcTransferMode::InChunk
             }
             Self::Version2(
                 HeaderType::RDMA2_GRANT
                 | HeaderType::RDMA2_CONNPROP_MIDDLE
                 | HeaderType::RDMA2_CONNPROP_FINAL,
-            ) => Carriage::Control,
-            Self::Version2(_) => Carriage::Unknown,
+            ) => RpcTransferMode::Control,
+            Self::Version2(_) => RpcTransferMode::Unknown,
         }
     }
 }
 
 /// Displays the name, or the number if it has none.
-impl fmt::Display for MessageType {
+impl fmt::Display for RpcRdmaMessageType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.pad(name),
@@ -95,7 +99,7 @@ impl fmt::Display for MessageType {
 
 /// Transfer mode of the RPC message of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Carriage {
+pub enum RpcTransferMode {
     /// Inline after the header, except for items in chunks. In version 2 this may be the last part of a message.
     Inline,
     /// A part of it follows the header, not the last (message continuation of version 2).
@@ -114,14 +118,14 @@ pub enum Carriage {
 
 /// Error code of RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorCode {
+pub enum RpcRdmaErrorCode {
     /// RFC 8166 section 4.5.
     Version1(ErrCode),
     /// draft-ietf-nfsv4-rpcrdma-version-two section 7.
     Version2(version2::RpcRdma2ErrCode),
 }
 
-impl ErrorCode {
+impl RpcRdmaErrorCode {
     /// Returns the name in the specification, if it has one.
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -166,7 +170,7 @@ impl ErrorCode {
 }
 
 /// Displays the name, or the number if it has none.
-impl fmt::Display for ErrorCode {
+impl fmt::Display for RpcRdmaErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.pad(name),
@@ -178,16 +182,16 @@ impl fmt::Display for ErrorCode {
 /// Header of any dialect.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "a box would make decoding allocate")]
-pub enum MessageHeader<'a> {
+pub enum AnyDialectHeader<'a> {
     /// Header of the prototype.
     Prototype(prototype::PrototypeHeader<'a>),
     /// Header of version 1.
-    Version1(RpcRdmaHeader<'a>),
+    Version1(RpcRdma1Header<'a>),
     /// Header of version 2.
     Version2(version2::RpcRdma2Header<'a>),
 }
 
-impl<'a> MessageHeader<'a> {
+impl<'a> AnyDialectHeader<'a> {
     /// Decodes a header, and moves the cursor to the RPC message if one follows.
     ///
     /// # Errors
@@ -202,7 +206,7 @@ impl<'a> MessageHeader<'a> {
         match dialect {
             Dialect::Prototype => Xdr::decode(cursor, PROTOTYPE, observer).map(Self::Prototype),
             Dialect::Rfc5666 | Dialect::Rfc8166 => {
-                RpcRdmaHeader::decode(cursor, observer).map(Self::Version1)
+                RpcRdma1Header::decode(cursor, observer).map(Self::Version1)
             }
             Dialect::Version2 => Xdr::decode(cursor, VERSION2, observer).map(Self::Version2),
         }
@@ -227,29 +231,29 @@ impl<'a> MessageHeader<'a> {
     }
 
     /// Returns the message type.
-    pub fn message_type(&self) -> MessageType {
+    pub fn message_type(&self) -> RpcRdmaMessageType {
         match self {
-            Self::Prototype(header) => MessageType::Prototype(header.rc_body.tag()),
-            Self::Version1(header) => MessageType::Version1(header.proc()),
-            Self::Version2(header) => MessageType::Version2(header.header_type()),
+            Self::Prototype(header) => RpcRdmaMessageType::Prototype(header.rc_body.tag()),
+            Self::Version1(header) => RpcRdmaMessageType::Version1(header.proc()),
+            Self::Version2(header) => RpcRdmaMessageType::Version2(header.header_type()),
         }
     }
 
     /// Returns the transfer mode of the RPC message.
-    pub fn carriage(&self) -> Carriage {
+    pub fn transfer_mode(&self) -> RpcTransferMode {
         let (version, is_long) = match self {
             Self::Prototype(header) => (header.rc_vers, header.is_long()),
             Self::Version1(header) => (header.rdma_vers, false),
             Self::Version2(header) => (header.rdma_vers, false),
         };
-        self.message_type().carriage(version, is_long)
+        self.message_type().transfer_mode(version, is_long)
     }
 
     /// Returns the alignment of opaque data in the RPC message; none except in RDMA_MSGP.
-    pub fn padding(&self) -> Padding {
+    pub fn padding(&self) -> RdmaMsgpPadding {
         match self {
             Self::Version1(header) => header.padding(),
-            Self::Prototype(_) | Self::Version2(_) => Padding::default(),
+            Self::Prototype(_) | Self::Version2(_) => RdmaMsgpPadding::default(),
         }
     }
 
@@ -302,15 +306,15 @@ impl<'a> MessageHeader<'a> {
     }
 
     /// Returns the error code, if it is an error.
-    pub fn error(&self) -> Option<ErrorCode> {
+    pub fn error(&self) -> Option<RpcRdmaErrorCode> {
         match self {
             Self::Prototype(_) => None,
             Self::Version1(header) => match &header.rdma_body {
-                header::RdmaBody::Error(error) => Some(ErrorCode::Version1(RpcRdmaError::tag(error))),
+                header::RdmaBody::Error(error) => Some(RpcRdmaErrorCode::Version1(RpcRdmaError::tag(error))),
                 _ => None,
             },
             Self::Version2(header) => match &header.rdma_body {
-                version2::RpcRdma2Body::Error(error) => Some(ErrorCode::Version2(error.tag())),
+                version2::RpcRdma2Body::Error(error) => Some(RpcRdmaErrorCode::Version2(error.tag())),
                 _ => None,
             },
         }

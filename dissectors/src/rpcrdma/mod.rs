@@ -1,5 +1,5 @@
 //! RPC-over-RDMA: the transport header of each RPC message in every [`Dialect`], its chunk lists, and the private data
-//! of connection establishment (RFC 8797). [`RpcRdmaHeader`] is the header of version 1 (RFC 8166).
+//! of connection establishment (RFC 8797). [`RpcRdma1Header`] is the header of version 1 (RFC 8166).
 
 use crate::field::registry::Registry;
 
@@ -15,10 +15,11 @@ pub mod version2;
 
 pub use dialect::Dialect;
 pub use header::{
-    ChunkLists, ErrCode, FixedFields, PaddedHeader, Prefixed, RdmaBody, RdmaProc, RdmaSegment, ReadSegment,
-    RpcRdmaError, RpcRdmaHeader, UnknownRdmaBody, VERSION, VersionBody, Versions, WriteChunk,
+    ChunkLists, ErrCode, FixedFields, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment,
+    RpcRdma1Header, RpcRdmaError, UnknownRdmaBody, VERSION, VersionBody, VersionedHeader, Versions,
+    WriteChunk,
 };
-pub use message::{Carriage, ErrorCode, MessageHeader, MessageType};
+pub use message::{AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode};
 pub use private_data::{PrivateData, PrivateDataFormat, SidePrivateData};
 pub use recognize::{
     MIN_HEADER_BYTES, RpcRdmaEvidence, may_be_truncated_rpcrdma, recognize, recognize_dialect,
@@ -26,7 +27,7 @@ pub use recognize::{
 
 /// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.
 pub(crate) fn describe(registry: &mut Registry) {
-    registry.xdr::<RpcRdmaHeader<'_>>(RpcRdmaHeader::FIELD, "");
+    registry.xdr::<RpcRdma1Header<'_>>(RpcRdma1Header::FIELD, "");
     registry.xdr::<prototype::PrototypeHeader<'_>>(prototype::PrototypeHeader::FIELD, "");
     registry.xdr::<version2::RpcRdma2Header<'_>>(version2::RpcRdma2Header::FIELD, "");
 }

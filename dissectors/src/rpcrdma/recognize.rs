@@ -6,7 +6,7 @@ use crate::rpc::{self, MsgType, RpcMsg, Xid};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
 use super::dialect::Dialect;
-use super::header::{ChunkLists, RdmaBody, RpcRdmaHeader, VERSION};
+use super::header::{ChunkLists, RdmaBody, RpcRdma1Header, VERSION};
 use super::{prototype, version2};
 
 /// Strength of the evidence that a payload is RPC-over-RDMA.
@@ -55,7 +55,7 @@ pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) ->
 pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
     let start = Cursor::new(bytes).with_length(length);
     let mut cursor = start;
-    let header = match RpcRdmaHeader::decode(&mut cursor, &mut NullObserver) {
+    let header = match RpcRdma1Header::decode(&mut cursor, &mut NullObserver) {
         Ok(header) => header,
         Err(error) if error.is_cut() => return truncated_header_evidence(start),
         Err(_) => return RpcRdmaEvidence::None,

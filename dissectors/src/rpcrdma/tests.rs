@@ -15,9 +15,9 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 /// Decodes a header without following bytes, and asserts that it encodes to the same bytes.
-fn round_trip(dialect: Dialect, bytes: &[u8]) -> MessageHeader<'_> {
+fn round_trip(dialect: Dialect, bytes: &[u8]) -> AnyDialectHeader<'_> {
     let mut cursor = Cursor::new(bytes);
-    let header = MessageHeader::decode(dialect, &mut cursor, &mut NullObserver).unwrap();
+    let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut NullObserver).unwrap();
     assert_eq!(cursor.remaining(), 0, "{header:?}");
     let mut encoder = Encoder::new();
     header.encode(&mut encoder);
@@ -27,7 +27,7 @@ fn round_trip(dialect: Dialect, bytes: &[u8]) -> MessageHeader<'_> {
 
 fn version2(bytes: &[u8]) -> RpcRdma2Header<'_> {
     match round_trip(Dialect::Version2, bytes) {
-        MessageHeader::Version2(header) => header,
+        AnyDialectHeader::Version2(header) => header,
         other => panic!("{other:?}"),
     }
 }
@@ -49,9 +49,9 @@ const ANSWER: [u32; 6] = [7, 1, 0, 0, 0, 0];
 fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
     let bytes = words(&[7, 1, 0, 1, 44, 4096, 0xd1, 0, 0x8000, 1, 4200, 100, 0xd2, 1, 0, 0]);
     let header = round_trip(Dialect::Prototype, &bytes);
-    assert_eq!((header.xid(), header.carriage()), (Xid(7), Carriage::Inline));
+    assert_eq!((header.xid(), header.transfer_mode()), (Xid(7), RpcTransferMode::Inline));
     assert_eq!(header.message_type().to_string(), "RDMA_MSG");
-    let MessageHeader::Prototype(header) = header else { panic!() };
+    let AnyDialectHeader::Prototype(header) = header else { panic!() };
     let chunks: Vec<_> = header.chunks().iter().collect();
     assert_eq!(chunks.len(), 2);
     let first =
@@ -60,14 +60,14 @@ fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
     assert_eq!(chunks[1].c_saddr, 1 << 32);
 
     let done = words(&[7, 1, 1]);
-    assert_eq!(round_trip(Dialect::Prototype, &done).carriage(), Carriage::Done);
+    assert_eq!(round_trip(Dialect::Prototype, &done).transfer_mode(), RpcTransferMode::Done);
 }
 
 /// NFS over RDMA (SIGCOMM 2003) section 4.6.2.
 #[test]
 fn a_first_chunk_at_offset_0_is_the_whole_message_of_the_prototype() {
     let bytes = words(&[7, 1, 0, 1, 0, 4096, 0xd1, 0, 0x8000, 1, 4200, 100, 0xd2, 1, 0, 0]);
-    assert_eq!(round_trip(Dialect::Prototype, &bytes).carriage(), Carriage::InChunk);
+    assert_eq!(round_trip(Dialect::Prototype, &bytes).transfer_mode(), RpcTransferMode::InChunk);
     assert_eq!(weighed(&bytes), (RpcRdmaEvidence::Strong, Dialect::Prototype));
 }
 
@@ -78,23 +78,28 @@ fn each_header_type_of_version_2_has_its_structure() {
     let cases = [
         (
             HeaderType::RDMA2_CALL_EXTERNAL,
-            Carriage::InChunk,
+            RpcTransferMode::InChunk,
             inline(8, &[&[0xa1], &[1, 0, 0xa0, 64, 0, 1, 0], &READ, &[0], &WRITE, &[0], &REPLY]),
             [2, 1, 1],
         ),
-        (HeaderType::RDMA2_CALL_MIDDLE, Carriage::Part, inline(9, &[&[300]]), [0, 0, 0]),
+        (HeaderType::RDMA2_CALL_MIDDLE, RpcTransferMode::Part, inline(9, &[&[300]]), [0, 0, 0]),
         (
             HeaderType::RDMA2_CALL_INLINE,
-            Carriage::Inline,
+            RpcTransferMode::Inline,
             inline(10, &[&[0], &READ, &[0], &WRITE, &[0], &REPLY]),
             [1, 1, 1],
         ),
-        (HeaderType::RDMA2_REPLY_EXTERNAL, Carriage::InChunk, inline(11, &[&WRITE, &[0], &REPLY]), [0, 1, 1]),
-        (HeaderType::RDMA2_REPLY_MIDDLE, Carriage::Part, inline(12, &[&[300]]), [0, 0, 0]),
-        (HeaderType::RDMA2_REPLY_INLINE, Carriage::Inline, inline(13, &[&WRITE, &[0]]), [0, 1, 0]),
-        (HeaderType::RDMA2_GRANT, Carriage::Control, inline(5, &[]), [0, 0, 0]),
+        (
+            HeaderType::RDMA2_REPLY_EXTERNAL,
+            RpcTransferMode::InChunk,
+            inline(11, &[&WRITE, &[0], &REPLY]),
+            [0, 1, 1],
+        ),
+        (HeaderType::RDMA2_REPLY_MIDDLE, RpcTransferMode::Part, inline(12, &[&[300]]), [0, 0, 0]),
+        (HeaderType::RDMA2_REPLY_INLINE, RpcTransferMode::Inline, inline(13, &[&WRITE, &[0]]), [0, 1, 0]),
+        (HeaderType::RDMA2_GRANT, RpcTransferMode::Control, inline(5, &[]), [0, 0, 0]),
     ];
-    for (htype, carriage, bytes, lists) in cases {
+    for (htype, transfer_mode, bytes, lists) in cases {
         let header = version2(&bytes);
         assert_eq!((header.header_type(), header.rdma_credit), (htype, 9));
         let counts = [
@@ -103,9 +108,9 @@ fn each_header_type_of_version_2_has_its_structure() {
             usize::from(header.reply_chunk().is_some()),
         ];
         assert_eq!(counts, lists, "{htype}");
-        let header = MessageHeader::Version2(header);
-        assert_eq!(header.carriage(), carriage, "{htype}");
-        assert_eq!(header.remaining_bytes(), (carriage == Carriage::Part).then_some(300));
+        let header = AnyDialectHeader::Version2(header);
+        assert_eq!(header.transfer_mode(), transfer_mode, "{htype}");
+        assert_eq!(header.remaining_bytes(), (transfer_mode == RpcTransferMode::Part).then_some(300));
     }
 }
 
@@ -186,7 +191,7 @@ fn errors_of_version_2_carry_what_their_code_asks_for() {
         let bytes = words(&[&[7, 2, 9, 4][..], &content].concat());
         let header = version2(&bytes);
         assert_eq!(header.rdma_body, RpcRdma2Body::Error(expected));
-        let code = MessageHeader::Version2(header).error().unwrap();
+        let code = AnyDialectHeader::Version2(header).error().unwrap();
         assert_eq!(code.number(), content[0]);
         assert_eq!(code.status_name(), code.name().map(|name| format!("RDMA_ERROR:{name}")).as_deref());
     }
@@ -198,13 +203,17 @@ fn the_error_of_an_unknown_version_is_read_in_both_versions() {
     for vers in [1, 2, 9] {
         let bytes = words(&[7, vers, 32, 4, 1, 1, 1]);
         for dialect in [Dialect::Rfc8166, Dialect::Version2] {
-            assert_eq!(round_trip(dialect, &bytes).carriage(), Carriage::Error, "{vers} {dialect}");
+            assert_eq!(
+                round_trip(dialect, &bytes).transfer_mode(),
+                RpcTransferMode::Error,
+                "{vers} {dialect}"
+            );
         }
     }
     let unknown = words(&[7, 9, 32, 10, 0, 0]);
-    assert_eq!(round_trip(Dialect::Version2, &unknown).carriage(), Carriage::Unknown);
+    assert_eq!(round_trip(Dialect::Version2, &unknown).transfer_mode(), RpcTransferMode::Unknown);
     let extension = words(&[7, 2, 32, 14, 5]);
-    assert_eq!(round_trip(Dialect::Version2, &extension).carriage(), Carriage::Unknown);
+    assert_eq!(round_trip(Dialect::Version2, &extension).transfer_mode(), RpcTransferMode::Unknown);
 }
 
 #[test]
@@ -267,7 +276,7 @@ proptest::proptest! {
     fn small_words_never_panic(htype in 0u32..15, vers in 1u32..3, small in proptest::collection::vec(0u32..3, 0..80)) {
         let bytes = words(&[&[7, vers, 32, htype][..], &small].concat());
         for dialect in Dialect::ALL {
-            let _ = MessageHeader::decode(dialect, &mut Cursor::new(&bytes), &mut NullObserver);
+            let _ = AnyDialectHeader::decode(dialect, &mut Cursor::new(&bytes), &mut NullObserver);
         }
     }
 }

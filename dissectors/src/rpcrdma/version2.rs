@@ -7,7 +7,7 @@ use crate::field::{Field, Observer};
 use crate::rdma::Handle;
 use crate::xdr::{Chain, Cursor, EnclosedStructure, List, Opaque, Xdr, XdrError};
 
-use super::header::{Prefixed, ReadSegment, UnknownRdmaBody, VersionBody, Versions, WriteChunk};
+use super::header::{ReadSegment, UnknownRdmaBody, VersionBody, VersionedHeader, Versions, WriteChunk};
 
 /// Version number.
 pub const VERSION: u32 = 2;
@@ -160,9 +160,9 @@ crate::xdr! { "rpcordma";
 }
 
 /// The header of version 2. draft-ietf-nfsv4-rpcrdma-version-two sections 6.3 and 6.4.
-pub type RpcRdma2Header<'a> = Prefixed<RpcRdma2Body<'a>>;
+pub type RpcRdma2Header<'a> = VersionedHeader<RpcRdma2Body<'a>>;
 
-impl<'a> Prefixed<RpcRdma2Body<'a>> {
+impl<'a> VersionedHeader<RpcRdma2Body<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field = &Field::group(
         "rpcordma",

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::field::ItemPlacement;
 
-use super::{Padding, WriteChunkPairing, roundup};
+use super::{RdmaMsgpPadding, WriteChunkPairing, roundup};
 
 /// A decoding error; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ pub struct Cursor<'a> {
     pairing: WriteChunkPairing,
     /// Total size of chunks before `at` in the unreduced message in bytes, roundup included.
     spliced_bytes: usize,
-    padding: Padding,
+    padding: RdmaMsgpPadding,
     /// Number of padding bytes before `at`, which the unreduced message does not have.
     padded_bytes: usize,
     is_assumed_valid: bool,
@@ -168,7 +168,7 @@ impl<'a> Cursor<'a> {
     /// Returns a cursor at the start of a completely captured message without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
         let pairing = WriteChunkPairing::default();
-        let (length, padding) = (bytes.len(), Padding::default());
+        let (length, padding) = (bytes.len(), RdmaMsgpPadding::default());
         Self {
             bytes,
             at: 0,
@@ -221,7 +221,7 @@ impl<'a> Cursor<'a> {
     /// Sets the alignment of opaque data, for RDMA_MSGP. Observer positions, including the [base](Self::with_base),
     /// must then count from the first byte of the Send.
     #[must_use]
-    pub fn with_padding(mut self, padding: Padding) -> Self {
+    pub fn with_padding(mut self, padding: RdmaMsgpPadding) -> Self {
         self.padding = padding;
         self
     }

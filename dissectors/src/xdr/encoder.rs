@@ -1,10 +1,10 @@
 //! XDR encoder.
 
-use super::{Padding, roundup};
+use super::{RdmaMsgpPadding, roundup};
 
 /// A data item that is omitted from the message because it is sent in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Splice {
+pub struct DataItemSplice {
     /// Byte offset of the content in the unreduced message: the Position of a Read chunk.
     pub position: usize,
     /// Length of the content in bytes.
@@ -18,11 +18,11 @@ pub struct Splice {
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
-    splices: Vec<Splice>,
+    splices: Vec<DataItemSplice>,
     spliced_bytes: usize,
     /// Number of appended operations that can have a DDP-eligible item.
     eligible_operations: usize,
-    padding: Padding,
+    padding: RdmaMsgpPadding,
     /// Length in bytes of the Send before the message, for alignment.
     preceding_bytes: usize,
     /// Number of padding bytes so far.
@@ -43,7 +43,7 @@ impl Encoder {
 
     /// Aligns opaque data, for an RDMA_MSGP with `before` bytes of header (RFC 5666 section 3.9).
     #[must_use]
-    pub fn with_padding(self, padding: Padding, before: usize) -> Self {
+    pub fn with_padding(self, padding: RdmaMsgpPadding, before: usize) -> Self {
         Self { padding, preceding_bytes: before, ..self }
     }
 
@@ -53,12 +53,12 @@ impl Encoder {
     }
 
     /// Returns the items omitted so far.
-    pub fn splices(&self) -> &[Splice] {
+    pub fn splices(&self) -> &[DataItemSplice] {
         &self.splices
     }
 
     /// Returns the message and the omitted items.
-    pub fn finish(self) -> (Vec<u8>, Vec<Splice>) {
+    pub fn finish(self) -> (Vec<u8>, Vec<DataItemSplice>) {
         (self.bytes, self.splices)
     }
 
@@ -98,7 +98,7 @@ impl Encoder {
     pub fn append_chunk_length(&mut self, length: u32) {
         self.word(length);
         let position = self.bytes.len() + self.spliced_bytes - self.padding_bytes;
-        self.splices.push(Splice { position, length, ordinal: self.eligible_operations });
+        self.splices.push(DataItemSplice { position, length, ordinal: self.eligible_operations });
         self.spliced_bytes += length as usize + roundup(length as usize);
     }
 
@@ -111,7 +111,7 @@ impl Encoder {
     pub fn append(&mut self, other: &Self) {
         let before = self.bytes.len() + self.spliced_bytes;
         let eligible = self.eligible_operations;
-        let moved = other.splices.iter().map(|splice| Splice {
+        let moved = other.splices.iter().map(|splice| DataItemSplice {
             position: splice.position + before,
             ordinal: splice.ordinal + eligible,
             ..*splice

@@ -15,9 +15,9 @@ mod write_chunk_pairing;
 
 pub use cursor::{ChunkItem, Cursor, XdrError};
 pub use enclosed_structure::EnclosedStructure;
-pub use encoder::{Encoder, Splice};
+pub use encoder::{DataItemSplice, Encoder};
 pub use list::{Chain, List, ListItems};
-pub use padding::Padding;
+pub use padding::RdmaMsgpPadding;
 pub use types::{Ddp, DdpText, Opaque, RemainingBytes, Text, Void};
 pub use write_chunk_pairing::WriteChunkPairing;
 

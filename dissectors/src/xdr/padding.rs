@@ -3,14 +3,14 @@
 /// Alignment of opaque data in a Send. Positions count from the first byte of the Send, which begins the receive
 /// buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Padding {
+pub struct RdmaMsgpPadding {
     /// rdma_align: alignment in bytes; 0 for none.
     pub align: u32,
     /// rdma_thresh: minimum length of aligned data in bytes.
     pub threshold: u32,
 }
 
-impl Padding {
+impl RdmaMsgpPadding {
     /// Returns the number of padding bytes before data of `length` bytes at `position`.
     pub fn bytes_before(self, position: usize, length: u32) -> usize {
         match self.align as usize {

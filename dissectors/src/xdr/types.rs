@@ -1,7 +1,7 @@
 //! Built-in XDR types (RFC 4506 section 4), and data items that may be sent in chunks.
 
 use crate::field::registry::Registry;
-use crate::field::{EligibleItem, Field, FieldKind, FieldValue, FlagName, ItemPlacement, Observer};
+use crate::field::{DdpEligibleItem, Field, FieldKind, FieldValue, FlagName, ItemPlacement, Observer};
 
 use super::{Cursor, Encoder, Xdr, XdrError, roundup};
 
@@ -244,7 +244,8 @@ macro_rules! ddp_data {
                 let (content_at, operation) = (cursor.unreduced_position(), cursor.eligible_operation());
                 let chunk = cursor.take_chunk(length);
                 let placement = chunk.map_or(ItemPlacement::Inline, |chunk| cursor.placement(chunk));
-                observer.eligible_item(EligibleItem { position: content_at, length, operation, placement });
+                let item = DdpEligibleItem { position: content_at, length, operation, placement };
+                observer.eligible_item(item);
                 if let Some(chunk) = chunk {
                     let bytes = chunk.bytes.and_then(|bytes| bytes.get(..length as usize));
                     observer.value(field, position..position + 4, FieldValue::Chunk(length, bytes));

@@ -30,7 +30,7 @@ use nfsrdma_dissectors::flow::chunk::{Chunk as Seen, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::rpcrdma::{Dialect as Named, MessageHeader};
+use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, Dialect as Named};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 
 use calls::{Chunk, Conversation, Dice, Item};
@@ -153,7 +153,7 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     assert_eq!(lengths, [call, reply], "{said}");
     for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
         transaction.with_messages(|reading| {
-            let again = reading.round_trip(which).unwrap().unwrap();
+            let again = reading.reencode(which).unwrap().unwrap();
             assert!(again.header.is_same(), "{said}: header of the {which:?}");
             assert!(again.message.is_same(), "{said}: {which:?}");
             let positions: Vec<_> = again.splices.iter().map(|splice| splice.position as u32).collect();
@@ -203,7 +203,7 @@ fn encoded_again(conversation: &Conversation, controls: &[Vec<u8>], said: &str) 
     let sends = conversation.call_sends.iter().chain(&conversation.reply_sends);
     for bytes in sends.chain(&conversation.done).chain(controls) {
         let mut cursor = Cursor::new(bytes);
-        let header = MessageHeader::decode(named, &mut cursor, &mut NullObserver).expect(said);
+        let header = AnyDialectHeader::decode(named, &mut cursor, &mut NullObserver).expect(said);
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         assert_eq!(encoder.bytes(), &bytes[..cursor.at()], "{said}: {header:?}");

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
 use crate::analysis::comparison::difference::DifferenceKind;
 use crate::analysis::comparison::record::{
-    ComparisonRecord, RecordChunkKind, RecordField, RecordSection, RecordValue, hash,
+    ComparedChunkKind, ComparedField, ComparedSection, ComparedValue, ComparisonRecord, hash,
 };
 use crate::analysis::comparison::record_comparison::OPERATION_COUNT_FIELD;
 
@@ -36,19 +36,19 @@ pub(super) fn canonicalize(record: &mut ComparisonRecord) {
     }
     for chunk in &mut record.chunks {
         chunk.varying = 0;
-        if let RecordChunkKind::Read(_, before) = &mut chunk.kind {
+        if let ComparedChunkKind::Read(_, before) = &mut chunk.kind {
             *before = 0;
         }
     }
 }
 
 /// Replaces identity bytes by the beginning of their hash. All zeros and all ones are well known and stay.
-fn shorten(identity: IdentityType, datum: &mut RecordValue) {
-    if let RecordValue::Bytes(bytes) = datum
+fn shorten(identity: IdentityType, datum: &mut ComparedValue) {
+    if let ComparedValue::Bytes(bytes) = datum
         && bytes.iter().any(|byte| *byte != 0)
         && bytes.iter().any(|byte| *byte != 0xff)
     {
-        *datum = RecordValue::Name(identity, (hash(bytes) >> 96) as u32);
+        *datum = ComparedValue::Name(identity, (hash(bytes) >> 96) as u32);
     }
 }
 
@@ -73,12 +73,12 @@ pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool
 }
 
 /// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.
-fn fold(section: &mut RecordSection) {
+fn fold(section: &mut ComparedSection) {
     if section.entries.len() < MIN_FOLDED_FIELDS {
         return;
     }
     let mut counts: HashMap<*const str, usize> = HashMap::new();
-    let key = |entry: &RecordField| std::ptr::from_ref(&*entry.path.text);
+    let key = |entry: &ComparedField| std::ptr::from_ref(&*entry.path.text);
     for entry in &section.entries {
         *counts.entry(key(entry)).or_default() += 1;
     }
@@ -87,7 +87,7 @@ fn fold(section: &mut RecordSection) {
         return;
     }
     let mut texts: HashMap<*const str, String> = HashMap::new();
-    let mut kept: Vec<RecordField> = Vec::with_capacity(section.entries.len());
+    let mut kept: Vec<ComparedField> = Vec::with_capacity(section.entries.len());
     for entry in std::mem::take(&mut section.entries) {
         if !counts.contains_key(&key(&entry)) {
             kept.push(entry);
@@ -97,12 +97,12 @@ fn fold(section: &mut RecordSection) {
         let text = texts.entry(key(&entry)).or_default();
         let _ = write!(text, "{} ", entry.datum);
         if is_first {
-            kept.push(RecordField { path: Rc::clone(&entry.path), datum: RecordValue::Fold(0, 0) });
+            kept.push(ComparedField { path: Rc::clone(&entry.path), datum: ComparedValue::Fold(0, 0) });
         }
     }
     for entry in &mut kept {
         if let (Some(count), Some(text)) = (counts.get(&key(entry)), texts.get(&key(entry))) {
-            entry.datum = RecordValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
+            entry.datum = ComparedValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
         }
     }
     section.entries = kept;

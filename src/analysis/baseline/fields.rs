@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::analysis::comparison::class;
 use crate::analysis::comparison::compare_class::class_of_field;
-use crate::analysis::comparison::record::{AMBIGUOUS_FIELD, ComparisonRecord, FieldPath, RecordMessage};
+use crate::analysis::comparison::record::{AMBIGUOUS_FIELD, ComparedMessage, ComparisonRecord, FieldPath};
 use crate::filter::catalog::{Catalog, CatalogEntry};
 
 /// Word for the headers, in place of an operation.
@@ -58,7 +58,7 @@ impl BaselineFields {
         self.message(&program, false, record.reply.as_ref());
     }
 
-    fn message(&mut self, program: &str, is_call: bool, message: Option<&RecordMessage>) {
+    fn message(&mut self, program: &str, is_call: bool, message: Option<&ComparedMessage>) {
         for section in message.iter().flat_map(|message| &message.sections) {
             let operation = word(&section.name);
             for entry in &section.entries {

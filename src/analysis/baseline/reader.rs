@@ -20,8 +20,8 @@ use super::writer::{FORMAT_NAME, write};
 use super::{Baseline, BaselineCounts, VERSION};
 use crate::analysis::comparison::difference::DifferenceLocation;
 use crate::analysis::comparison::record::{
-    ComparisonRecord, MessageCompleteness, RecordChunk, RecordChunkKind, RecordField, RecordMessage,
-    RecordSection, RecordSegment,
+    ComparedChunk, ComparedChunkKind, ComparedField, ComparedMessage, ComparedSection, ComparedSegment,
+    ComparisonRecord, MessageCompleteness,
 };
 use crate::analysis::comparison::recorder::signature;
 use crate::analysis::comparison::{ComparisonClient, class};
@@ -185,7 +185,7 @@ impl Write for BaselineRewriteCheck<'_> {
 }
 
 /// Decoded headers by program, message and name; many messages have the same headers.
-type BaselineHeaderEntries = HashMap<(String, bool, String), Vec<RecordField>>;
+type BaselineHeaderEntries = HashMap<(String, bool, String), Vec<ComparedField>>;
 
 /// State of reading a baseline.
 struct BaselineReader {
@@ -348,7 +348,7 @@ impl BaselineReader {
     /// Adds an operation to a message.
     fn operation(
         &self,
-        message: Option<&mut RecordMessage>,
+        message: Option<&mut ComparedMessage>,
         is_call: bool,
         name: &str,
         text: &str,
@@ -356,11 +356,11 @@ impl BaselineReader {
         let Some(message) = message else { return Ok(None) };
         let entries = self.entries(is_call, name, text)?;
         let name = if name == UNKNOWN { UNKNOWN.replace('_', " ").into() } else { name.into() };
-        message.sections.push(RecordSection { name, entries });
+        message.sections.push(ComparedSection { name, entries });
         Ok(Some(()))
     }
 
-    fn message(&mut self, text: &str, is_call: bool) -> Result<Option<RecordMessage>, String> {
+    fn message(&mut self, text: &str, is_call: bool) -> Result<Option<ComparedMessage>, String> {
         let mut words = text.split(' ');
         let (Some(proc), Some(length), Some(header)) = (words.next(), words.next(), words.next()) else {
             return Ok(None);
@@ -384,8 +384,8 @@ impl BaselineReader {
                 entries
             }
         };
-        Ok(Some(RecordMessage {
-            sections: vec![RecordSection { name: Rc::default(), entries }],
+        Ok(Some(ComparedMessage {
+            sections: vec![ComparedSection { name: Rc::default(), entries }],
             completeness: end,
             proc: Some(proc).filter(|proc| *proc != "-").map(Rc::from),
             length,
@@ -394,7 +394,7 @@ impl BaselineReader {
     }
 
     /// Reads the fields of a line: `offset=0 name="a b"`.
-    fn entries(&self, is_call: bool, operation: &str, text: &str) -> Result<Vec<RecordField>, String> {
+    fn entries(&self, is_call: bool, operation: &str, text: &str) -> Result<Vec<ComparedField>, String> {
         let mut entries = Vec::new();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -408,7 +408,7 @@ impl BaselineReader {
             let Some(datum) = value(text, known.entry) else {
                 return Err(format!("invalid value {}; {REWRITE_ADVICE}", begin(word)));
             };
-            entries.push(RecordField { path: Rc::clone(&known.path), datum });
+            entries.push(ComparedField { path: Rc::clone(&known.path), datum });
         }
         Ok(entries)
     }
@@ -451,16 +451,16 @@ fn outside_quotes(line: &str, text: &str) -> Option<usize> {
     })
 }
 
-fn chunk(text: &str) -> Option<RecordChunk> {
+fn chunk(text: &str) -> Option<ComparedChunk> {
     let mut words = text.split(' ');
     let head = words.next()?;
     let (letter, position) = head.split_once('@').unwrap_or((head, "0"));
     let position = position.parse().ok()?;
     let kind = match letter {
-        "R" => RecordChunkKind::Read(position, 0),
-        "W" => RecordChunkKind::Write,
-        "r" => RecordChunkKind::Reply,
-        "D" => RecordChunkKind::ReplyRead(position),
+        "R" => ComparedChunkKind::Read(position, 0),
+        "W" => ComparedChunkKind::Write,
+        "r" => ComparedChunkKind::Reply,
+        "D" => ComparedChunkKind::ReplyRead(position),
         _ => return None,
     };
     let segment = |word: &str| {
@@ -469,7 +469,7 @@ fn chunk(text: &str) -> Option<RecordChunk> {
             Some(returned) => Some(returned.parse().ok()?),
             None => None,
         };
-        Some(RecordSegment { length: length.parse().ok()?, returned })
+        Some(ComparedSegment { length: length.parse().ok()?, returned })
     };
-    Some(RecordChunk { kind, segments: words.map(segment).collect::<Option<_>>()?, varying: 0 })
+    Some(ComparedChunk { kind, segments: words.map(segment).collect::<Option<_>>()?, varying: 0 })
 }

@@ -14,9 +14,9 @@ use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::compare_class::CompareClass;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::comparison::record::{
-    FieldPath, RecordField, RecordMessage, RecordSection, RecordValue,
+    ComparedField, ComparedMessage, ComparedSection, ComparedValue, FieldPath,
 };
-use crate::analysis::comparison::recorder::Recorder;
+use crate::analysis::comparison::recorder::ComparisonRecorder;
 use crate::testing::{drained, read_but, transactions};
 
 /// Memory limit of waiting records, in bytes.
@@ -30,7 +30,7 @@ fn written(baseline: &Baseline) -> String {
 
 /// Returns a source of the records of Transactions.
 fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)> {
-    let mut recorder = Recorder::default();
+    let mut recorder = ComparisonRecorder::default();
     let mut transactions = transactions.into_iter();
     move || {
         let transaction = transactions.next()?;
@@ -278,11 +278,11 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
     let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(DifferenceKind::Name)));
     let entries = names
         .iter()
-        .map(|name| RecordField { path: Rc::clone(&path), datum: RecordValue::Text(name.clone().into()) })
+        .map(|name| ComparedField { path: Rc::clone(&path), datum: ComparedValue::Text(name.clone().into()) })
         .collect();
-    let section = RecordSection { name: "LOOKUP".into(), entries };
+    let section = ComparedSection { name: "LOOKUP".into(), entries };
     let message =
-        RecordMessage { sections: vec![RecordSection::default(), section], ..RecordMessage::default() };
+        ComparedMessage { sections: vec![ComparedSection::default(), section], ..ComparedMessage::default() };
     ComparisonRecord {
         call: Some(message.clone()),
         reply: Some(message),

@@ -1,13 +1,13 @@
-//! The parser of values that [`RecordValue`] writes. The type of the field selects the form of the text.
+//! The parser of values that [`ComparedValue`] writes. The type of the field selects the form of the text.
 
 use crate::analysis::comparison::compare_class::IdentityType;
-use crate::analysis::comparison::record::{MaskBitNames, RecordValue};
+use crate::analysis::comparison::record::{ComparedValue, MaskBitNames};
 use crate::filter::catalog::{CatalogEntry, FilterType};
 
 /// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
-pub(super) fn value(text: &str, entry: Option<&'static CatalogEntry>) -> Option<RecordValue> {
+pub(super) fn value(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
     let datum = match text.bytes().next()? {
-        b'"' => RecordValue::Text(unquoted(text)?.into()),
+        b'"' => ComparedValue::Text(unquoted(text)?.into()),
         b'0'..=b'9' | b'-' => number(text, entry)?,
         _ => word(text, entry)?,
     };
@@ -15,48 +15,48 @@ pub(super) fn value(text: &str, entry: Option<&'static CatalogEntry>) -> Option<
     (datum.to_string() == text).then_some(datum)
 }
 
-fn number(text: &str, entry: Option<&'static CatalogEntry>) -> Option<RecordValue> {
+fn number(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
     if let Some((length, hash)) = text.split_once(':') {
         let length = length.parse().ok()?;
         return match hash {
-            "?" => Some(RecordValue::Unknown(length)),
-            _ => Some(RecordValue::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
+            "?" => Some(ComparedValue::Unknown(length)),
+            _ => Some(ComparedValue::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
         };
     }
     if let Some((count, hash)) = text.split_once('*') {
-        return Some(RecordValue::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
+        return Some(ComparedValue::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
     }
     if let Some(mask) = text.strip_prefix("0x") {
         let names = entry.map_or(&[][..], |entry| &entry.names);
-        return Some(RecordValue::Flags(u64::from_str_radix(mask, 16).ok()?, MaskBitNames(names)));
+        return Some(ComparedValue::Flags(u64::from_str_radix(mask, 16).ok()?, MaskBitNames(names)));
     }
     match entry.map(|entry| entry.kind) {
-        Some(FilterType::Signed) => text.parse().ok().map(RecordValue::Signed),
-        None if text.starts_with('-') => text.parse().ok().map(RecordValue::Signed),
-        _ => text.parse().ok().map(RecordValue::Number),
+        Some(FilterType::Signed) => text.parse().ok().map(ComparedValue::Signed),
+        None if text.starts_with('-') => text.parse().ok().map(ComparedValue::Signed),
+        _ => text.parse().ok().map(ComparedValue::Number),
     }
 }
 
-fn word(text: &str, entry: Option<&'static CatalogEntry>) -> Option<RecordValue> {
+fn word(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
     if let Some(name) = entry.and_then(|entry| entry.names.iter().find(|(_, name)| *name == text)) {
-        return Some(RecordValue::Named(name.1));
+        return Some(ComparedValue::Named(name.1));
     }
     if let Some((kind, hash)) = text.split_once(':') {
         let identity = IdentityType::ALL.iter().copied().find(|identity| identity.name() == kind)?;
-        return Some(RecordValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
+        return Some(ComparedValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
     }
     match text {
-        "true" => return Some(RecordValue::Bool(true)),
-        "false" => return Some(RecordValue::Bool(false)),
+        "true" => return Some(ComparedValue::Bool(true)),
+        "false" => return Some(ComparedValue::Bool(false)),
         _ => {}
     }
     if let Some(bytes) = text.strip_prefix('x').and_then(hex) {
-        return Some(RecordValue::Bytes(bytes.into()));
+        return Some(ComparedValue::Bytes(bytes.into()));
     }
     // The name of a number that this program does not know.
     let is_name = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     (is_name && text.starts_with(|letter: char| letter.is_ascii_alphabetic()))
-        .then(|| RecordValue::UnknownName(text.into()))
+        .then(|| ComparedValue::UnknownName(text.into()))
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -104,23 +104,23 @@ mod tests {
     use super::*;
     use crate::filter::catalog::Catalog;
 
-    fn of(field: &str, text: &str) -> Option<RecordValue> {
+    fn of(field: &str, text: &str) -> Option<ComparedValue> {
         value(text, Catalog::shared().get(field))
     }
 
     #[test]
     fn a_value_is_what_its_field_has() {
-        assert_eq!(of("nfs.count4", "4096"), Some(RecordValue::Number(4096)));
-        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(RecordValue::Named("NFS4_OK")));
+        assert_eq!(of("nfs.count4", "4096"), Some(ComparedValue::Number(4096)));
+        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(ComparedValue::Named("NFS4_OK")));
         assert_eq!(
             of("nfs.fhandle", "filehandle:62d40c52"),
-            Some(RecordValue::Name(IdentityType::Filehandle, 0x62d4_0c52))
+            Some(ComparedValue::Name(IdentityType::Filehandle, 0x62d4_0c52))
         );
-        assert_eq!(of("nfs.fhandle", "x00ff"), Some(RecordValue::Bytes([0, 255].into())));
-        assert_eq!(of("nfs.data", "100:?"), Some(RecordValue::Unknown(100)));
-        assert_eq!(of("nfs.eof", "true"), Some(RecordValue::Bool(true)));
+        assert_eq!(of("nfs.fhandle", "x00ff"), Some(ComparedValue::Bytes([0, 255].into())));
+        assert_eq!(of("nfs.data", "100:?"), Some(ComparedValue::Unknown(100)));
+        assert_eq!(of("nfs.eof", "true"), Some(ComparedValue::Bool(true)));
         let shown = of("nfs.access_rights", "0x1").or_else(|| of("nfs.mode3", "0x1ed"));
-        assert!(matches!(shown, Some(RecordValue::Flags(..))));
+        assert!(matches!(shown, Some(ComparedValue::Flags(..))));
     }
 
     #[test]
@@ -134,13 +134,13 @@ mod tests {
         #[test]
         fn every_value_comes_back(text: Vec<u8>, number: u64, signed: i64, hash: u128) {
             for datum in [
-                RecordValue::Text(text.clone().into()),
-                RecordValue::Bytes(text.into()),
-                RecordValue::Number(number),
-                RecordValue::Signed(signed.min(-1)),
-                RecordValue::Digest(number, hash),
-                RecordValue::Fold(number, hash as u64),
-                RecordValue::Name(IdentityType::Cookie, number as u32),
+                ComparedValue::Text(text.clone().into()),
+                ComparedValue::Bytes(text.into()),
+                ComparedValue::Number(number),
+                ComparedValue::Signed(signed.min(-1)),
+                ComparedValue::Digest(number, hash),
+                ComparedValue::Fold(number, hash as u64),
+                ComparedValue::Name(IdentityType::Cookie, number as u32),
             ] {
                 prop_assert_eq!(value(&datum.to_string(), None), Some(datum));
             }

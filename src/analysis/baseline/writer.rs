@@ -43,7 +43,8 @@ use super::{Baseline, OperationCounts, VERSION};
 use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::difference::DifferenceLocation;
 use crate::analysis::comparison::record::{
-    ComparisonRecord, MessageCompleteness, RecordChunk, RecordChunkKind, RecordMessage, RecordSection, hash,
+    ComparedChunk, ComparedChunkKind, ComparedMessage, ComparedSection, ComparisonRecord,
+    MessageCompleteness, hash,
 };
 
 /// The beginning of the first line.
@@ -59,7 +60,7 @@ struct BaselineHeaderNames {
 }
 
 impl BaselineHeaderNames {
-    fn add(&mut self, message: &RecordMessage) {
+    fn add(&mut self, message: &ComparedMessage) {
         let text = header(message);
         if self.names.contains_key(&text) {
             return;
@@ -73,19 +74,19 @@ impl BaselineHeaderNames {
         self.names.insert(text, name);
     }
 
-    fn name(&self, message: &RecordMessage) -> &str {
+    fn name(&self, message: &ComparedMessage) -> &str {
         self.names.get(&header(message)).map_or("-", String::as_str)
     }
 }
 
 /// Returns the headers of a message as text.
-fn header(message: &RecordMessage) -> String {
+fn header(message: &ComparedMessage) -> String {
     let mut text = String::new();
     message.sections.first().iter().for_each(|section| entries(section, &mut text));
     text
 }
 
-fn entries(section: &RecordSection, text: &mut String) {
+fn entries(section: &ComparedSection, text: &mut String) {
     for entry in &section.entries {
         let _ = write!(text, " {}={}", entry.path.text, entry.datum);
     }
@@ -176,7 +177,7 @@ fn transaction(
         writeln!(to, "  findings {}", record.findings.join(" "))?;
     }
     let sections =
-        |message: &'_ Option<RecordMessage>| message.as_ref().map(|message| message.sections.clone());
+        |message: &'_ Option<ComparedMessage>| message.as_ref().map(|message| message.sections.clone());
     let calls = sections(&record.call).unwrap_or_default();
     let replies = sections(&record.reply).unwrap_or_default();
     // The first section holds the headers.
@@ -186,9 +187,9 @@ fn transaction(
     Ok(())
 }
 
-fn chunk(to: &mut impl Write, chunk: &RecordChunk) -> io::Result<()> {
+fn chunk(to: &mut impl Write, chunk: &ComparedChunk) -> io::Result<()> {
     let mut text = chunk.kind.letter().to_string();
-    if let RecordChunkKind::Read(position, _) | RecordChunkKind::ReplyRead(position) = chunk.kind {
+    if let ComparedChunkKind::Read(position, _) | ComparedChunkKind::ReplyRead(position) = chunk.kind {
         let _ = write!(text, "@{position}");
     }
     for segment in &chunk.segments {
@@ -203,10 +204,10 @@ fn chunk(to: &mut impl Write, chunk: &RecordChunk) -> io::Result<()> {
 /// Writes the line of an operation: its arguments, an arrow and its results.
 fn operation(
     to: &mut impl Write,
-    call: Option<&RecordSection>,
-    reply: Option<&RecordSection>,
+    call: Option<&ComparedSection>,
+    reply: Option<&ComparedSection>,
 ) -> io::Result<()> {
-    let name = |section: &RecordSection| section.name.replace(' ', "_");
+    let name = |section: &ComparedSection| section.name.replace(' ', "_");
     let is_one = call.zip(reply).is_some_and(|(call, reply)| call.name == reply.name);
     let mut line = String::new();
     if let Some(call) = call {
@@ -233,7 +234,8 @@ mod tests {
 
     #[test]
     fn two_headers_with_the_same_beginning_of_their_hashes_have_longer_names() {
-        let message = RecordMessage { sections: vec![RecordSection::default()], ..RecordMessage::default() };
+        let message =
+            ComparedMessage { sections: vec![ComparedSection::default()], ..ComparedMessage::default() };
         let whole = format!("{:032x}", hash(b""));
         let mut headers = BaselineHeaderNames::default();
         for digits in [MIN_HASH_DIGITS, MIN_HASH_DIGITS + 1] {

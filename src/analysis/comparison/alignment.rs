@@ -94,7 +94,7 @@ fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
 }
 
 /// The input of an alignment.
-pub(super) struct AlignmentRows<'k, W, S> {
+pub(super) struct AlignmentInput<'k, W, S> {
     /// The keys of the records of A and B: a key that is unique on both sides is an anchor.
     pub(super) keys: [&'k [u64]; 2],
     /// Similarity of two records; 0 if they cannot be a pair.
@@ -141,7 +141,7 @@ pub(super) fn align_by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize)
     Alignment { pairs: within, moved, covered: until }
 }
 
-impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, W, S> {
+impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentInput<'_, W, S> {
     /// Aligns both sequences. Returns `None` if they are not synchronized before their end, unless `is_all` (nothing
     /// follows) or `must` (no more records fit).
     pub(super) fn align(&self, is_all: bool, must: bool) -> Option<Alignment> {
@@ -271,13 +271,13 @@ mod tests {
             (_, alike) => u32::from(alike),
         };
         let rows =
-            AlignmentRows { keys: [&keys[0], &keys[1]], weight, is_same: |i: usize, j: usize| a[i] == b[j] };
+            AlignmentInput { keys: [&keys[0], &keys[1]], weight, is_same: |i: usize, j: usize| a[i] == b[j] };
         rows.align(true, true).unwrap()
     }
 
     fn numbers(a: &[u64], b: &[u64], is_all: bool, must: bool) -> Option<Alignment> {
         let is_same = |i: usize, j: usize| a[i] == b[j];
-        AlignmentRows { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
+        AlignmentInput { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::compare_class::{CompareClass, IdentityType, MinorVersionField, follows_minor_version};
 use super::difference::DifferenceKind;
 use super::options::ComparisonOptions;
-use super::record::{ComparisonRecord, FieldPath, RecordValue};
+use super::record::{ComparedValue, ComparisonRecord, FieldPath};
 
 /// Policy of the comparison of two records.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +63,8 @@ impl ComparePolicy {
         &self,
         path: &FieldPath,
         is_call: bool,
-        a: &RecordValue,
-        b: &RecordValue,
+        a: &ComparedValue,
+        b: &ComparedValue,
     ) -> FieldTreatment {
         let is_list = a.is_fold() && b.is_fold();
         let kind = match path.class {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::difference::DifferenceKind;
-use super::record::{MessageCompleteness, RecordMessage};
+use super::record::{ComparedMessage, MessageCompleteness};
 use super::record_comparison::PairComparison;
 
 /// Checks for two decodings of one message: title, status, and the extent of the decoding.
@@ -18,7 +18,7 @@ pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
     for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
         let [Some(one), Some(other)] = messages else { continue };
         if one.completeness != other.completeness && !found.has_difference() {
-            let word = |message: &RecordMessage| match message.completeness {
+            let word = |message: &ComparedMessage| match message.completeness {
                 MessageCompleteness::Complete => "whole",
                 MessageCompleteness::Truncated => "cut",
                 MessageCompleteness::Undecoded => "not decoded",

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::compare_class::IdentityType;
 use super::difference::{Difference, DifferenceKind, DifferenceLocation, DifferenceSide};
-use super::record::{FieldPath, RecordValue, hash};
+use super::record::{ComparedValue, FieldPath, hash};
 
 /// Maximum number of entries per generation. Two generations are kept, so that the least recently used entries go.
 const GENERATION_CAPACITY: usize = 1 << 17;
@@ -29,13 +29,15 @@ pub struct IdentityName {
 impl IdentityName {
     /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
-    pub fn from_value(identity: IdentityType, datum: &RecordValue, scope: Option<Self>) -> Option<Self> {
+    pub fn from_value(identity: IdentityType, datum: &ComparedValue, scope: Option<Self>) -> Option<Self> {
         let is_constant = match datum {
-            RecordValue::Number(0) => !matches!(identity, IdentityType::MinorVersion | IdentityType::Program),
-            RecordValue::Bytes(bytes) => {
+            ComparedValue::Number(0) => {
+                !matches!(identity, IdentityType::MinorVersion | IdentityType::Program)
+            }
+            ComparedValue::Bytes(bytes) => {
                 bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff)
             }
-            RecordValue::Text(text) => text.is_empty(),
+            ComparedValue::Text(text) => text.is_empty(),
             _ => false,
         };
         if is_constant {
@@ -87,7 +89,7 @@ impl<K: Copy + Eq + Hash, V> TwoGenerationMap<K, V> {
 
 /// First common position of two names, for reports.
 #[derive(Clone, Debug)]
-pub struct FirstPairing {
+pub struct FirstIdentityPairing {
     /// The operation of the Transaction.
     pub operation: Rc<str>,
     /// The operation within the COMPOUND.
@@ -101,14 +103,14 @@ pub struct FirstPairing {
     /// The frames that contain the field, on A and B.
     pub frames: [Option<FrameNumber>; 2],
     /// The names as values of the field.
-    pub values: [RecordValue; 2],
+    pub values: [ComparedValue; 2],
 }
 
 /// Two names at the same position, with their count.
 #[derive(Debug)]
 struct IdentityLink {
     count: u64,
-    first: Box<FirstPairing>,
+    first: Box<FirstIdentityPairing>,
 }
 
 /// A name of A with its name of B.
@@ -140,7 +142,12 @@ impl IdentityMap {
     }
 
     /// Records two names at the same position.
-    pub fn record_pair(&mut self, a: IdentityName, b: IdentityName, sighting: impl FnOnce() -> FirstPairing) {
+    pub fn record_pair(
+        &mut self,
+        a: IdentityName,
+        b: IdentityName,
+        sighting: impl FnOnce() -> FirstIdentityPairing,
+    ) {
         if let Some(pair) = self.pairs.get(a)
             && pair.other == b
         {
@@ -228,10 +235,10 @@ impl IdentityMap {
 
 /// Returns the difference for names that are paired otherwise elsewhere, `since` these frames.
 fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference {
-    let FirstPairing { operation, section, path, identity, places, frames, values } = *link.first;
+    let FirstIdentityPairing { operation, section, path, identity, places, frames, values } = *link.first;
     let half = |at: usize| {
         let [value, since] = [
-            values.get(at).map(RecordValue::display_text).unwrap_or_default(),
+            values.get(at).map(ComparedValue::display_text).unwrap_or_default(),
             match since.get(at) {
                 Some(Some(since)) => format!(", unlike in frame {since}"),
                 _ => String::new(),
@@ -261,7 +268,7 @@ mod tests {
     use super::*;
 
     fn name(text: &str) -> IdentityName {
-        IdentityName::from_value(IdentityType::Filehandle, &RecordValue::Text(text.as_bytes().into()), None)
+        IdentityName::from_value(IdentityType::Filehandle, &ComparedValue::Text(text.as_bytes().into()), None)
             .unwrap()
     }
 
@@ -276,7 +283,7 @@ mod tests {
     }
 
     fn see(renaming: &mut IdentityMap, at: u64, a: &str, b: &str) {
-        renaming.record_pair(name(a), name(b), || FirstPairing {
+        renaming.record_pair(name(a), name(b), || FirstIdentityPairing {
             operation: "NFS 3 LOOKUP".into(),
             section: "LOOKUP".into(),
             path: Rc::new(FieldPath::new(
@@ -287,7 +294,7 @@ mod tests {
             identity: IdentityType::Filehandle,
             places: [DifferenceLocation { index: at, ..DifferenceLocation::default() }; 2],
             frames: [Some(FrameNumber(at)), Some(FrameNumber(at + 100))],
-            values: [a, b].map(|text| RecordValue::Text(text.as_bytes().into())),
+            values: [a, b].map(|text| ComparedValue::Text(text.as_bytes().into())),
         });
     }
 
@@ -341,23 +348,23 @@ mod tests {
     #[test]
     fn what_is_the_same_everywhere_has_no_name_of_its_own() {
         assert_eq!(
-            IdentityName::from_value(IdentityType::Stateid, &RecordValue::Bytes([0; 12].into()), None),
+            IdentityName::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0; 12].into()), None),
             None
         );
         assert_eq!(
-            IdentityName::from_value(IdentityType::Stateid, &RecordValue::Bytes([0xff; 12].into()), None),
+            IdentityName::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0xff; 12].into()), None),
             None
         );
-        assert_eq!(IdentityName::from_value(IdentityType::Cookie, &RecordValue::Number(0), None), None);
+        assert_eq!(IdentityName::from_value(IdentityType::Cookie, &ComparedValue::Number(0), None), None);
         assert!(
-            IdentityName::from_value(IdentityType::MinorVersion, &RecordValue::Number(0), None).is_some()
+            IdentityName::from_value(IdentityType::MinorVersion, &ComparedValue::Number(0), None).is_some()
         );
     }
 
     #[test]
     fn a_cookie_is_a_place_in_one_directory() {
         let cookie = |directory| {
-            IdentityName::from_value(IdentityType::Cookie, &RecordValue::Number(7), Some(name(directory)))
+            IdentityName::from_value(IdentityType::Cookie, &ComparedValue::Number(7), Some(name(directory)))
         };
         assert_ne!(cookie("a"), cookie("b"));
     }

@@ -105,13 +105,13 @@ fn kinds() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Recorder;
+    use super::super::recorder::ComparisonRecorder;
     use super::*;
     use crate::testing::transactions;
 
     #[test]
     fn every_field_and_operation_of_a_capture_can_be_named() {
-        let mut recorder = Recorder::default();
+        let mut recorder = ComparisonRecorder::default();
         let (mut fields, mut operations) = (BTreeSet::new(), BTreeSet::new());
         for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-deleg.pcap"] {
             for transaction in transactions(name) {

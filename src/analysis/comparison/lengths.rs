@@ -1,7 +1,9 @@
 //! Comparison of chunks and of inline lengths.
 
 use super::difference::DifferenceKind;
-use super::record::{ComparisonRecord, MessageCompleteness, RecordChunk, RecordChunkKind, RecordMessage};
+use super::record::{
+    ComparedChunk, ComparedChunkKind, ComparedMessage, ComparisonRecord, MessageCompleteness,
+};
 use super::record_comparison::{PairComparison, RecordComparer};
 
 impl RecordComparer<'_> {
@@ -10,15 +12,15 @@ impl RecordComparer<'_> {
         &self,
         found: &mut PairComparison<'_>,
         is_call: bool,
-        a: &RecordMessage,
-        b: &RecordMessage,
+        a: &ComparedMessage,
+        b: &ComparedMessage,
     ) {
         if a.proc != b.proc {
-            let word = |message: &RecordMessage| message.proc.as_deref().unwrap_or("-").to_owned();
+            let word = |message: &ComparedMessage| message.proc.as_deref().unwrap_or("-").to_owned();
             found.add_length_difference(DifferenceKind::ChunkKind, is_call, String::new(), word(a), word(b));
             return;
         }
-        let fixed = |message: &RecordMessage| {
+        let fixed = |message: &ComparedMessage| {
             let is_inline = message.length >= message.varying;
             if found.policy.is_strict || !is_inline {
                 message.length
@@ -61,11 +63,11 @@ impl RecordComparer<'_> {
         let has_other_status = found.has_status_difference() && !found.policy.is_strict;
         for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
             let path = format!("chunk {at} ({})", one.kind.letter());
-            let position = |chunk: &RecordChunk| match chunk.kind {
-                RecordChunkKind::Read(position, varying) if !found.policy.is_strict => {
+            let position = |chunk: &ComparedChunk| match chunk.kind {
+                ComparedChunkKind::Read(position, varying) if !found.policy.is_strict => {
                     position.saturating_sub(varying)
                 }
-                RecordChunkKind::Read(position, _) | RecordChunkKind::ReplyRead(position) => position,
+                ComparedChunkKind::Read(position, _) | ComparedChunkKind::ReplyRead(position) => position,
                 _ => 0,
             };
             if position(one) != position(other) {
@@ -83,21 +85,21 @@ impl RecordComparer<'_> {
                 continue;
             }
             // The length of a whole message in a chunk depends on its names, and it fills the segments in order.
-            let net = |chunk: &RecordChunk, sum: u64| {
+            let net = |chunk: &ComparedChunk, sum: u64| {
                 let varying = if found.policy.is_strict { 0 } else { chunk.varying };
                 sum.saturating_sub(varying)
             };
             let offered =
-                |chunk: &RecordChunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
-            let returned = |chunk: &RecordChunk| -> Option<u64> {
+                |chunk: &ComparedChunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
+            let returned = |chunk: &ComparedChunk| -> Option<u64> {
                 chunk.segments.iter().map(|segment| segment.returned).sum()
             };
-            let is_same_call = matches!(one.kind, RecordChunkKind::Read(0, _))
+            let is_same_call = matches!(one.kind, ComparedChunkKind::Read(0, _))
                 && net(one, offered(one)) == net(other, offered(other));
             let sums = returned(one).zip(returned(other));
             let is_same_reply = sums.is_some_and(|(a, b)| net(one, a) == net(other, b)) && one.varying > 0;
             let is_explained =
-                is_reply_explained && one.kind == RecordChunkKind::Reply && !found.policy.is_strict;
+                is_reply_explained && one.kind == ComparedChunkKind::Reply && !found.policy.is_strict;
             for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
                 let path = format!("{path} segment {index}");
                 let (length, against) = (segment.length, opposite.length);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::alignment::anchors;
 use super::compare_class::CompareClass;
 use super::difference::DifferenceKind;
-use super::record::{RecordField, RecordValue, hash};
+use super::record::{ComparedField, ComparedValue, hash};
 
 /// The directory entries among the fields of a Reply.
 pub(super) struct ComparisonListing<'e> {
@@ -15,19 +15,19 @@ pub(super) struct ComparisonListing<'e> {
     /// The range of the fields of each entry.
     elements: Vec<Range<usize>>,
     /// The names.
-    names: Vec<&'e RecordValue>,
+    names: Vec<&'e ComparedValue>,
 }
 
 impl<'e> ComparisonListing<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
-    pub(super) fn find(entries: &[&'e RecordField]) -> Option<Self> {
-        let is_name = |entry: &&&RecordField| {
+    pub(super) fn find(entries: &[&'e ComparedField]) -> Option<Self> {
+        let is_name = |entry: &&&ComparedField| {
             entry.path.class == CompareClass::Equal(DifferenceKind::Name)
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
         };
         let name = entries.iter().find(is_name)?;
         let above = name.path.text.get(..name.path.text.len() - name.path.leaf().len())?;
-        let is_below = |entry: &&RecordField| entry.path.text.starts_with(above);
+        let is_below = |entry: &&ComparedField| entry.path.text.starts_with(above);
         let start = entries.iter().position(is_below)?;
         let length = entries.iter().skip(start).take_while(|entry| is_below(entry)).count();
         let fields = start..start + length;
@@ -42,7 +42,7 @@ impl<'e> ComparisonListing<'e> {
         let names: Vec<_> = elements
             .iter()
             .filter_map(|element| {
-                let named = |entry: &&&RecordField| entry.path.text == name.path.text;
+                let named = |entry: &&&ComparedField| entry.path.text == name.path.text;
                 entries.get(element.clone())?.iter().find(named).map(|entry| &entry.datum)
             })
             .collect();
@@ -107,11 +107,11 @@ pub(super) enum ListingMatch<'e> {
     /// The fields of an entry of A and of its partner of B.
     Pair(Range<usize>, Range<usize>),
     /// An entry in A only.
-    OnlyInA(&'e RecordValue),
+    OnlyInA(&'e ComparedValue),
     /// An entry in B only.
-    OnlyInB(&'e RecordValue),
+    OnlyInB(&'e ComparedValue),
     /// An entry at another index on B; indices count from 0.
-    Moved(&'e RecordValue, usize, usize),
+    Moved(&'e ComparedValue, usize, usize),
 }
 
 #[cfg(test)]
@@ -121,22 +121,22 @@ mod tests {
     use super::super::record::FieldPath;
     use super::*;
 
-    fn field(text: &str, datum: RecordValue) -> RecordField {
+    fn field(text: &str, datum: ComparedValue) -> ComparedField {
         let is_name = text.ends_with("name");
         let role = CompareClass::Equal(if is_name { DifferenceKind::Name } else { DifferenceKind::Result });
-        RecordField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
+        ComparedField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
     }
 
     /// Returns a READDIR Reply with these names, each entry with a cookie before it.
-    fn reply(names: &str) -> Vec<RecordField> {
+    fn reply(names: &str) -> Vec<ComparedField> {
         let entries = names.chars().flat_map(|name| {
             [
-                field("reply.entries.cookie", RecordValue::Number(name.into())),
-                field("reply.entries.name", RecordValue::Text(name.to_string().into_bytes().into())),
+                field("reply.entries.cookie", ComparedValue::Number(name.into())),
+                field("reply.entries.name", ComparedValue::Text(name.to_string().into_bytes().into())),
             ]
         });
-        let status = [field("status", RecordValue::Named("NFS4_OK"))];
-        status.into_iter().chain(entries).chain([field("reply.eof", RecordValue::Bool(true))]).collect()
+        let status = [field("status", ComparedValue::Named("NFS4_OK"))];
+        status.into_iter().chain(entries).chain([field("reply.eof", ComparedValue::Bool(true))]).collect()
     }
 
     fn met(a: &str, b: &str) -> Vec<String> {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_no_directory_has_no_listing() {
-        let fields = [field("status", RecordValue::Named("NFS4_OK"))];
+        let fields = [field("status", ComparedValue::Named("NFS4_OK"))];
         assert!(ComparisonListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use super::compare_class::{CompareClass, class_of_field, pattern_covers};
 use super::difference::{Difference, DifferenceKind};
 use super::ignore_keys;
-use super::record::RecordValue;
+use super::record::ComparedValue;
 use crate::filter::catalog::nearest;
 use crate::filter::proposal;
 
@@ -183,9 +183,9 @@ impl ComparisonOptions {
     }
 
     /// Returns `true` if two values of a field are within its tolerance.
-    pub(super) fn tolerates(&self, field: &str, a: &RecordValue, b: &RecordValue) -> bool {
-        let number = |datum: &RecordValue| match datum {
-            RecordValue::Number(number) => Some(*number),
+    pub(super) fn tolerates(&self, field: &str, a: &ComparedValue, b: &ComparedValue) -> bool {
+        let number = |datum: &ComparedValue| match datum {
+            ComparedValue::Number(number) => Some(*number),
             _ => None,
         };
         self.tolerances.iter().any(|tolerance| {

@@ -9,8 +9,8 @@ use super::DifferenceKind;
 use super::compare_class::{CompareClass, IdentityType};
 use super::difference::DifferenceLocation;
 use super::identity_map::{IdentityMap, IdentityName, TwoGenerationMap};
-use super::record::{ComparisonRecord, RecordMessage, RecordValue, hash};
-use super::recorder::{SignatureScope, arguments};
+use super::record::{ComparedMessage, ComparedValue, ComparisonRecord, hash};
+use super::recorder::{CallHashScope, arguments};
 
 /// Numbers of records in an alignment: few first, and more if those do not suffice.
 pub(super) const ALIGNMENT_WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
@@ -35,7 +35,7 @@ pub struct ComparisonClient {
 #[derive(Debug)]
 pub(super) struct WaitingRecord {
     pub(super) record: ComparisonRecord,
-    pub(super) key: RecordKey,
+    pub(super) key: PairingKey,
     /// Number of pairs when it was found to have no partner.
     pub(super) pairs: u64,
 }
@@ -168,7 +168,7 @@ impl PairingQueue {
 
 /// Key of a Call: everything that can be expected to be equal on both sides. It does not change with later records.
 #[derive(Clone, Debug)]
-pub(super) struct RecordKey {
+pub(super) struct PairingKey {
     /// Hash of the operation and everything in the Call that must be equal.
     call: u64,
     /// The same hash without fields that depend on the minor version.
@@ -192,7 +192,7 @@ pub(super) struct FilehandleOrigins(TwoGenerationMap<IdentityName, u64>);
 
 impl FilehandleOrigins {
     /// Returns the key of a record, and adds the filehandles of its messages.
-    pub(super) fn key(&mut self, record: &ComparisonRecord) -> RecordKey {
+    pub(super) fn key(&mut self, record: &ComparisonRecord) -> PairingKey {
         let by = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
         let filehandles =
             record.call.as_ref().map(|call| self.filehandles_of(call, by, 0)).unwrap_or_default();
@@ -200,7 +200,7 @@ impl FilehandleOrigins {
         if let Some(reply) = &record.reply {
             self.filehandles_of(reply, by, scope);
         }
-        RecordKey {
+        PairingKey {
             call: mixed([record.signature, record.arguments, 0, 0]),
             minor_independent_hash: by,
             signature: record.signature,
@@ -210,7 +210,7 @@ impl FilehandleOrigins {
     }
 
     /// Returns the filehandles of a message. A new one originates from this operation, its scope and the name before.
-    fn filehandles_of(&mut self, message: &RecordMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
+    fn filehandles_of(&mut self, message: &ComparedMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
         let mut found = Vec::new();
         let mut beside = scope;
         for entry in message.sections.iter().flat_map(|section| &section.entries) {
@@ -243,14 +243,14 @@ impl FilehandleOrigins {
 /// Returns the hash of the arguments for any minor version.
 fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
     match (&record.call, record.minor_version) {
-        (Some(call), Some(_)) => arguments(call, SignatureScope::InAnyMinorVersion),
+        (Some(call), Some(_)) => arguments(call, CallHashScope::InAnyMinorVersion),
         _ => record.arguments,
     }
 }
 
-fn datum_hash(datum: &RecordValue) -> u64 {
+fn datum_hash(datum: &ComparedValue) -> u64 {
     match datum {
-        RecordValue::Text(bytes) | RecordValue::Bytes(bytes) => hash(bytes) as u64,
+        ComparedValue::Text(bytes) | ComparedValue::Bytes(bytes) => hash(bytes) as u64,
         other => hash(other.to_string().as_bytes()) as u64,
     }
 }
@@ -274,29 +274,29 @@ enum FilehandleRelation {
     Other,
 }
 
-impl RecordKey {
+impl PairingKey {
     /// Adds the current numbers of its filehandles.
     pub(super) fn with_numbers(
         &self,
         side: usize,
         is_other_minor: bool,
         renaming: &mut IdentityMap,
-    ) -> NumberedRecordKey<'_> {
+    ) -> NumberedPairingKey<'_> {
         let number = |filehandle: &Filehandle| renaming.number(side, filehandle.name);
         let call = if is_other_minor { self.minor_independent_hash } else { self.call };
-        NumberedRecordKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
+        NumberedPairingKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
     }
 }
 
 /// A key with the numbers that its filehandles share with the other side.
-pub(super) struct NumberedRecordKey<'k> {
-    key: &'k RecordKey,
+pub(super) struct NumberedPairingKey<'k> {
+    key: &'k PairingKey,
     /// Hash of the operation and of everything that must be equal.
     pub(super) call: u64,
     numbers: Vec<u64>,
 }
 
-impl NumberedRecordKey<'_> {
+impl NumberedPairingKey<'_> {
     fn filehandle_relation(&self, other: &Self) -> FilehandleRelation {
         if self.numbers.len() != other.numbers.len() {
             return FilehandleRelation::Other;

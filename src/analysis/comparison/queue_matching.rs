@@ -103,7 +103,7 @@ impl Comparison {
             let keys = sides.each_ref().map(|side| side.iter().map(|known| known.call).collect::<Vec<_>>());
             let [a, b] = &sides;
             let of = |i: usize, j: usize| a.get(i).zip(b.get(j));
-            let rows = alignment::AlignmentRows {
+            let rows = alignment::AlignmentInput {
                 keys: [&keys[0], &keys[1]],
                 weight: |i, j| of(i, j).map_or(0, |(one, other)| one.weight(other)),
                 is_same: |i, j| of(i, j).is_some_and(|(one, other)| one.is_same(other)),

@@ -59,7 +59,7 @@ impl FieldPath {
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordValue {
+pub enum ComparedValue {
     /// A number.
     Number(u64),
     /// A signed number.
@@ -97,7 +97,7 @@ impl PartialEq for MaskBitNames {
 }
 impl Eq for MaskBitNames {}
 
-impl RecordValue {
+impl ComparedValue {
     /// Creates a value of bytes, hashed if they are long.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         match bytes.len() > MAX_VALUE_BYTES {
@@ -157,7 +157,7 @@ impl RecordValue {
 }
 
 /// Writes the text for baselines, without spaces outside quotes.
-impl fmt::Display for RecordValue {
+impl fmt::Display for ComparedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
@@ -207,20 +207,20 @@ fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 
 /// A field with its value.
 #[derive(Clone, Debug)]
-pub struct RecordField {
+pub struct ComparedField {
     /// Path of the field.
     pub path: Rc<FieldPath>,
     /// Value of the field.
-    pub datum: RecordValue,
+    pub datum: ComparedValue,
 }
 
 /// An operation of a COMPOUND, or the procedure of a Call; or the headers.
 #[derive(Clone, Debug, Default)]
-pub struct RecordSection {
+pub struct ComparedSection {
     /// The name of the operation; empty for the headers.
     pub name: Rc<str>,
     /// Its fields.
-    pub entries: Vec<RecordField>,
+    pub entries: Vec<ComparedField>,
 }
 
 /// Extent to which a message could be decoded.
@@ -237,9 +237,9 @@ pub enum MessageCompleteness {
 
 /// A Call or a Reply.
 #[derive(Clone, Debug, Default)]
-pub struct RecordMessage {
+pub struct ComparedMessage {
     /// The headers, then the operations.
-    pub sections: Vec<RecordSection>,
+    pub sections: Vec<ComparedSection>,
     /// Extent of the decoding.
     pub completeness: MessageCompleteness,
     /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
@@ -252,7 +252,7 @@ pub struct RecordMessage {
 
 /// The lengths of a segment in the Call and in the Reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordSegment {
+pub struct ComparedSegment {
     /// Bytes offered.
     pub length: u64,
     /// Bytes returned.
@@ -261,7 +261,7 @@ pub struct RecordSegment {
 
 /// Kind of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordChunkKind {
+pub enum ComparedChunkKind {
     /// A Read chunk: its Position, and the number of varying bytes before it.
     Read(u64, u64),
     /// A Write chunk.
@@ -272,7 +272,7 @@ pub enum RecordChunkKind {
     ReplyRead(u64),
 }
 
-impl RecordChunkKind {
+impl ComparedChunkKind {
     /// Returns the letter in the list of Transactions.
     pub const fn letter(self) -> char {
         match self {
@@ -286,11 +286,11 @@ impl RecordChunkKind {
 
 /// A chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordChunk {
+pub struct ComparedChunk {
     /// Kind of the chunk.
-    pub kind: RecordChunkKind,
+    pub kind: ComparedChunkKind,
     /// Segments of the chunk.
-    pub segments: Vec<RecordSegment>,
+    pub segments: Vec<ComparedSegment>,
     /// Number of varying bytes of the message that it carries, if any.
     pub varying: u64,
 }
@@ -323,11 +323,11 @@ pub struct ComparisonRecord {
     /// `true` for connection setup: a NULL, or a Call of PORTMAP.
     pub is_connection_setup: bool,
     /// The Call.
-    pub call: Option<RecordMessage>,
+    pub call: Option<ComparedMessage>,
     /// The Reply.
-    pub reply: Option<RecordMessage>,
+    pub reply: Option<ComparedMessage>,
     /// Chunks of the Transaction.
-    pub chunks: Vec<RecordChunk>,
+    pub chunks: Vec<ComparedChunk>,
     /// Missing parts of the messages (`call:46-195`).
     pub missing: Vec<String>,
     /// Conformance rules with findings of severity error or warning, in alphabetical order; a rule is repeated for each finding.
@@ -352,7 +352,7 @@ impl ComparisonRecord {
     pub fn scope(&self) -> Option<IdentityName> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let is_filehandle =
-            |entry: &&RecordField| entry.path.class == CompareClass::Identity(IdentityType::Filehandle);
+            |entry: &&ComparedField| entry.path.class == CompareClass::Identity(IdentityType::Filehandle);
         entries
             .filter(is_filehandle)
             .find_map(|entry| IdentityName::from_value(IdentityType::Filehandle, &entry.datum, None))
@@ -361,7 +361,7 @@ impl ComparisonRecord {
     /// Returns up to four names, offsets and counts of the Call, and the status.
     pub fn summary(&self) -> String {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let main = |entry: &&RecordField| {
+        let main = |entry: &&ComparedField| {
             let is_main = matches!(
                 entry.path.class,
                 CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
@@ -379,7 +379,7 @@ impl ComparisonRecord {
 
     /// Returns the approximate memory of the record, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let of = |message: &RecordMessage| {
+        let of = |message: &ComparedMessage| {
             message.sections.iter().map(|section| 40 + 48 * section.entries.len()).sum::<usize>()
         };
         size_of::<Self>()

@@ -3,8 +3,8 @@
 
 use super::compare_class::{CompareClass, IdentityType};
 use super::difference::DifferenceKind;
-use super::record::{ComparisonRecord, RecordChunkKind, RecordMessage, RecordValue};
-use super::recorder::{Recorder, signature};
+use super::record::{ComparedChunkKind, ComparedMessage, ComparedValue, ComparisonRecord};
+use super::recorder::{ComparisonRecorder, signature};
 
 /// Knowledge about file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +19,16 @@ pub enum KnownFileData {
 
 /// Knowledge about a record beyond the bytes of its Transaction.
 #[derive(Clone, Debug, Default)]
-pub struct RecordAmendments {
+pub struct ComparisonRecordAmendments {
     /// File data of the Call and of the Reply, in the order of each message: length in bytes, and knowledge.
     pub data: [Vec<(u64, KnownFileData)>; 2],
     /// Indices of operations of the Call, from 0, where a replay sent PUTFH instead of PUTROOTFH.
     pub roots: Vec<u32>,
 }
 
-impl RecordAmendments {
+impl ComparisonRecordAmendments {
     /// Applies the amendments to a record.
-    pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
+    pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparisonRecorder) {
         let [of_call, of_reply] = &self.data;
         for (message, data) in [(&mut record.call, of_call), (&mut record.reply, of_reply)] {
             if let Some(message) = message
@@ -43,7 +43,7 @@ impl RecordAmendments {
     }
 
     /// Compares the PUTFH as the PUTROOTFH that was recorded.
-    fn apply_roots(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
+    fn apply_roots(&self, record: &mut ComparisonRecord, recorder: &mut ComparisonRecorder) {
         let name = recorder.word("PUTROOTFH");
         let mut shorter = 0;
         for operation in &self.roots {
@@ -67,9 +67,9 @@ impl RecordAmendments {
         }
         for chunk in &mut record.chunks {
             match &mut chunk.kind {
-                RecordChunkKind::Read(0, _) => chunk.varying += shorter,
+                ComparedChunkKind::Read(0, _) => chunk.varying += shorter,
                 // Roots come before data.
-                RecordChunkKind::Read(_, before) => *before += shorter,
+                ComparedChunkKind::Read(_, before) => *before += shorter,
                 _ => {}
             }
         }
@@ -83,7 +83,7 @@ impl RecordAmendments {
 }
 
 /// Replaces the values of missing file data.
-fn replace_data(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
+fn replace_data(message: &mut ComparedMessage, data: &[(u64, KnownFileData)]) {
     let mut data = data.iter();
     for section in &mut message.sections {
         let is_plus = &*section.name == "READ_PLUS";
@@ -92,16 +92,16 @@ fn replace_data(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
             .iter_mut()
             .filter(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Data))
         {
-            let (RecordValue::Digest(length, _) | RecordValue::Unknown(length)) = entry.datum else {
+            let (ComparedValue::Digest(length, _) | ComparedValue::Unknown(length)) = entry.datum else {
                 continue;
             };
             if is_plus {
-                entry.datum = RecordValue::Unknown(length);
+                entry.datum = ComparedValue::Unknown(length);
                 continue;
             }
             match data.find(|(of, _)| *of == length) {
-                Some((_, KnownFileData::Hash(hash))) => entry.datum = RecordValue::Digest(length, *hash),
-                Some((_, KnownFileData::Unknown)) => entry.datum = RecordValue::Unknown(length),
+                Some((_, KnownFileData::Hash(hash))) => entry.datum = ComparedValue::Digest(length, *hash),
+                Some((_, KnownFileData::Unknown)) => entry.datum = ComparedValue::Unknown(length),
                 Some((_, KnownFileData::Bytes)) | None => {}
             }
         }

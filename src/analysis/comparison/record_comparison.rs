@@ -9,12 +9,12 @@ use super::compare_class::{CompareClass, IdentityType};
 use super::compare_policy::{ComparePolicy, FieldTreatment};
 use super::difference::{Difference, DifferenceKind, DifferenceSide};
 use super::exact_comparison::{compare_exactly, compare_findings};
-use super::identity_map::{FirstPairing, IdentityMap, IdentityName};
+use super::identity_map::{FirstIdentityPairing, IdentityMap, IdentityName};
 use super::listing::{ComparisonListing, ListingMatch};
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparisonRecord, MessageCompleteness, RecordField, RecordMessage, RecordSection,
-    RecordValue,
+    AMBIGUOUS_FIELD, ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord,
+    MessageCompleteness,
 };
 
 /// Maximum distance at which a field is searched on the other side.
@@ -88,8 +88,8 @@ struct OperationPosition {
 /// Two paired operations.
 struct SectionPair<'s> {
     spot: OperationPosition,
-    a: &'s RecordSection,
-    b: &'s RecordSection,
+    a: &'s ComparedSection,
+    b: &'s ComparedSection,
     /// `true` if both messages are complete.
     is_whole: bool,
     /// `true` if one is a READ and the other a READ_PLUS.
@@ -112,19 +112,19 @@ struct DifferenceGroup {
 }
 
 impl SectionPair<'_> {
-    fn path(&self, entry: &RecordField) -> String {
+    fn path(&self, entry: &ComparedField) -> String {
         let dot = if self.a.name.is_empty() { "" } else { "." };
         format!("{}{dot}{}", self.a.name, entry.path.text)
     }
 
     /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
-    fn umask(&self, a: &RecordField, b: &RecordField) -> u64 {
-        let of = |section: &RecordSection, entry: &RecordField| {
+    fn umask(&self, a: &ComparedField, b: &ComparedField) -> u64 {
+        let of = |section: &ComparedSection, entry: &ComparedField| {
             let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
             let is_umask =
-                |other: &&RecordField| other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above);
+                |other: &&ComparedField| other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above);
             match section.entries.iter().find(is_umask)?.datum {
-                RecordValue::Flags(mask, _) | RecordValue::Number(mask) => Some(!mask),
+                ComparedValue::Flags(mask, _) | ComparedValue::Number(mask) => Some(!mask),
                 _ => None,
             }
         };
@@ -328,8 +328,8 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         is_call: bool,
-        a: &RecordMessage,
-        b: &RecordMessage,
+        a: &ComparedMessage,
+        b: &ComparedMessage,
     ) {
         let is_whole = a.completeness == MessageCompleteness::Complete
             && b.completeness == MessageCompleteness::Complete;
@@ -338,7 +338,7 @@ impl RecordComparer<'_> {
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
             // After a failure no operation follows.
             if is_whole && (is_call || !found.has_status_difference()) {
-                let part = |sections: &'_ [RecordSection], from, to| {
+                let part = |sections: &'_ [ComparedSection], from, to| {
                     sections.get(from..to).unwrap_or_default().to_vec()
                 };
                 report_unpaired_sections(
@@ -377,7 +377,7 @@ impl RecordComparer<'_> {
             != (b.completeness == MessageCompleteness::Undecoded)
             && !found.has_status_difference()
         {
-            let word = |message: &RecordMessage| {
+            let word = |message: &ComparedMessage| {
                 if message.completeness == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
             };
             found.add_length_difference(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
@@ -388,7 +388,7 @@ impl RecordComparer<'_> {
         let SectionPair { a, b, is_plus, .. } = sections;
         // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && &*a.name == "READ_PLUS";
-        let is_skipped = |entry: &&RecordField| {
+        let is_skipped = |entry: &&ComparedField| {
             is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
                 || is_both_plus && &*entry.path.text == "data"
                 || entry.path.field == OPERATION_COUNT_FIELD
@@ -410,15 +410,15 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut SectionPair<'_>,
-        (of_a, a): (&[&RecordField], ComparisonListing<'_>),
-        (of_b, b): (&[&RecordField], ComparisonListing<'_>),
+        (of_a, a): (&[&ComparedField], ComparisonListing<'_>),
+        (of_b, b): (&[&ComparedField], ComparisonListing<'_>),
     ) {
-        let part = |of: &'_ [&RecordField], range: std::ops::Range<usize>| {
+        let part = |of: &'_ [&ComparedField], range: std::ops::Range<usize>| {
             of.get(range)
                 .unwrap_or_default()
                 .iter()
                 .map(|entry| (*entry).clone())
-                .collect::<Vec<RecordField>>()
+                .collect::<Vec<ComparedField>>()
         };
         let mut fields = |this: &mut Self, found: &mut PairComparison<'_>, in_a, in_b| {
             let (in_a, in_b) = (part(of_a, in_a), part(of_b, in_b));
@@ -452,15 +452,15 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut SectionPair<'_>,
-        a: &[&RecordField],
-        b: &[&RecordField],
+        a: &[&ComparedField],
+        b: &[&ComparedField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
         let alike = OperationRelation {
             is_plus: sections.is_plus,
             is_other_minor: found.policy.differs_in_minor_version,
         };
-        let is_place = |a: &RecordField, b: &RecordField| has_same_path(a, b, alike);
+        let is_place = |a: &ComparedField, b: &ComparedField| has_same_path(a, b, alike);
         loop {
             match (of_a.peek().copied(), of_b.peek().copied()) {
                 (Some(one), Some(other)) if is_place(one, other) => {
@@ -469,7 +469,7 @@ impl RecordComparer<'_> {
                     of_b.next();
                 }
                 (Some(one), Some(other)) => {
-                    let find = |entries: &mut dyn Iterator<Item = &RecordField>, wanted: &RecordField| {
+                    let find = |entries: &mut dyn Iterator<Item = &ComparedField>, wanted: &ComparedField| {
                         entries.take(MAX_LOOKAHEAD).position(|entry| is_place(entry, wanted))
                     };
                     let in_b = find(&mut of_b.clone(), one);
@@ -502,7 +502,7 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut SectionPair<'_>,
-        entry: &RecordField,
+        entry: &ComparedField,
         is_a: bool,
     ) {
         let is_below = |above: &str| entry.path.text.starts_with(above);
@@ -537,8 +537,8 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut SectionPair<'_>,
-        a: &RecordField,
-        b: &RecordField,
+        a: &ComparedField,
+        b: &ComparedField,
     ) {
         let path = &a.path;
         if path.field == OPERATION_COUNT_FIELD {
@@ -580,7 +580,7 @@ impl RecordComparer<'_> {
             return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
         }
         self.compared.fields += 1;
-        if let (DifferenceKind::Data, RecordValue::Digest(length, _)) = (kind, &a.datum) {
+        if let (DifferenceKind::Data, ComparedValue::Digest(length, _)) = (kind, &a.datum) {
             self.compared.data_bytes += length;
         }
         let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
@@ -596,8 +596,8 @@ impl RecordComparer<'_> {
         found: &mut PairComparison<'_>,
         sections: &SectionPair<'_>,
         identity: IdentityType,
-        a: &RecordField,
-        b: &RecordField,
+        a: &ComparedField,
+        b: &ComparedField,
     ) {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
@@ -608,7 +608,7 @@ impl RecordComparer<'_> {
         let path = &a.path;
         match names {
             (None, None) if a.datum.is_same(&b.datum) => {}
-            (Some(one), Some(other)) => self.identities.record_pair(one, other, || FirstPairing {
+            (Some(one), Some(other)) => self.identities.record_pair(one, other, || FirstIdentityPairing {
                 operation: Rc::clone(&found.a.title),
                 section: Rc::clone(&sections.a.name),
                 path: Rc::clone(path),
@@ -619,7 +619,7 @@ impl RecordComparer<'_> {
             }),
             _ => {
                 let shown =
-                    |datum: &RecordValue| Some(format!("{} {}", identity.name(), datum.display_text()));
+                    |datum: &ComparedValue| Some(format!("{} {}", identity.name(), datum.display_text()));
                 let values = [shown(&a.datum), shown(&b.datum)];
                 found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
             }
@@ -635,17 +635,17 @@ struct OperationRelation {
 }
 
 /// Returns `true` if two fields have equivalent paths.
-fn has_same_path(a: &RecordField, b: &RecordField, alike: OperationRelation) -> bool {
+fn has_same_path(a: &ComparedField, b: &ComparedField, alike: OperationRelation) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }
     // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
     if alike.is_other_minor {
-        let plain = |entry: &RecordField| entry.path.text.replace("mode_umask.mu_mode", "mode");
+        let plain = |entry: &ComparedField| entry.path.text.replace("mode_umask.mu_mode", "mode");
         return plain(a) == plain(b);
     }
     // READ and READ_PLUS have the same fields with different prefixes.
-    let last = |entry: &RecordField| {
+    let last = |entry: &ComparedField| {
         let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
         text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
     };
@@ -656,12 +656,12 @@ fn report_unpaired_sections(
     found: &mut PairComparison<'_>,
     is_call: bool,
     at: (usize, usize),
-    a: &[RecordSection],
-    b: &[RecordSection],
+    a: &[ComparedSection],
+    b: &[ComparedSection],
 ) {
     // NFSv4.0 has no sessions (RFC 8881 section 2.10).
     let is_version = |name: &str| name == "SEQUENCE" && found.policy.differs_in_minor_version;
-    let alone = |sections: &'_ [RecordSection], at: usize| -> Vec<(usize, Rc<str>)> {
+    let alone = |sections: &'_ [ComparedSection], at: usize| -> Vec<(usize, Rc<str>)> {
         let names = sections.iter().map(|section| Rc::clone(&section.name));
         (at..).zip(names).filter(|(_, name)| !is_version(name)).collect()
     };
@@ -677,8 +677,8 @@ fn report_unpaired_sections(
 }
 
 /// Pairs the operations of two COMPOUNDs: the longest common subsequence of names.
-fn pair_sections(a: &[RecordSection], b: &[RecordSection], is_across: bool) -> Vec<(usize, usize)> {
-    let is_same = |a: &RecordSection, b: &RecordSection| {
+fn pair_sections(a: &[ComparedSection], b: &[ComparedSection], is_across: bool) -> Vec<(usize, usize)> {
+    let is_same = |a: &ComparedSection, b: &ComparedSection| {
         let plain =
             |name: &str| if is_across && name == "READ_PLUS" { "READ".to_owned() } else { name.to_owned() };
         a.name == b.name || plain(&a.name) == plain(&b.name)

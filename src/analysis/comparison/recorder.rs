@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::{self, Field, FieldValue, Observer};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use nfsrdma_dissectors::nfs::Procedure;
@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 use super::compare_class::{self, CompareClass, class_of_field};
 use super::difference::{DifferenceKind, DifferenceLocation};
 use super::record::{
-    ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames, MessageCompleteness, RecordChunk,
-    RecordChunkKind, RecordField, RecordMessage, RecordSection, RecordSegment, RecordValue, hash,
+    ComparedChunk, ComparedChunkKind, ComparedField, ComparedMessage, ComparedSection, ComparedSegment,
+    ComparedValue, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames, MessageCompleteness, hash,
 };
 
 /// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
@@ -44,7 +44,7 @@ pub struct LocatedField<'a> {
 
 /// A recorder of Transactions. Records share the paths of fields and the names of operations.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct ComparisonRecorder {
     /// Each path in the descriptions of messages, by parent and field; the first two are the roots of Calls and
     /// Replies.
     paths: Vec<Rc<FieldPath>>,
@@ -61,7 +61,7 @@ const PADDING_REASON: &str = "fill has no meaning";
 /// The root paths of Calls and of Replies.
 const ROOT_PATHS: [u32; 2] = [0, 1];
 
-impl Default for Recorder {
+impl Default for ComparisonRecorder {
     fn default() -> Self {
         let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(DifferenceKind::Argument)));
         let data = Rc::new(FieldPath::new("data", "nfs.data", CompareClass::Equal(DifferenceKind::Data)));
@@ -79,7 +79,7 @@ impl Default for Recorder {
     }
 }
 
-impl Recorder {
+impl ComparisonRecorder {
     /// Returns the index of the path of a field below another. The descriptions limit their number.
     fn child(&mut self, parent: u32, field: &'static Field, is_call: bool) -> u32 {
         let next = self.paths.len() as u32;
@@ -113,8 +113,8 @@ impl Recorder {
             let facts = reading.summary();
             let (call, call_spans) = self.message(transaction, reading, RpcMessageKind::Call, &facts);
             let (reply, _) = self.message(transaction, reading, RpcMessageKind::Reply, &facts);
-            let first = |message: &MessageRecord| message.frames.first().copied();
-            let last = |message: &MessageRecord| message.frames.last().copied();
+            let first = |message: &CapturedMessage| message.frames.first().copied();
+            let last = |message: &CapturedMessage| message.frames.last().copied();
             let record = |which| transaction.message(which);
             let until =
                 record(RpcMessageKind::Reply).and_then(last).or(record(RpcMessageKind::Call).and_then(last));
@@ -132,10 +132,10 @@ impl Recorder {
                 replayed_step: None,
                 is_racing: false,
                 signature: signature(&class),
-                arguments: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::All)),
+                arguments: call.as_ref().map_or(0, |call| arguments(call, CallHashScope::All)),
                 subject_hash: call
                     .as_ref()
-                    .map_or(0, |call| arguments(call, SignatureScope::NamesOffsetsCounts)),
+                    .map_or(0, |call| arguments(call, CallHashScope::NamesOffsetsCounts)),
                 is_null: facts.procedure == Some(0),
                 is_connection_setup: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -155,7 +155,7 @@ impl Recorder {
         procedure: Option<Procedure>,
         mut cursor: Cursor<'a>,
         places: Option<&mut Vec<LocatedField<'a>>>,
-    ) -> RecordMessage {
+    ) -> ComparedMessage {
         let length = cursor.length() as u64;
         let mut listener = RecordListener::new(self, false, cursor.rest());
         listener.places = places;
@@ -173,7 +173,7 @@ impl Recorder {
             Err(_) => MessageCompleteness::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
-        RecordMessage { sections, completeness: end, proc: None, length, varying }
+        ComparedMessage { sections, completeness: end, proc: None, length, varying }
     }
 
     fn message(
@@ -182,7 +182,7 @@ impl Recorder {
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
         facts: &RpcSummary,
-    ) -> (Option<RecordMessage>, Vec<(usize, u64)>) {
+    ) -> (Option<ComparedMessage>, Vec<(usize, u64)>) {
         let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
         let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
         let mut listener = RecordListener::new(self, which == RpcMessageKind::Call, rpc);
@@ -203,7 +203,7 @@ impl Recorder {
         // Positions count from the start of the RPC message.
         let base = if sent.is_nomsg() { 0 } else { sent.rpc_offset.unwrap_or(0) };
         spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
-        let message = RecordMessage {
+        let message = ComparedMessage {
             sections,
             completeness: end,
             proc,
@@ -253,7 +253,7 @@ pub(crate) fn signature(class: &str) -> u64 {
 
 /// The fields of a Call in a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SignatureScope {
+pub(super) enum CallHashScope {
     /// All fields that must be equal.
     All,
     /// The fields that must also be equal between minor versions of NFSv4.
@@ -263,7 +263,7 @@ pub(super) enum SignatureScope {
 }
 
 /// Returns the hash of the arguments of a Call.
-pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
+pub(super) fn arguments(call: &ComparedMessage, asked: CallHashScope) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
         let counts = match entry.path.class {
@@ -272,11 +272,11 @@ pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
             }
             CompareClass::Equal(_) | CompareClass::Racing(_) | CompareClass::TransportDependent(_) => {
                 match asked {
-                    SignatureScope::All => true,
-                    SignatureScope::InAnyMinorVersion => {
+                    CallHashScope::All => true,
+                    CallHashScope::InAnyMinorVersion => {
                         compare_class::follows_minor_version(entry.path.field).is_none()
                     }
-                    SignatureScope::NamesOffsetsCounts => false,
+                    CallHashScope::NamesOffsetsCounts => false,
                 }
             }
             CompareClass::Identity(_) | CompareClass::Varies(_) => false,
@@ -290,24 +290,24 @@ pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
 
 fn chunks(
     transaction: &Transaction,
-    call: Option<&RecordMessage>,
-    reply: Option<&RecordMessage>,
+    call: Option<&ComparedMessage>,
+    reply: Option<&ComparedMessage>,
     call_spans: &[(usize, u64)],
-) -> Vec<RecordChunk> {
-    let of = |kind: RecordChunkKind, chunk: &chunk::Chunk, varying: u64| RecordChunk {
+) -> Vec<ComparedChunk> {
+    let of = |kind: ComparedChunkKind, chunk: &chunk::Chunk, varying: u64| ComparedChunk {
         kind,
         segments: chunk
             .segments
             .iter()
-            .map(|segment| RecordSegment {
+            .map(|segment| ComparedSegment {
                 length: segment.length.into(),
                 returned: segment.returned_length.map(u64::from),
             })
             .collect(),
         varying,
     };
-    let whole = |record: Option<&MessageRecord>, message: Option<&RecordMessage>| {
-        message.filter(|_| record.is_some_and(MessageRecord::is_nomsg)).map_or(0, |message| message.varying)
+    let whole = |record: Option<&CapturedMessage>, message: Option<&ComparedMessage>| {
+        message.filter(|_| record.is_some_and(CapturedMessage::is_nomsg)).map_or(0, |message| message.varying)
     };
     let mut chunks = Vec::new();
     for chunk in &transaction.read_chunks {
@@ -315,16 +315,16 @@ fn chunks(
         let before =
             call_spans.iter().filter(|(at, _)| *at < position as usize).map(|(_, length)| length).sum();
         let varying = if position == 0 { whole(transaction.call.as_ref(), call) } else { 0 };
-        chunks.push(of(RecordChunkKind::Read(position.into(), before), chunk, varying));
+        chunks.push(of(ComparedChunkKind::Read(position.into(), before), chunk, varying));
     }
-    chunks.extend(transaction.write_chunks.iter().map(|chunk| of(RecordChunkKind::Write, chunk, 0)));
+    chunks.extend(transaction.write_chunks.iter().map(|chunk| of(ComparedChunkKind::Write, chunk, 0)));
     let varying = whole(transaction.reply.as_ref(), reply);
-    chunks.extend(transaction.reply_chunk.iter().map(|chunk| of(RecordChunkKind::Reply, chunk, varying)));
+    chunks.extend(transaction.reply_chunk.iter().map(|chunk| of(ComparedChunkKind::Reply, chunk, varying)));
     chunks.extend(
         transaction
             .reply_read_chunks
             .iter()
-            .map(|chunk| of(RecordChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
+            .map(|chunk| of(ComparedChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
     );
     chunks
 }
@@ -341,8 +341,8 @@ struct RecordListener<'r, 'a> {
     is_call: bool,
     /// Receives the locations of fields, if requested.
     places: Option<&'r mut Vec<LocatedField<'a>>>,
-    recorder: &'r mut Recorder,
-    sections: Vec<RecordSection>,
+    recorder: &'r mut ComparisonRecorder,
+    sections: Vec<ComparedSection>,
     /// Parent paths of the current path.
     stack: Vec<u32>,
     above: u32,
@@ -356,11 +356,11 @@ struct RecordListener<'r, 'a> {
 }
 
 impl<'r, 'a> RecordListener<'r, 'a> {
-    fn new(recorder: &'r mut Recorder, is_call: bool, rpc: &'a [u8]) -> Self {
+    fn new(recorder: &'r mut ComparisonRecorder, is_call: bool, rpc: &'a [u8]) -> Self {
         Self {
             is_call,
             places: None,
-            sections: vec![RecordSection::default()],
+            sections: vec![ComparedSection::default()],
             stack: Vec::new(),
             above: ROOT_PATHS[usize::from(!is_call)],
             spans: Vec::new(),
@@ -371,7 +371,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
         }
     }
 
-    fn finish(mut self) -> (Vec<RecordSection>, Vec<(usize, u64)>) {
+    fn finish(mut self) -> (Vec<ComparedSection>, Vec<(usize, u64)>) {
         self.finish_read_plus();
         (self.sections, self.spans)
     }
@@ -379,9 +379,9 @@ impl<'r, 'a> RecordListener<'r, 'a> {
     /// Adds the data of a READ_PLUS as one hash, like that of a READ.
     fn finish_read_plus(&mut self) {
         let Some(plus) = self.plus.take() else { return };
-        let entry = RecordField {
+        let entry = ComparedField {
             path: Rc::clone(&self.recorder.data),
-            datum: RecordValue::Digest(plus.length, plus.hasher.finish_128()),
+            datum: ComparedValue::Digest(plus.length, plus.hasher.finish_128()),
         };
         if let Some(section) = self.sections.last_mut() {
             section.entries.push(entry);
@@ -421,28 +421,28 @@ impl<'r, 'a> RecordListener<'r, 'a> {
         }
     }
 
-    fn datum(path: &FieldPath, field: &'static Field, value: FieldValue<'_>) -> RecordValue {
+    fn datum(path: &FieldPath, field: &'static Field, value: FieldValue<'_>) -> ComparedValue {
         match value {
-            FieldValue::Unsigned(number) => RecordValue::Number(number),
-            FieldValue::Enum(_, Some(name)) => RecordValue::Named(name),
-            FieldValue::Enum(number, None) => RecordValue::Number(number),
-            FieldValue::Signed(number) => RecordValue::Signed(number),
-            FieldValue::Bool(yes) => RecordValue::Bool(yes),
-            FieldValue::Flags(mask, names) => RecordValue::Flags(mask, MaskBitNames(names)),
+            FieldValue::Unsigned(number) => ComparedValue::Number(number),
+            FieldValue::Enum(_, Some(name)) => ComparedValue::Named(name),
+            FieldValue::Enum(number, None) => ComparedValue::Number(number),
+            FieldValue::Signed(number) => ComparedValue::Signed(number),
+            FieldValue::Bool(yes) => ComparedValue::Bool(yes),
+            FieldValue::Flags(mask, names) => ComparedValue::Flags(mask, MaskBitNames(names)),
             FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
                 let is_data = path.class == CompareClass::Equal(DifferenceKind::Data);
                 if is_data {
-                    RecordValue::Digest(bytes.len() as u64, hash(bytes))
+                    ComparedValue::Digest(bytes.len() as u64, hash(bytes))
                 } else if field.kind == field::FieldKind::Text && bytes.len() <= MAX_VALUE_BYTES {
-                    RecordValue::Text(bytes.into())
+                    ComparedValue::Text(bytes.into())
                 } else {
-                    RecordValue::from_bytes(bytes)
+                    ComparedValue::from_bytes(bytes)
                 }
             }
-            FieldValue::Chunk(length, None) => RecordValue::Unknown(length.into()),
-            FieldValue::Ipv4(address) => RecordValue::Text(address.to_string().into_bytes().into()),
-            FieldValue::Ipv6(address) => RecordValue::Text(address.to_string().into_bytes().into()),
-            FieldValue::Ethernet(address) => RecordValue::Bytes(address.into()),
+            FieldValue::Chunk(length, None) => ComparedValue::Unknown(length.into()),
+            FieldValue::Ipv4(address) => ComparedValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ipv6(address) => ComparedValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ethernet(address) => ComparedValue::Bytes(address.into()),
         }
     }
 }
@@ -454,7 +454,7 @@ impl<'a> Observer<'a> for RecordListener<'_, 'a> {
         if is_outermost && !field.name.starts_with("rpc") {
             self.finish_read_plus();
             let name = self.recorder.word(field.label);
-            self.sections.push(RecordSection { name, entries: Vec::new() });
+            self.sections.push(ComparedSection { name, entries: Vec::new() });
         } else if !is_outermost {
             self.above = self.recorder.child(self.above, field, self.is_call);
         }
@@ -485,18 +485,18 @@ impl<'a> RecordListener<'_, 'a> {
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
         if let (CompareClass::Varies(_), Some(section)) = (path.class, self.sections.first_mut()) {
             let datum = Self::datum(&path, field, value);
-            section.entries.push(RecordField { path, datum });
+            section.entries.push(ComparedField { path, datum });
         }
     }
 
     /// Returns the XDR padding after the bytes (RFC 4506 section 4.10) if it is not zero.
-    fn fill(&self, content: &[u8]) -> Option<RecordValue> {
+    fn fill(&self, content: &[u8]) -> Option<ComparedValue> {
         let length = content.len().next_multiple_of(4) - content.len();
         let at = (content.as_ptr() as usize)
             .checked_sub(self.rpc.as_ptr() as usize)?
             .checked_add(content.len())?;
         let fill = self.rpc.get(at..at.checked_add(length)?)?;
-        fill.iter().any(|byte| *byte != 0).then(|| RecordValue::Bytes(fill.into()))
+        fill.iter().any(|byte| *byte != 0).then(|| ComparedValue::Bytes(fill.into()))
     }
 
     fn visit_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
@@ -538,13 +538,13 @@ impl<'a> RecordListener<'_, 'a> {
         let section =
             if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
         let Some(section) = section else { return };
-        section.entries.push(RecordField { path, datum });
+        section.entries.push(ComparedField { path, datum });
         if let Some(datum) = fill {
-            section.entries.push(RecordField { path: Rc::clone(&self.recorder.fill), datum });
+            section.entries.push(ComparedField { path: Rc::clone(&self.recorder.fill), datum });
         }
         if other_xid.is_some_and(|xid| is_other(&xid)) {
-            let datum = RecordValue::Named("not that of the RPC message");
-            section.entries.push(RecordField { path: Rc::clone(&self.recorder.other_xid), datum });
+            let datum = ComparedValue::Named("not that of the RPC message");
+            section.entries.push(ComparedField { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Comparisons of whole captures.
 
 use super::options::ComparisonOptions;
-use super::recorder::Recorder;
+use super::recorder::ComparisonRecorder;
 use super::*;
 use crate::testing::transactions;
 
@@ -9,7 +9,7 @@ use crate::testing::transactions;
 const ROOM_BYTES: usize = 64 << 20;
 
 fn compared(a: &str, b: &str) -> Comparison {
-    let mut recorder = Recorder::default();
+    let mut recorder = ComparisonRecorder::default();
     let mut comparison = Comparison::new(ComparisonOptions::default(), 1_000, ROOM_BYTES);
     for (side, name) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         for transaction in transactions(name) {
@@ -43,8 +43,8 @@ fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
         class: "NFS 4 READ".into(),
         arguments: about,
         subject_hash: about,
-        call: Some(record::RecordMessage::default()),
-        reply: Some(record::RecordMessage::default()),
+        call: Some(record::ComparedMessage::default()),
+        reply: Some(record::ComparedMessage::default()),
         status: "NFS4_OK".into(),
         ..ComparisonRecord::default()
     }

@@ -121,9 +121,9 @@ pub(super) struct FilenameOperations<'h> {
 }
 
 impl<'h> Iterator for FilenameOperations<'h> {
-    type Item = OperationTokens<'h>;
+    type Item = OperationFilenameTokens<'h>;
 
-    fn next(&mut self) -> Option<OperationTokens<'h>> {
+    fn next(&mut self) -> Option<OperationFilenameTokens<'h>> {
         let is_first = |word: &FilenameToken| matches!(word, FilenameToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
@@ -131,18 +131,18 @@ impl<'h> Iterator for FilenameOperations<'h> {
         let (words, rest) = rest.split_at(end);
         self.words = rest;
         let FilenameToken::Operation(number) = *first else { return None };
-        Some(OperationTokens { number, words })
+        Some(OperationFilenameTokens { number, words })
     }
 }
 
 /// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationTokens<'h> {
+pub(super) struct OperationFilenameTokens<'h> {
     pub(super) number: u32,
     pub(super) words: &'h [FilenameToken],
 }
 
-impl OperationTokens<'_> {
+impl OperationFilenameTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
             FilenameToken::Status(status) => Some(*status),
@@ -167,7 +167,7 @@ impl OperationTokens<'_> {
     /// Returns the names and handles of directory entries that have both.
     pub(super) fn entries(&self) -> impl Iterator<Item = (FilenameSpan, FilenameSpan)> {
         self.words.split(|word| *word == FilenameToken::Entry).skip(1).filter_map(|words| {
-            let entry = OperationTokens { number: 0, words };
+            let entry = OperationFilenameTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })
     }

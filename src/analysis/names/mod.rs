@@ -24,7 +24,7 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Trans
 use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey};
 use rustc_hash::FxHashSet;
 
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 
 use filename_tokens::FilenameTokens;
 use store::{FileNameStore, FileNodeId, Host, PathComponent};
@@ -38,7 +38,7 @@ pub const UNKNOWN_PREFIX: &str = "…";
 
 /// Display of filehandles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Filehandles {
+pub enum FilehandleDisplay {
     /// Path, or hash if no name was captured
     #[default]
     Names,
@@ -102,7 +102,7 @@ impl ResolvedPaths {
 /// The names of files.
 #[derive(Debug)]
 pub struct FileNames {
-    display: Filehandles,
+    display: FilehandleDisplay,
     store: FileNameStore,
     call: FilenameTokens,
     reply: FilenameTokens,
@@ -113,13 +113,13 @@ pub struct FileNames {
 
 impl Default for FileNames {
     fn default() -> Self {
-        Self::new(Filehandles::default(), Memory::default().names_bytes())
+        Self::new(FilehandleDisplay::default(), MemoryBudget::default().names_bytes())
     }
 }
 
 impl FileNames {
-    /// Creates an empty table that uses up to `room_bytes` bytes. With [`Filehandles::Off`] it stays empty.
-    pub fn new(how: Filehandles, room_bytes: usize) -> Self {
+    /// Creates an empty table that uses up to `room_bytes` bytes. With [`FilehandleDisplay::Off`] it stays empty.
+    pub fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
         Self {
             display: how,
             store: FileNameStore::new(room_bytes),
@@ -139,7 +139,7 @@ impl FileNames {
 
     /// Returns `true` unless names are off.
     pub fn is_enabled(&self) -> bool {
-        self.display != Filehandles::Off
+        self.display != FilehandleDisplay::Off
     }
 
     /// Adds the names of a completed Transaction, and resolves its paths.
@@ -216,7 +216,7 @@ impl FileNames {
         }
         let Self { display: how, store, call, reply, resolved: told, .. } = self;
         let server = server(transaction, facts);
-        path_inference::FilenameWalk {
+        path_inference::TransactionPathInference {
             display: *how,
             store,
             call,
@@ -247,12 +247,12 @@ impl FileNames {
         text: &mut Vec<u8>,
     ) -> bool {
         match self.display {
-            Filehandles::Off | Filehandles::Hex => false,
-            Filehandles::Hash => {
-                number(Filehandles::Hash, handle, text);
+            FilehandleDisplay::Off | FilehandleDisplay::Hex => false,
+            FilehandleDisplay::Hash => {
+                number(FilehandleDisplay::Hash, handle, text);
                 true
             }
-            Filehandles::Names => {
+            FilehandleDisplay::Names => {
                 let id = self.store.find(server(transaction, facts), handle);
                 let is_named = |id: &FileNodeId| {
                     self.store
@@ -263,7 +263,7 @@ impl FileNames {
                 let is_told = id.filter(is_named).is_some_and(|id| path(self.display, &self.store, id, text));
                 if !is_told {
                     // The same text as in the list of Transactions.
-                    number(Filehandles::Hash, handle, text);
+                    number(FilehandleDisplay::Hash, handle, text);
                 }
                 true
             }
@@ -288,11 +288,11 @@ fn server(transaction: &Transaction, facts: &RpcSummary) -> Host {
 }
 
 /// Writes a filehandle without a name.
-fn number(how: Filehandles, handle: &[u8], text: &mut Vec<u8>) {
+fn number(how: FilehandleDisplay, handle: &[u8], text: &mut Vec<u8>) {
     let mut digits = String::with_capacity(2 + 2 * handle.len());
     digits.push_str("0x");
     let _ = match how {
-        Filehandles::Hex => handle.iter().try_for_each(|byte| write!(digits, "{byte:02x}")),
+        FilehandleDisplay::Hex => handle.iter().try_for_each(|byte| write!(digits, "{byte:02x}")),
         _ => write!(digits, "{:08x}", hash(handle)),
     };
     text.extend_from_slice(digits.as_bytes());
@@ -304,13 +304,13 @@ pub fn hash(handle: &[u8]) -> u32 {
 }
 
 /// Writes the path of a file; returns `false` if nothing is known.
-fn path(how: Filehandles, store: &FileNameStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
+fn path(how: FilehandleDisplay, store: &FileNameStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
     let start = text.len();
     let mut names: Vec<&[u8]> = Vec::new();
     for (at, step) in store.components_up(id) {
         let handle = store.handle_of(at);
         match (step, handle) {
-            (_, Some(handle)) if how != Filehandles::Names => {
+            (_, Some(handle)) if how != FilehandleDisplay::Names => {
                 number(how, handle, text);
                 break;
             }

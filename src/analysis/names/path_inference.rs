@@ -6,9 +6,9 @@ use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::Program;
 
-use super::filename_tokens::{FilenameSpan, FilenameTokens, OperationTokens};
+use super::filename_tokens::{FilenameSpan, FilenameTokens, OperationFilenameTokens};
 use super::store::{FileNameStore, FileNodeId, Host};
-use super::{Filehandles, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
+use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
 const STATUS_NOENT: u32 = 2;
@@ -42,8 +42,8 @@ pub(super) fn has_files(facts: &RpcSummary) -> bool {
 }
 
 /// Inference for one Transaction.
-pub(super) struct FilenameWalk<'n> {
-    pub(super) display: Filehandles,
+pub(super) struct TransactionPathInference<'n> {
+    pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNameStore,
     pub(super) call: &'n FilenameTokens,
     pub(super) reply: &'n FilenameTokens,
@@ -53,7 +53,7 @@ pub(super) struct FilenameWalk<'n> {
     pub(super) uses_reply: bool,
 }
 
-impl FilenameWalk<'_> {
+impl TransactionPathInference<'_> {
     pub(super) fn transaction(&mut self, facts: &RpcSummary) {
         match facts.procedure_name {
             Some("COMPOUND") => self.compound(facts),
@@ -195,7 +195,7 @@ impl FilenameWalk<'_> {
             let number = v4::Operation(result.number);
             let is_meant = is_named(number.name(), facts);
             let wants = is_meant || self.resolved.wants_all;
-            let operation = OperationTokens { number: result.number, words: &[] };
+            let operation = OperationFilenameTokens { number: result.number, words: &[] };
             let step = FilenameWalkStep { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
@@ -354,7 +354,7 @@ impl FilenameWalk<'_> {
     }
 
     /// Binds the current filehandle that the server returned.
-    fn handle(&mut self, current: &mut WalkedFile, result: OperationTokens<'_>) {
+    fn handle(&mut self, current: &mut WalkedFile, result: OperationFilenameTokens<'_>) {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = WalkedFile::File(match current.id() {
             Some(id) => self.store.bind(id, self.server, handle),
@@ -363,7 +363,7 @@ impl FilenameWalk<'_> {
     }
 
     /// Binds the filehandles of directory entries that the server returned.
-    fn entries(&mut self, directory: FileNodeId, result: OperationTokens<'_>) {
+    fn entries(&mut self, directory: FileNodeId, result: OperationFilenameTokens<'_>) {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
             if !matches!(name, b"." | b"..") {
@@ -408,7 +408,7 @@ impl FilenameWalk<'_> {
     fn write_child_path(&mut self, directory: WalkedFile, name: FilenameSpan) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         let is_nameless = match directory {
-            WalkedFile::File(id) if self.display == Filehandles::Names => self
+            WalkedFile::File(id) if self.display == FilehandleDisplay::Names => self
                 .store
                 .components_up(id)
                 .next()
@@ -432,8 +432,8 @@ impl FilenameWalk<'_> {
 /// An operation of a COMPOUND with its result.
 struct FilenameWalkStep<'h> {
     number: v4::Operation,
-    operation: OperationTokens<'h>,
-    result: Option<OperationTokens<'h>>,
+    operation: OperationFilenameTokens<'h>,
+    result: Option<OperationFilenameTokens<'h>>,
     /// `true` if its paths are needed.
     needs_paths: bool,
 }
@@ -445,8 +445,8 @@ impl FilenameWalkStep<'_> {
 }
 
 /// Returns all tokens of a message without operations.
-fn words(heard: &FilenameTokens) -> OperationTokens<'_> {
-    OperationTokens { number: 0, words: heard.words() }
+fn words(heard: &FilenameTokens) -> OperationFilenameTokens<'_> {
+    OperationFilenameTokens { number: 0, words: heard.words() }
 }
 
 /// Returns `true` if this is the main operation of a Transaction.

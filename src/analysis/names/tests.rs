@@ -21,7 +21,7 @@ fn store() -> FileNameStore {
 
 fn text(store: &FileNameStore, id: FileNodeId) -> String {
     let mut text = Vec::new();
-    path(Filehandles::Names, store, id, &mut text);
+    path(FilehandleDisplay::Names, store, id, &mut text);
     String::from_utf8(text).unwrap()
 }
 
@@ -362,8 +362,8 @@ fn a_read_on_a_data_server_is_about_the_file() {
             ..RpcSummary::default()
         };
         told.clear();
-        let how = Filehandles::Names;
-        path_inference::FilenameWalk {
+        let how = FilehandleDisplay::Names;
+        path_inference::TransactionPathInference {
             display: how,
             store: &mut store,
             call: &call,

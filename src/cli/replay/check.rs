@@ -14,9 +14,9 @@ use super::reports::ReportArgs;
 use super::run::{FinishedRun, RunOptionArgs, exit_status, seed_and_run};
 use super::server::ServerArgs;
 use super::step_selection::StepSelectionArgs;
-use crate::cli::style::Color;
+use crate::cli::style::ColorChoice;
 use crate::cli::{ExitStatus, report_error, write_error};
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
 use crate::replay::seed::SeedMode;
@@ -25,11 +25,11 @@ use crate::replay::seed::SeedMode;
 pub(in crate::cli) struct ReplayCheckOptions<'a> {
     pub(in crate::cli) junit: Option<&'a PathBuf>,
     pub(in crate::cli) format: ReportFormat,
-    pub(in crate::cli) color: Color,
+    pub(in crate::cli) color: ColorChoice,
     pub(in crate::cli) count: usize,
     pub(in crate::cli) quiet: bool,
     pub(in crate::cli) dialect: Option<Dialect>,
-    pub(in crate::cli) memory: &'a Memory,
+    pub(in crate::cli) memory: &'a MemoryBudget,
     pub(in crate::cli) part: &'a StepSelectionArgs,
     pub(in crate::cli) reports: &'a ReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,

@@ -15,7 +15,7 @@ use crate::cli::progress::ProgressLine;
 use crate::cli::{ExitStatus, outputs, report_error, write_error};
 use crate::escape;
 use crate::filter::{Filter, FilterRunner};
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::units::{HumanCount, HumanSize};
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
 use crate::replay::compile::{TraceCompileCounts, TraceCompiler};
@@ -130,7 +130,7 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
 /// Compiles a complete capture into a scratch file.
 pub(super) fn compile_to_scratch(
     capture: &Path,
-    memory: &Memory,
+    memory: &MemoryBudget,
     dialect: Option<Dialect>,
 ) -> Result<ScratchFile> {
     let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
@@ -151,7 +151,7 @@ pub(super) fn compile_to_scratch(
 fn read<W: Write + Seek>(
     source: &mut CaptureSource,
     (filter, dialect): (Option<Filter>, Option<Dialect>),
-    memory: &Memory,
+    memory: &MemoryBudget,
     compiler: &mut TraceCompiler<W>,
 ) -> io::Result<Vec<SourceError>> {
     let mut flow = Flow::new(FlowLimits {

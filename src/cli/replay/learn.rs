@@ -11,9 +11,9 @@ use super::reports::ReportArgs;
 use super::run::{RunOptionArgs, exit_status, seed_and_run};
 use super::server::ServerArgs;
 use super::step_selection::StepSelectionArgs;
-use crate::cli::style::Color;
+use crate::cli::style::ColorChoice;
 use crate::cli::{ExitStatus, outputs, write_error};
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
 use crate::replay::run::rules::inference::infer_rules;
@@ -58,10 +58,10 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     }
     let how = RunOptionArgs::for_check(&ReplayCheckOptions {
         dialect: None,
-        memory: &Memory::default(),
+        memory: &MemoryBudget::default(),
         junit: None,
         format: ReportFormat::Text,
-        color: Color::Never,
+        color: ColorChoice::Never,
         count: MAX_MISMATCHES,
         quiet: true,
         rules: None,

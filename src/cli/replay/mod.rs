@@ -34,7 +34,7 @@ use super::ExitStatus;
 pub(super) struct ReplayArgs {
     // Before the subcommand, which is removed from the matches when it is read.
     #[command(flatten)]
-    all: whole_replay::AllSteps,
+    all: whole_replay::OptionalWholeReplayArgs,
 
     #[command(subcommand)]
     step: Option<ReplayCommand>,

@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 
 use super::server::open_trace_file;
 use super::step_selection::StepSelectionArgs;
-use crate::cli::style::{self, Color};
+use crate::cli::style::{self, ColorChoice};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
@@ -53,7 +53,7 @@ pub(super) struct PlanArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 }
 
 /// Plans a replay and shows the plan.

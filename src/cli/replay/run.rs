@@ -14,13 +14,13 @@ use super::reports::ReportArgs;
 use super::server::{ServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
-use crate::cli::style::{self, Color};
+use crate::cli::style::{self, ColorChoice};
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
 use crate::output::ReportFormat;
 use crate::output::replay::ReplayReportView;
 use crate::output_file::InputFiles;
-use crate::replay::auxiliary_programs::Ports;
+use crate::replay::auxiliary_programs::AuxiliaryPorts;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::run::recording::ReplayRecorder;
 use crate::replay::run::{
@@ -175,7 +175,7 @@ pub(in crate::cli) struct RunOptionArgs {
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorChoice,
 }
 
 impl RunOptionArgs {
@@ -233,7 +233,7 @@ impl RunOptionArgs {
             gss: part.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
             keeps_requested_wants: self.delegations == DelegationModeArg::AsCaptured,
-            auxiliary_ports: Ports {
+            auxiliary_ports: AuxiliaryPorts {
                 port_mapper: server.server.rpcbind_port,
                 mount: server.server.mount_port,
             },

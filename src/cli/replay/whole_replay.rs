@@ -21,7 +21,7 @@ pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --serve
 
 /// A capture or a trace, and where it is to run.
 #[derive(Debug, Args)]
-pub(super) struct AllArgs {
+pub(super) struct WholeReplayArgs {
     /// Capture or compiled trace
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
@@ -41,13 +41,13 @@ pub(super) struct AllArgs {
 
 /// Arguments of a complete replay, if there is no subcommand.
 #[derive(Debug)]
-pub(super) struct AllSteps(pub(super) Option<AllArgs>);
+pub(super) struct OptionalWholeReplayArgs(pub(super) Option<WholeReplayArgs>);
 
-impl FromArgMatches for AllSteps {
+impl FromArgMatches for OptionalWholeReplayArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand_name() {
             Some(_) => Ok(Self(None)),
-            None => AllArgs::from_arg_matches(matches).map(Some).map(Self),
+            None => WholeReplayArgs::from_arg_matches(matches).map(Some).map(Self),
         }
     }
 
@@ -57,18 +57,18 @@ impl FromArgMatches for AllSteps {
     }
 }
 
-impl Args for AllSteps {
+impl Args for OptionalWholeReplayArgs {
     fn augment_args(command: Command) -> Command {
-        AllArgs::augment_args(command)
+        WholeReplayArgs::augment_args(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        AllArgs::augment_args_for_update(command)
+        WholeReplayArgs::augment_args_for_update(command)
     }
 }
 
 /// Runs all steps.
-pub(super) fn run(args: &AllArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &WholeReplayArgs) -> Result<ExitStatus> {
     let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let memory = args.memory.plan([&args.file], 1)?;
     if is_trace(&args.file) {

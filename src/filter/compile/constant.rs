@@ -6,7 +6,7 @@ use crate::filter::catalog::{CatalogEntry, FieldOrigin, nearest};
 use crate::filter::error::{FilterError, proposal};
 use crate::filter::generated_fields::GeneratedField;
 use crate::filter::syntax::FilterSpan;
-use crate::filter::value::Constant;
+use crate::filter::value::FilterConstant;
 use crate::filter::{identifiers, literal};
 
 /// Maximum number of possible values that an error lists when none is similar.
@@ -36,25 +36,29 @@ impl FilterCompiler<'_> {
         word: &str,
         span: FilterSpan,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<Constant> {
+    ) -> FilterCompileResult<FilterConstant> {
         let constant = match beside.operand_type {
             OperandType::Number => {
-                literal::number(word).or_else(|| named_number(word, beside)).map(Constant::Number)
+                literal::number(word).or_else(|| named_number(word, beside)).map(FilterConstant::Number)
             }
-            OperandType::Boolean => literal::boolean(word).map(Constant::Bool),
-            OperandType::Bytes => literal::bytes(word).map(Constant::Bytes),
+            OperandType::Boolean => literal::boolean(word).map(FilterConstant::Bool),
+            OperandType::Bytes => literal::bytes(word).map(FilterConstant::Bytes),
             OperandType::Ethernet => {
-                literal::bytes(word).filter(|bytes| bytes.len() == 6).map(Constant::Bytes)
+                literal::bytes(word).filter(|bytes| bytes.len() == 6).map(FilterConstant::Bytes)
             }
             OperandType::Text => return self.text(word.as_bytes(), span, beside),
-            OperandType::Ipv4 => literal::ipv4(word).map(|(address, bits)| Constant::Ipv4(address, bits)),
-            OperandType::Ipv6 => literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)),
+            OperandType::Ipv4 => {
+                literal::ipv4(word).map(|(address, bits)| FilterConstant::Ipv4(address, bits))
+            }
+            OperandType::Ipv6 => {
+                literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits))
+            }
             OperandType::Address => literal::ipv4(word)
-                .map(|(address, bits)| Constant::Ipv4(address, bits))
-                .or_else(|| literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)))
-                .or_else(|| word.starts_with("lid:").then(|| Constant::Text(word.as_bytes().to_vec()))),
-            OperandType::Time => literal::time(word).map(Constant::Time),
-            OperandType::Duration => literal::duration(word).map(Constant::Duration),
+                .map(|(address, bits)| FilterConstant::Ipv4(address, bits))
+                .or_else(|| literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits)))
+                .or_else(|| word.starts_with("lid:").then(|| FilterConstant::Text(word.as_bytes().to_vec()))),
+            OperandType::Time => literal::time(word).map(FilterConstant::Time),
+            OperandType::Duration => literal::duration(word).map(FilterConstant::Duration),
         };
         constant.ok_or_else(|| self.value_error(word, span, beside))
     }
@@ -64,14 +68,14 @@ impl FilterCompiler<'_> {
         bytes: &[u8],
         span: FilterSpan,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<Constant> {
+    ) -> FilterCompileResult<FilterConstant> {
         match beside.operand_type {
             OperandType::Text => self.text(bytes, span, beside),
-            OperandType::Bytes => Ok(Constant::Bytes(bytes.to_vec())),
+            OperandType::Bytes => Ok(FilterConstant::Bytes(bytes.to_vec())),
             OperandType::Number => {
                 let text = String::from_utf8_lossy(bytes);
                 let number = named_number(&text, beside).or_else(|| literal::number(&text));
-                number.map(Constant::Number).ok_or_else(|| self.value_error(&text, span, beside))
+                number.map(FilterConstant::Number).ok_or_else(|| self.value_error(&text, span, beside))
             }
             _ => self.word(&String::from_utf8_lossy(bytes), span, beside),
         }
@@ -83,7 +87,7 @@ impl FilterCompiler<'_> {
         bytes: &[u8],
         span: FilterSpan,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<Constant> {
+    ) -> FilterCompileResult<FilterConstant> {
         let bytes = to_field_case(bytes, beside);
         if let Some((field, FieldOrigin::Generated(fact))) = beside.field.map(|field| (field, &field.origin))
             && beside.is_whole
@@ -101,7 +105,7 @@ impl FilterCompiler<'_> {
                 return Err(self.error(span, what));
             }
         }
-        Ok(Constant::Text(bytes))
+        Ok(FilterConstant::Text(bytes))
     }
 
     fn value_error(&self, word: &str, span: FilterSpan, beside: OperandContext<'_>) -> FilterError {

@@ -3,8 +3,8 @@
 use super::{FilterCompileResult, FilterCompiler};
 use crate::filter::catalog::{FilterType, nearest};
 use crate::filter::error::{FilterError, proposal};
-use crate::filter::program::Function;
-use crate::filter::syntax::{Arithmetic, FilterSpan, Operand, OperandForm};
+use crate::filter::program::FilterFunction;
+use crate::filter::syntax::{ArithmeticOperator, FilterSpan, Operand, OperandForm};
 
 /// Type of an operand in comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,26 +111,28 @@ impl FilterCompiler<'_> {
     fn type_of_arithmetic(
         &self,
         left: &Operand<'_>,
-        what: Arithmetic,
+        what: ArithmeticOperator,
         right: &Operand<'_>,
     ) -> FilterCompileResult<Option<OperandType>> {
         let (left_sort, right_sort) = (self.type_of(left)?, self.type_of(right)?);
         let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
             return Ok(None);
         };
-        let is_sum = matches!(what, Arithmetic::Add | Arithmetic::Subtract);
-        let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
+        let is_sum = matches!(what, ArithmeticOperator::Add | ArithmeticOperator::Subtract);
+        let is_scale = matches!(what, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
         let is_number = |sort| matches!(sort, OperandType::Number | OperandType::Boolean);
         Ok(Some(match (first, second) {
             (first, second) if is_number(first) && is_number(second) => OperandType::Number,
-            (OperandType::Bytes, OperandType::Bytes) if what == Arithmetic::And => OperandType::Bytes,
+            (OperandType::Bytes, OperandType::Bytes) if what == ArithmeticOperator::And => OperandType::Bytes,
             (OperandType::Duration, OperandType::Duration) if is_sum || is_scale && right_sort.is_none() => {
                 OperandType::Duration
             }
             (OperandType::Duration, OperandType::Number) if is_scale => OperandType::Duration,
             (OperandType::Time, OperandType::Duration) if is_sum => OperandType::Time,
             (OperandType::Time, OperandType::Time) if is_sum && right_sort.is_none() => OperandType::Time,
-            (OperandType::Time, OperandType::Time) if what == Arithmetic::Subtract => OperandType::Duration,
+            (OperandType::Time, OperandType::Time) if what == ArithmeticOperator::Subtract => {
+                OperandType::Duration
+            }
             (first, second) => {
                 let span = FilterSpan { at: left.span.at, end: right.span.end };
                 return Err(
@@ -140,10 +142,11 @@ impl FilterCompiler<'_> {
         }))
     }
 
-    pub(super) fn function(&self, name: &str, span: FilterSpan) -> FilterCompileResult<Function> {
-        let found = Function::NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
+    pub(super) fn function(&self, name: &str, span: FilterSpan) -> FilterCompileResult<FilterFunction> {
+        let found =
+            FilterFunction::NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
         found.ok_or_else(|| {
-            let near = nearest(name, Function::NAMES.iter().map(|(name, _)| *name));
+            let near = nearest(name, FilterFunction::NAMES.iter().map(|(name, _)| *name));
             self.error(span, format!("unknown function {name}{}", proposal(&near)))
         })
     }
@@ -155,7 +158,7 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
     ) -> FilterCompileResult<OperandType> {
         let function = self.function(name, span)?;
-        let many = matches!(function, Function::Max | Function::Min);
+        let many = matches!(function, FilterFunction::Max | FilterFunction::Min);
         if arguments.is_empty() || !many && arguments.len() > 1 {
             let wanted = if many { "one argument or more" } else { "one argument" };
             return Err(self.error(span, format!("{name} takes {wanted}")));
@@ -174,21 +177,23 @@ impl FilterCompiler<'_> {
             Err(self.error(at, format!("{name} takes {wanted}, and this is {}", first.text())))
         };
         match function {
-            Function::Len if first.is_bytes() => Ok(OperandType::Number),
-            Function::Len => refuse("text, bytes or a protocol"),
-            Function::Count => match arguments.first().map(|argument| &argument.form) {
+            FilterFunction::Len if first.is_bytes() => Ok(OperandType::Number),
+            FilterFunction::Len => refuse("text, bytes or a protocol"),
+            FilterFunction::Count => match arguments.first().map(|argument| &argument.form) {
                 Some(OperandForm::Word(_)) => Ok(OperandType::Number),
                 _ => Err(self.error(span, "count takes a field")),
             },
-            Function::Upper | Function::Lower if first == OperandType::Text => Ok(OperandType::Text),
-            Function::Upper | Function::Lower => refuse("text"),
-            Function::String if matches!(first, OperandType::Text | OperandType::Bytes) => {
+            FilterFunction::Upper | FilterFunction::Lower if first == OperandType::Text => {
+                Ok(OperandType::Text)
+            }
+            FilterFunction::Upper | FilterFunction::Lower => refuse("text"),
+            FilterFunction::String if matches!(first, OperandType::Text | OperandType::Bytes) => {
                 refuse("what is no text and no bytes")
             }
-            Function::String => Ok(OperandType::Text),
-            Function::Abs if matches!(first, OperandType::Number | OperandType::Duration) => Ok(first),
-            Function::Abs => refuse("a number"),
-            Function::Max | Function::Min => {
+            FilterFunction::String => Ok(OperandType::Text),
+            FilterFunction::Abs if matches!(first, OperandType::Number | OperandType::Duration) => Ok(first),
+            FilterFunction::Abs => refuse("a number"),
+            FilterFunction::Max | FilterFunction::Min => {
                 match sorts.iter().flatten().all(|sort| sort.is_comparable_with(first)) {
                     true => Ok(first),
                     false => Err(self.error(span, format!("the arguments of {name} are of several types"))),

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::net::Sll2;
 use super::{FieldExtractor, SlotSet, is_header_length};
 use crate::analysis::names;
 use crate::filter::catalog::FieldOrigin;
-use crate::filter::generated_fields::{AliasPart, GeneratedField};
-use crate::filter::value::{FilterSlot, FilterValue};
+use crate::filter::generated_fields::{FieldAliasPart, GeneratedField};
+use crate::filter::value::{FilterFieldIndex, FilterValue};
 
 /// Number of bytes of the UDP header before its length, and after it.
 const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
@@ -72,19 +72,19 @@ impl ExtractorListener<'_, '_> {
         (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
-    fn extracts_slot(&self, slot: FilterSlot) -> bool {
+    fn extracts_slot(&self, slot: FilterFieldIndex) -> bool {
         let name = || self.extractor.fields.get(slot).map_or("", |field| field.name);
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
     /// Returns the slot at an index of a set.
-    fn slot(&self, set: SlotSet, at: usize) -> Option<FilterSlot> {
+    fn slot(&self, set: SlotSet, at: usize) -> Option<FilterFieldIndex> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
     /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
     /// of [`FieldExtractor::slot_buffer`].
-    fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterSlot> {
+    fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterFieldIndex> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();
         let mut place = 0;
@@ -96,7 +96,7 @@ impl ExtractorListener<'_, '_> {
             }
             if of.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
-                let is_begun = |(known, _): &(FilterSlot, usize)| *known == slot;
+                let is_begun = |(known, _): &(FilterFieldIndex, usize)| *known == slot;
                 if !of.has_no_header
                     || self.extractor.is_current_protocol(slot)
                         && !self.extractor.searched_starts.iter().any(is_begun)
@@ -116,7 +116,7 @@ impl ExtractorListener<'_, '_> {
         own
     }
 
-    fn push_bytes(&mut self, slot: FilterSlot, range: Range<usize>) {
+    fn push_bytes(&mut self, slot: FilterFieldIndex, range: Range<usize>) {
         if !self.extractor.traits(slot).uses_value {
             self.extractor.values.push(slot, FilterValue::Unknown);
             return;
@@ -212,7 +212,7 @@ impl ExtractorListener<'_, '_> {
     fn use_following_bytes(
         &mut self,
         field: &'static Field,
-        slot: FilterSlot,
+        slot: FilterFieldIndex,
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
@@ -294,7 +294,7 @@ impl ExtractorListener<'_, '_> {
     fn add(
         &mut self,
         field: &'static Field,
-        slots: &[FilterSlot],
+        slots: &[FilterFieldIndex],
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
@@ -330,7 +330,7 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Returns `true` for an unset bit that has no meaning in its mask.
-    fn is_unset_request(&self, slot: FilterSlot, field: &'static Field, number: i128) -> bool {
+    fn is_unset_request(&self, slot: FilterFieldIndex, field: &'static Field, number: i128) -> bool {
         match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FieldOrigin::Bit(bit)) => {
                 number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
@@ -340,7 +340,12 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Returns the part of a value, located at `bytes`, that a field has.
-    fn part(&self, slot: FilterSlot, value: FilterValue<'_>, bytes: &Range<usize>) -> FilterValue<'static> {
+    fn part(
+        &self,
+        slot: FilterFieldIndex,
+        value: FilterValue<'_>,
+        bytes: &Range<usize>,
+    ) -> FilterValue<'static> {
         let part = match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FieldOrigin::Alias(alias)) => alias.part,
             Some(FieldOrigin::Bit(bit)) => {
@@ -349,13 +354,15 @@ impl ExtractorListener<'_, '_> {
                     _ => FilterValue::Unknown,
                 };
             }
-            _ => AliasPart::Whole,
+            _ => FieldAliasPart::Whole,
         };
         FilterValue::Number(match (part, value) {
-            (AliasPart::Bits(shift, mask), FilterValue::Number(number)) => number >> shift & i128::from(mask),
-            (AliasPart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
-            (AliasPart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
-            (AliasPart::Crc16From(before), FilterValue::Bytes(_)) => {
+            (FieldAliasPart::Bits(shift, mask), FilterValue::Number(number)) => {
+                number >> shift & i128::from(mask)
+            }
+            (FieldAliasPart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
+            (FieldAliasPart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
+            (FieldAliasPart::Crc16From(before), FilterValue::Bytes(_)) => {
                 let start = bytes.start.saturating_sub(self.base + before);
                 let end = bytes.end.saturating_sub(self.base);
                 crc16(self.bytes.get(start..end).unwrap_or_default()).into()

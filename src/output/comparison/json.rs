@@ -13,7 +13,7 @@ use crate::output::json::SCHEMA;
 
 /// One side of a difference.
 #[derive(Serialize)]
-struct DifferenceSideObject<'a> {
+struct DifferenceSideJson<'a> {
     /// Index of the Transaction.
     index: Option<u64>,
     call: Option<u64>,
@@ -22,10 +22,10 @@ struct DifferenceSideObject<'a> {
     value: Option<&'a str>,
 }
 
-impl<'a> From<&'a DifferenceSide> for Option<DifferenceSideObject<'a>> {
+impl<'a> From<&'a DifferenceSide> for Option<DifferenceSideJson<'a>> {
     fn from(half: &'a DifferenceSide) -> Self {
         let place = half.location;
-        (place.is_some() || half.value.is_some()).then(|| DifferenceSideObject {
+        (place.is_some() || half.value.is_some()).then(|| DifferenceSideJson {
             index: place.map(|place| place.index).filter(|index| *index > 0),
             call: place.and_then(|place| place.call).map(|frame| frame.0),
             reply: place.and_then(|place| place.reply).map(|frame| frame.0),
@@ -37,7 +37,7 @@ impl<'a> From<&'a DifferenceSide> for Option<DifferenceSideObject<'a>> {
 
 /// JSON object of a difference.
 #[derive(Serialize)]
-struct DifferenceObject<'a> {
+struct DifferenceJson<'a> {
     schema: u32,
     kind: &'static str,
     difference: &'static str,
@@ -47,11 +47,11 @@ struct DifferenceObject<'a> {
     path: Option<&'a str>,
     field: Option<&'a str>,
     times: u64,
-    a: Option<DifferenceSideObject<'a>>,
-    b: Option<DifferenceSideObject<'a>>,
+    a: Option<DifferenceSideJson<'a>>,
+    b: Option<DifferenceSideJson<'a>>,
 }
 
-impl<'a> DifferenceObject<'a> {
+impl<'a> DifferenceJson<'a> {
     fn new(difference: &'a Difference, file: Option<&'a str>) -> Self {
         let word = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         Self {
@@ -71,7 +71,7 @@ impl<'a> DifferenceObject<'a> {
 
 /// JSON object of one of the captures.
 #[derive(Serialize)]
-struct TraceObject<'a> {
+struct TraceJson<'a> {
     file: &'a str,
     frames: u64,
     transactions: u64,
@@ -82,7 +82,7 @@ struct TraceObject<'a> {
     given_up: &'a BTreeMap<&'static str, u64>,
 }
 
-impl<'a> From<&'a ComparedCapture> for TraceObject<'a> {
+impl<'a> From<&'a ComparedCapture> for TraceJson<'a> {
     fn from(trace: &'a ComparedCapture) -> Self {
         Self {
             file: &trace.name,
@@ -98,7 +98,7 @@ impl<'a> From<&'a ComparedCapture> for TraceObject<'a> {
 }
 
 #[derive(Serialize)]
-struct OperationCountsObject<'a> {
+struct OperationCountsJson<'a> {
     operation: &'a str,
     a: u64,
     b: u64,
@@ -106,14 +106,14 @@ struct OperationCountsObject<'a> {
 }
 
 #[derive(Serialize)]
-struct ComparisonObject<'a> {
+struct ComparisonJson<'a> {
     schema: u32,
     kind: &'static str,
     equal: bool,
     differences: u64,
     filtered: u64,
     counts: BTreeMap<&'static str, u64>,
-    operations: Vec<OperationCountsObject<'a>>,
+    operations: Vec<OperationCountsJson<'a>>,
     pairs: u64,
     fields: u64,
     data_bytes: u64,
@@ -121,8 +121,8 @@ struct ComparisonObject<'a> {
     left_out: u64,
     reordered: u64,
     set_up: u64,
-    a: TraceObject<'a>,
-    b: TraceObject<'a>,
+    a: TraceJson<'a>,
+    b: TraceJson<'a>,
 }
 
 fn line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
@@ -132,14 +132,14 @@ fn line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
 }
 
 pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Option<&str>) -> io::Result<()> {
-    line(to, &DifferenceObject::new(difference, file))
+    line(to, &DifferenceJson::new(difference, file))
 }
 
 pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();
     let mix = comparison.operation_counts().iter();
-    let object = ComparisonObject {
+    let object = ComparisonJson {
         schema: SCHEMA,
         kind: "comparison",
         equal: comparison.total() == 0,
@@ -147,7 +147,7 @@ pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io:
         filtered: comparison.filtered(),
         counts: comparison.counts().iter().map(|(kind, count)| (kind.word(), *count)).collect(),
         operations: mix
-            .map(|(operation, mix)| OperationCountsObject {
+            .map(|(operation, mix)| OperationCountsJson {
                 operation,
                 a: mix.counts[0],
                 b: mix.counts[1],

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{LabelFieldValue, LabelWriter};
+use super::{InfoFieldValue, LabelWriter};
 
 /// Lists of mounts and exports, of which the line shows only the length.
 const COUNTED_LISTS: [(&str, &str, &str); 2] =
@@ -66,8 +66,8 @@ impl LabelWriter<'_> {
         let call = self.call;
         let program = call.find("prog").or_else(|| call.find("r_prog"));
         let _ = match program {
-            Some(LabelFieldValue::Enum(_, Some(program))) => write!(self.text, " {program}"),
-            Some(LabelFieldValue::Enum(number, None) | LabelFieldValue::Number(number)) => {
+            Some(InfoFieldValue::Enum(_, Some(program))) => write!(self.text, " {program}"),
+            Some(InfoFieldValue::Enum(number, None) | InfoFieldValue::Number(number)) => {
                 write!(self.text, " {number}")
             }
             _ => Ok(()),
@@ -76,8 +76,8 @@ impl LabelWriter<'_> {
             let _ = write!(self.text, " {version}");
         }
         match call.find("prot") {
-            Some(LabelFieldValue::Enum(6, _)) => self.text.push_str(" tcp"),
-            Some(LabelFieldValue::Enum(17, _)) => self.text.push_str(" udp"),
+            Some(InfoFieldValue::Enum(6, _)) => self.text.push_str(" tcp"),
+            Some(InfoFieldValue::Enum(17, _)) => self.text.push_str(" udp"),
             _ => self.unquoted_name("r_netid"),
         }
         if let Some(port) = self.reply.number("port").filter(|_| name == "GETPORT" || name == "CALLIT") {
@@ -116,7 +116,7 @@ impl LabelWriter<'_> {
 
     /// Appends the requested lists: `GETACL /data acl dfacl`.
     pub(super) fn acl(&mut self) {
-        if let Some(LabelFieldValue::Flags(mask, names)) = self.call.find("mask") {
+        if let Some(InfoFieldValue::Flags(mask, names)) = self.call.find("mask") {
             for (_, name) in names.iter().filter(|(bit, _)| mask & bit == *bit) {
                 let _ = write!(self.text, " {}", name.trim_start_matches("NA_").to_ascii_lowercase());
             }

@@ -11,7 +11,7 @@ const MAX_TEXT_BYTES: usize = 256;
 
 /// Value of a field; text is stored in a separate buffer.
 #[derive(Clone, Debug)]
-pub(super) enum LabelFieldValue {
+pub(super) enum InfoFieldValue {
     Number(u64),
     Enum(u64, Option<&'static str>),
     Flags(u64, &'static [FlagName]),
@@ -21,7 +21,7 @@ pub(super) enum LabelFieldValue {
 
 /// Observer that collects the fields of one operation.
 #[derive(Debug, Default)]
-pub(super) struct LabelFieldCollector {
+pub(super) struct InfoFieldCollector {
     operation: &'static str,
     depth: usize,
     /// Depth at which the current operation began.
@@ -32,11 +32,11 @@ pub(super) struct LabelFieldCollector {
     pub(super) operations_seen: usize,
     /// Number of directory entries skipped.
     pub(super) entries: u64,
-    pub(super) fields: Vec<(&'static Field, LabelFieldValue)>,
+    pub(super) fields: Vec<(&'static Field, InfoFieldValue)>,
     pub(super) text: Vec<u8>,
 }
 
-impl LabelFieldCollector {
+impl InfoFieldCollector {
     pub(super) fn begin(&mut self, operation: &'static str) {
         self.operation = operation;
         (self.depth, self.operation_depth, self.skipped_entry_depth, self.operations_seen, self.entries) =
@@ -45,25 +45,25 @@ impl LabelFieldCollector {
         self.text.clear();
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&LabelFieldValue> {
+    pub(super) fn find(&self, name: &str) -> Option<&InfoFieldValue> {
         let is_called = |field: &Field| field.label == name || field.name == name;
         self.fields.iter().find(|(field, _)| is_called(field)).map(|(_, heard)| heard)
     }
 
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         match *self.find(name)? {
-            LabelFieldValue::Number(number)
-            | LabelFieldValue::Enum(number, _)
-            | LabelFieldValue::Flags(number, _) => Some(number),
-            LabelFieldValue::Length(length) => Some(length as u64),
-            LabelFieldValue::Text(_) => None,
+            InfoFieldValue::Number(number)
+            | InfoFieldValue::Enum(number, _)
+            | InfoFieldValue::Flags(number, _) => Some(number),
+            InfoFieldValue::Length(length) => Some(length as u64),
+            InfoFieldValue::Text(_) => None,
         }
     }
 
     pub(super) fn texts(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         self.fields.iter().filter(move |(field, _)| field.label == name).filter_map(
             |(_, heard)| match heard {
-                LabelFieldValue::Text(range) => self.text.get(range.clone()),
+                InfoFieldValue::Text(range) => self.text.get(range.clone()),
                 _ => None,
             },
         )
@@ -74,7 +74,7 @@ impl LabelFieldCollector {
     }
 }
 
-impl<'a> Observer<'a> for LabelFieldCollector {
+impl<'a> Observer<'a> for InfoFieldCollector {
     #[inline]
     fn is_interested_in_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
         self.operation_depth.is_some() && self.skipped_entry_depth.is_none()
@@ -117,18 +117,18 @@ impl<'a> Observer<'a> for LabelFieldCollector {
             value => value,
         };
         let heard = match value {
-            FieldValue::Unsigned(number) => LabelFieldValue::Number(number),
-            FieldValue::Signed(number) => LabelFieldValue::Number(number as u64),
-            FieldValue::Bool(bool) => LabelFieldValue::Number(bool.into()),
-            FieldValue::Enum(number, name) => LabelFieldValue::Enum(number, name),
-            FieldValue::Flags(mask, names) => LabelFieldValue::Flags(mask, names),
+            FieldValue::Unsigned(number) => InfoFieldValue::Number(number),
+            FieldValue::Signed(number) => InfoFieldValue::Number(number as u64),
+            FieldValue::Bool(bool) => InfoFieldValue::Number(bool.into()),
+            FieldValue::Enum(number, name) => InfoFieldValue::Enum(number, name),
+            FieldValue::Flags(mask, names) => InfoFieldValue::Flags(mask, names),
             FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) if is_text(field, &value) => {
                 let start = self.text.len();
                 self.text.extend_from_slice(bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes));
-                LabelFieldValue::Text(start..self.text.len())
+                InfoFieldValue::Text(start..self.text.len())
             }
-            FieldValue::Text(bytes) | FieldValue::Bytes(bytes) => LabelFieldValue::Length(bytes.len()),
-            FieldValue::Chunk(length, _) => LabelFieldValue::Length(length as usize),
+            FieldValue::Text(bytes) | FieldValue::Bytes(bytes) => InfoFieldValue::Length(bytes.len()),
+            FieldValue::Chunk(length, _) => InfoFieldValue::Length(length as usize),
             _ => return,
         };
         self.fields.push((field, heard));

@@ -11,10 +11,11 @@ use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
 use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ChunkListState, DeliveryEvidence, MessageRecord, MissingPart, Phases, RpcMessageKind,
+    CallDirection, CapturedMessage, ChunkListState, DeliveryEvidence, MissingPart, RpcMessageKind,
+    TransactionPhases,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::rpcrdma::{Dialect, MessageType};
+use nfsrdma_dissectors::rpcrdma::{Dialect, RpcRdmaMessageType};
 use nfsrdma_dissectors::xdr::XdrError;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -134,17 +135,17 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     new_path: Option<FilePathText<'t>>,
     operations: OperationArray<'t, 'a>,
-    #[serde(skip_serializing_if = "ProcedureBodyObject::is_empty")]
-    arguments: ProcedureBodyObject<'t, 'a>,
-    #[serde(skip_serializing_if = "ProcedureBodyObject::is_empty")]
-    results: ProcedureBodyObject<'t, 'a>,
+    #[serde(skip_serializing_if = "ProcedureBodyJson::is_empty")]
+    arguments: ProcedureBodyJson<'t, 'a>,
+    #[serde(skip_serializing_if = "ProcedureBodyJson::is_empty")]
+    results: ProcedureBodyJson<'t, 'a>,
     status: Option<NameOrNumber>,
     rpc_status: Option<&'static str>,
-    call: Option<MessageObject<'t>>,
-    reply: Option<MessageObject<'t>>,
+    call: Option<MessageJson<'t>>,
+    reply: Option<MessageJson<'t>>,
     read_chunks: ChunkArray<'t>,
     write_chunks: ChunkArray<'t>,
-    reply_chunk: Option<MessageChunkObject<'t>>,
+    reply_chunk: Option<MessageChunkJson<'t>>,
     #[serde(skip_serializing_if = "ChunkArray::is_empty")]
     reply_read_chunks: ChunkArray<'t>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,10 +153,10 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     done: bool,
     latency_ns: Option<u64>,
-    phases_ns: Option<PhasesObject>,
+    phases_ns: Option<PhasesJson>,
     complete: bool,
     missing: MissingCodeArray,
-    findings: Vec<FindingObject<'t>>,
+    findings: Vec<FindingJson<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     age_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,7 +171,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
 
 /// Conformance finding.
 #[derive(Serialize)]
-pub(in crate::output) struct FindingObject<'t> {
+pub(in crate::output) struct FindingJson<'t> {
     rule: &'static str,
     severity: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +182,7 @@ pub(in crate::output) struct FindingObject<'t> {
     frame: Option<u64>,
 }
 
-impl<'t> From<&'t Finding> for FindingObject<'t> {
+impl<'t> From<&'t Finding> for FindingJson<'t> {
     fn from(finding: &'t Finding) -> Self {
         Self {
             rule: finding.rule.id,
@@ -198,7 +199,7 @@ impl<'t> From<&'t Finding> for FindingObject<'t> {
 impl<'t, 'a> TransactionJsonLine<'t, 'a> {
     /// Adds the findings of the Transaction.
     pub(super) fn with_findings(mut self, findings: &'t [Finding]) -> Self {
-        self.findings = findings.iter().map(FindingObject::from).collect();
+        self.findings = findings.iter().map(FindingJson::from).collect();
         self
     }
 
@@ -215,10 +216,10 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
         let OperationPaths { path, new_path, .. } = names.paths();
         let connection = &transaction.connection;
         let missing = facts.missing(transaction);
-        let message = |which| MessageObject::from_record(transaction, facts, which, has_iso);
+        let message = |which| MessageJson::from_record(transaction, facts, which, has_iso);
         let is_compound = !tape.parts.is_empty();
         let body = |at, end| {
-            ProcedureBodyObject(JsonMembers::new(&tape.items, at, if is_compound { at } else { end }))
+            ProcedureBodyJson(JsonMembers::new(&tape.items, at, if is_compound { at } else { end }))
         };
         Self {
             schema: SCHEMA,
@@ -257,12 +258,12 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             reply_chunk: transaction
                 .reply_chunk
                 .as_ref()
-                .map(|chunk| MessageChunkObject(chunk, ChunkObjectKind::Write)),
+                .map(|chunk| MessageChunkJson(chunk, ChunkObjectKind::Write)),
             reply_read_chunks: ChunkArray(&transaction.reply_read_chunks, ChunkObjectKind::Read),
             retry_of: transaction.retry_of,
             done: transaction.is_done,
             latency_ns: transaction.latency_ns(),
-            phases_ns: transaction.phases().map(PhasesObject::from),
+            phases_ns: transaction.phases().map(PhasesJson::from),
             complete: missing.is_empty(),
             missing: MissingCodeArray(missing),
             findings: Vec::new(),
@@ -365,7 +366,7 @@ impl DecodedValuesJson<'_, '_> {
     pub(crate) fn bodies(&self) -> (Value, Value) {
         let items = &self.tape.items;
         let value = |at, end| {
-            serde_json::to_value(ProcedureBodyObject(JsonMembers::new(items, at, end))).unwrap_or_default()
+            serde_json::to_value(ProcedureBodyJson(JsonMembers::new(items, at, end))).unwrap_or_default()
         };
         (value(0, self.results), value(self.results, usize::MAX))
     }
@@ -383,7 +384,7 @@ impl Serialize for OperationArray<'_, '_> {
         let (calls, replies) = self.tape.parts.split_at(self.call_parts.min(self.tape.parts.len()));
         let names = |at| self.names.filter(|_| at < calls.len()).map(|names| names.operation_paths(at));
         let about = |at| names(at).unwrap_or_default();
-        let entry = |about, call, reply| CompoundOperationObject { tape: self.tape, about, call, reply };
+        let entry = |about, call, reply| CompoundOperationJson { tape: self.tape, about, call, reply };
         serializer.collect_seq((0..calls.len().max(replies.len())).flat_map(|at| {
             match (calls.get(at), replies.get(at)) {
                 (Some(call), Some(reply)) if !is_result_of(call, reply) => [
@@ -399,14 +400,14 @@ impl Serialize for OperationArray<'_, '_> {
 }
 
 /// Operation: arguments, then results. Results with the name of an argument are in an object `result`.
-struct CompoundOperationObject<'t, 'a> {
+struct CompoundOperationJson<'t, 'a> {
     tape: &'t FieldTape<'a>,
     about: OperationPaths<'t>,
     call: Option<&'t TapeOperation>,
     reply: Option<&'t TapeOperation>,
 }
 
-impl Serialize for CompoundOperationObject<'_, '_> {
+impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let members = |part: Option<&TapeOperation>| {
             let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
@@ -465,15 +466,15 @@ impl Serialize for RepeatedResults<'_, '_> {
 }
 
 /// Arguments or results of a procedure without operations.
-struct ProcedureBodyObject<'t, 'a>(JsonMembers<'t, 'a>);
+struct ProcedureBodyJson<'t, 'a>(JsonMembers<'t, 'a>);
 
-impl ProcedureBodyObject<'_, '_> {
+impl ProcedureBodyJson<'_, '_> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Serialize for ProcedureBodyObject<'_, '_> {
+impl Serialize for ProcedureBodyJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         object(self.0, serializer)
     }
@@ -481,7 +482,7 @@ impl Serialize for ProcedureBodyObject<'_, '_> {
 
 /// Call or Reply.
 #[derive(Serialize)]
-struct MessageObject<'t> {
+struct MessageJson<'t> {
     frames: FrameNumberArray<'t>,
     time: JsonText<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -494,24 +495,24 @@ struct MessageObject<'t> {
     resent: u32,
     sends: u32,
     lists: Option<&'static str>,
-    rpcrdma: Option<RpcRdmaObject>,
+    rpcrdma: Option<RpcRdmaJson>,
     length: Option<usize>,
     rpc_length: Option<u64>,
-    undecoded: Option<UndecodedObject>,
+    undecoded: Option<UndecodedJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lost_copy: Option<LostCopyObject>,
+    lost_copy: Option<LostCopyJson>,
 }
 
 /// Evidence that an earlier copy of a Call was lost before the capture point.
 #[derive(Serialize)]
-struct LostCopyObject {
+struct LostCopyJson {
     evidence: &'static str,
     ns: u64,
 }
 
 #[derive(Serialize)]
-struct RpcRdmaObject {
-    proc: JsonText<MessageType>,
+struct RpcRdmaJson {
+    proc: JsonText<RpcRdmaMessageType>,
     version: u32,
     dialect: Option<&'static str>,
     credits: Option<u32>,
@@ -525,7 +526,7 @@ impl Serialize for FrameNumberArray<'_> {
     }
 }
 
-impl<'t> MessageObject<'t> {
+impl<'t> MessageJson<'t> {
     fn from_record(
         transaction: &'t Transaction,
         facts: &RpcSummary,
@@ -544,7 +545,7 @@ impl<'t> MessageObject<'t> {
             resent: record.retransmissions,
             sends: record.sends,
             lists: record.chunk_lists().map(ChunkListState::key),
-            rpcrdma: record.rpcrdma.map(|words| RpcRdmaObject {
+            rpcrdma: record.rpcrdma.map(|words| RpcRdmaJson {
                 proc: JsonText(words.message_type),
                 version: words.version,
                 dialect: record.dialect().map(Dialect::key),
@@ -552,30 +553,30 @@ impl<'t> MessageObject<'t> {
             }),
             length: inline_length(record),
             rpc_length: transaction.rpc_length(which),
-            undecoded: facts.decode_error(transaction, which).map(UndecodedObject::from),
+            undecoded: facts.decode_error(transaction, which).map(UndecodedJson::from),
             lost_copy: transaction
                 .lost_copy()
                 .filter(|_| which == RpcMessageKind::Call)
-                .map(|lost| LostCopyObject { evidence: lost.key(), ns: lost.ns() }),
+                .map(|lost| LostCopyJson { evidence: lost.key(), ns: lost.ns() }),
         })
     }
 }
 
 /// Offset at which decoding of a captured message failed, and the reason.
 #[derive(Serialize)]
-struct UndecodedObject {
+struct UndecodedJson {
     offset: usize,
     reason: String,
 }
 
-impl From<XdrError> for UndecodedObject {
+impl From<XdrError> for UndecodedJson {
     fn from(error: XdrError) -> Self {
         Self { offset: error.at(), reason: error.reason().to_string() }
     }
 }
 
 /// Returns the bytes of the RPC message that went inline.
-pub(crate) fn inline_length(record: &MessageRecord) -> Option<usize> {
+pub(crate) fn inline_length(record: &CapturedMessage) -> Option<usize> {
     if record.is_rdma_error() {
         None
     } else if record.is_nomsg() {
@@ -602,13 +603,13 @@ impl ChunkArray<'_> {
 
 impl Serialize for ChunkArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|chunk| MessageChunkObject(chunk, self.1)))
+        serializer.collect_seq(self.0.iter().map(|chunk| MessageChunkJson(chunk, self.1)))
     }
 }
 
-struct MessageChunkObject<'t>(&'t Chunk, ChunkObjectKind);
+struct MessageChunkJson<'t>(&'t Chunk, ChunkObjectKind);
 
-impl Serialize for MessageChunkObject<'_> {
+impl Serialize for MessageChunkJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(chunk, kind) = *self;
         let mut map = serializer.serialize_map(None)?;
@@ -627,7 +628,7 @@ struct SegmentArray<'t>(&'t [ChunkSegment], ChunkObjectKind);
 
 impl Serialize for SegmentArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|segment| SegmentObject {
+        serializer.collect_seq(self.0.iter().map(|segment| SegmentJson {
             handle: JsonText(JsonHexNumber(segment.handle.0.into(), 8)),
             offset: JsonText(JsonHexNumber(segment.offset, 16)),
             length: segment.length,
@@ -639,7 +640,7 @@ impl Serialize for SegmentArray<'_> {
 }
 
 #[derive(Serialize)]
-struct SegmentObject {
+struct SegmentJson {
     handle: JsonText<JsonHexNumber>,
     offset: JsonText<JsonHexNumber>,
     length: u32,
@@ -650,7 +651,7 @@ struct SegmentObject {
 }
 
 #[derive(Serialize)]
-struct PhasesObject {
+struct PhasesJson {
     call: u64,
     data_in: u64,
     server: u64,
@@ -659,9 +660,9 @@ struct PhasesObject {
     recovery: u64,
 }
 
-impl From<Phases> for PhasesObject {
-    fn from(phases: Phases) -> Self {
-        let Phases {
+impl From<TransactionPhases> for PhasesJson {
+    fn from(phases: TransactionPhases) -> Self {
+        let TransactionPhases {
             call_ns: call,
             data_in_ns: data_in,
             server_ns: server,

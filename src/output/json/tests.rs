@@ -8,14 +8,14 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::Value as Json;
 
 use super::*;
-use crate::analysis::names::Filehandles;
+use crate::analysis::names::FilehandleDisplay;
 use crate::testing;
 
 fn line(transaction: &Transaction) -> String {
     let mut lines = Vec::new();
     transaction
         .with_messages(|reading| {
-            let off = FileNames::new(Filehandles::Off, 0);
+            let off = FileNames::new(FilehandleDisplay::Off, 0);
             JsonLines::default().transaction(&mut lines, transaction, reading, &reading.summary(), &off, &[])
         })
         .unwrap();
@@ -255,7 +255,7 @@ fn operations(call: impl FnOnce(&mut FieldTape<'_>), reply: impl FnOnce(&mut Fie
     reply(&mut tape);
     tape.end_message();
     let facts = RpcSummary::default();
-    let names = FileNames::new(Filehandles::Off, 0);
+    let names = FileNames::new(FilehandleDisplay::Off, 0);
     let line = TransactionJsonLine::new(transaction, &facts, &names, &tape, (results, call_parts), false);
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }

@@ -9,12 +9,14 @@ use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
 use super::super::lint::SeverityCount;
-use super::super::settings::LineView;
+use super::super::settings::LineUnit;
 use super::super::style::Glyphs;
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
 use crate::analysis::conformance::run::FindingCounts;
-use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, RecoveryTally, Statistics};
+use crate::analysis::statistics::{
+    ChunkTally, OperationKey, OperationTally, RetransmissionTally, Statistics,
+};
 
 /// Maximum number of connections shown; of many, only the largest matter.
 const SHOWN_CONNECTIONS: usize = 10;
@@ -24,12 +26,12 @@ pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: us
     for line in wrap_words(&totals(summary), width) {
         writeln!(to, "{line}")?;
     }
-    if summary.shown != Some(LineView::Operations) {
+    if summary.shown != Some(LineUnit::Operations) {
         for table in operation_tables(statistics, summary.glyphs) {
             table.write(to, width)?;
         }
     }
-    if statistics.connections().count() > 1 && summary.shown != Some(LineView::Connections) {
+    if statistics.connections().count() > 1 && summary.shown != Some(LineUnit::Connections) {
         connection_table(statistics).write(to, width)?;
     }
     chunk_table(statistics).write(to, width)?;
@@ -59,7 +61,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     let is_empty = statistics.frames() == 0 && statistics.transactions() == 0;
     let mut text = match summary.filtered.filter(|_| is_empty) {
         Some(view) => {
-            let unit = if view == LineView::Frames { "frame" } else { "Transaction" };
+            let unit = if view == LineUnit::Frames { "frame" } else { "Transaction" };
             format!("No {unit} matches the display filter.")
         }
         None => totals_of_frames(summary),
@@ -140,7 +142,7 @@ fn push_findings(findings: &FindingCounts, is_filtered: bool, glyphs: Glyphs, te
 }
 
 /// Appends the number of retransmissions by sender, and the time spent in recovery.
-fn push_recovery(tally: RecoveryTally, text: &mut String) {
+fn push_recovery(tally: RetransmissionTally, text: &mut String) {
     let by_transport = tally.transport_copies();
     if by_transport > 0 {
         let _ = write!(text, " {} by the transport.", PluralCount(by_transport, "message retransmission"));

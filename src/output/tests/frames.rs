@@ -2,7 +2,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use crate::analysis::names::FileNames;
-use crate::output::frames::FrameList;
+use crate::output::frames::FrameListWriter;
 use crate::output::style::{Glyphs, TerminalStyle, columns};
 use crate::output::units::TimeFormat;
 
@@ -11,7 +11,7 @@ use super::capture;
 /// Returns the lines of the first frames of a capture.
 fn frames(name: &str, screen: TerminalStyle, count: u64) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
-    let (mut list, mut out) = (FrameList::new(screen, TimeFormat::Relative), Vec::new());
+    let (mut list, mut out) = (FrameListWriter::new(screen, TimeFormat::Relative), Vec::new());
     let mut names = FileNames::default();
     while let Some(frame) = source.next().unwrap() {
         if frame.number.0 > count {

@@ -1,7 +1,7 @@
-use crate::analysis::names::{FileNames, Filehandles};
-use crate::memory::Memory;
+use crate::analysis::names::{FileNames, FilehandleDisplay};
+use crate::memory::MemoryBudget;
 use crate::output::style::{Glyphs, Styles, TerminalStyle, columns};
-use crate::output::transaction_list::TransactionList;
+use crate::output::transaction_list::TransactionListWriter;
 use crate::output::units::TimeFormat;
 
 use nfsrdma_dissectors::address::Address;
@@ -11,12 +11,14 @@ use nfsrdma_dissectors::flow::transaction::ChunkListState;
 use super::{capture, transactions};
 
 fn list_as(name: &str, screen: TerminalStyle, time: TimeFormat) -> String {
-    list_with(name, screen, time, Filehandles::Names)
+    list_with(name, screen, time, FilehandleDisplay::Names)
 }
 
-fn list_with(name: &str, screen: TerminalStyle, time: TimeFormat, filehandles: Filehandles) -> String {
-    let (mut list, mut names) =
-        (TransactionList::new(screen, time), FileNames::new(filehandles, Memory::default().names_bytes()));
+fn list_with(name: &str, screen: TerminalStyle, time: TimeFormat, filehandles: FilehandleDisplay) -> String {
+    let (mut list, mut names) = (
+        TransactionListWriter::new(screen, time),
+        FileNames::new(filehandles, MemoryBudget::default().names_bytes()),
+    );
     list.start(capture(name).next().unwrap().unwrap().time);
     let mut out = Vec::new();
     for transaction in transactions(name) {
@@ -106,7 +108,7 @@ fn a_list_in_a_pipe() {
 
 /// Returns the list in a pipe, with the clients replaced by `client`.
 fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
-    let mut list = TransactionList::new(TerminalStyle::pipe(), TimeFormat::Relative);
+    let mut list = TransactionListWriter::new(TerminalStyle::pipe(), TimeFormat::Relative);
     let mut out = Vec::new();
     for (at, mut transaction) in transactions("rxe-v42-deleg.pcap").into_iter().enumerate() {
         if let Some(address) = client(at) {
@@ -190,7 +192,7 @@ fn what_matters_least_goes_first_on_a_narrow_terminal() {
 
 /// Returns the list with `--filehandles none`.
 fn nameless(name: &str) -> String {
-    list_with(name, TerminalStyle::pipe(), TimeFormat::Relative, Filehandles::Off)
+    list_with(name, TerminalStyle::pipe(), TimeFormat::Relative, FilehandleDisplay::Off)
 }
 
 #[test]
@@ -303,14 +305,15 @@ fn a_path_gives_way_to_what_follows_it() {
 fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
     let list = |how| list_with("rxe-v3.pcap", TerminalStyle::pipe(), TimeFormat::Relative, how);
     // tshark -r rxe-v3.pcap -Y 'rpc.xid == 0xa78d6284' -T fields -e nfs.fh.hash
-    let (hash, hex) = (list(Filehandles::Hash), list(Filehandles::Hex));
+    let (hash, hex) = (list(FilehandleDisplay::Hash), list(FilehandleDisplay::Hex));
     assert!(hash.contains("  LOOKUP 0x62d40c52/data  "), "{hash}");
     assert!(hex.contains("  LOOKUP 0x0100010000000000/data  "), "{hex}");
 }
 
 #[test]
 fn both_filehandles_of_a_copy_are_told_in_full() {
-    let list = list_with("rxe-v42.pcap", TerminalStyle::pipe(), TimeFormat::Relative, Filehandles::Hash);
+    let list =
+        list_with("rxe-v42.pcap", TerminalStyle::pipe(), TimeFormat::Relative, FilehandleDisplay::Hash);
     // tshark -r rxe-v42.pcap -Y 'nfs.opcode == 60' -T fields -e nfs.fh.hash
     assert!(list.contains("  COPY 0xc0c18a12 0+8192 → 0x47c7b027 0"), "{}", line(&list, "COPY"));
 }

@@ -1,12 +1,12 @@
 use nfsrdma_conformance::{Finding, Severity, SeverityLevel};
-use nfsrdma_dissectors::flow::transaction::{ConnectionRole, MessageRecord};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, ConnectionRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::analysis::names::FileNames;
 use crate::output::frame_ring::FrameRing;
 use crate::output::style::{Glyphs, TerminalStyle};
-use crate::output::tree::{EmptyFrameStore, FrameStore, TreeView};
+use crate::output::tree::{EmptyFrameStore, FieldTreeWriter, FrameStore};
 
 use super::{capture, transactions};
 
@@ -21,7 +21,7 @@ fn tree_with(
     frames: &impl FrameStore,
 ) -> String {
     let mut out = Vec::new();
-    let (mut view, mut names) = (TreeView::new(screen), FileNames::default());
+    let (mut view, mut names) = (FieldTreeWriter::new(screen), FileNames::default());
     transaction
         .with_messages(|reading| {
             let facts = reading.summary();
@@ -65,7 +65,7 @@ fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
 fn a_finding_is_under_its_field_in_its_message() {
     let transaction = from_frame("rxe-v42.pcap", 120);
     let rule = nfsrdma_conformance::find_rule("rpcrdma/credit-zero").unwrap();
-    let finding = |text: &str, message: &Option<MessageRecord>, field| Finding {
+    let finding = |text: &str, message: &Option<CapturedMessage>, field| Finding {
         rule,
         severity: SeverityLevel::Error,
         severity_unless_known: Severity::Error,
@@ -141,7 +141,7 @@ fn a_procedure_of_nfsv3_that_fails() {
 /// Returns the trees of some frames and of the messages that they complete.
 fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
-    let (mut view, mut out) = (TreeView::new(TerminalStyle::pipe()), Vec::new());
+    let (mut view, mut out) = (FieldTreeWriter::new(TerminalStyle::pipe()), Vec::new());
     let mut names = FileNames::default();
     while let Some(frame) = source.next().unwrap() {
         flow.process_frame(&frame);

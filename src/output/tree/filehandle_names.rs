@@ -19,12 +19,12 @@ pub(super) struct FilehandleContext<'k> {
 }
 
 /// Tree that adds names to filehandles.
-pub(super) struct NamedFieldTree<'t, 'k> {
+pub(super) struct FilehandleNameTree<'t, 'k> {
     pub(super) tree: &'t mut FieldTree,
     pub(super) context: FilehandleContext<'k>,
 }
 
-impl<'a> Observer<'a> for NamedFieldTree<'_, '_> {
+impl<'a> Observer<'a> for FilehandleNameTree<'_, '_> {
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.tree.enter(field, at);
     }

@@ -8,10 +8,10 @@ use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionName, ConnectionTransport, DeliveryEvidence, Endpoint, LostCopy, MessageRecord,
-    RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, ConnectionIdentity, ConnectionTransport, DeliveryEvidence, Endpoint,
+    LostCopy, RpcMessageKind, Transaction,
 };
-use nfsrdma_dissectors::flow::{Flow, FrameKind, LoneHeader, MpaCounts, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, HeaderOnlyMessage, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -19,10 +19,10 @@ use nfsrdma_dissectors::net::{self, DatagramPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
 
-use super::filehandle_names::{FilehandleContext, NamedFieldTree};
-use super::{ByteRangeOrigin, FieldTree, FrameStore, TreeLine, fact_line, heading, value};
+use super::filehandle_names::{FilehandleContext, FilehandleNameTree};
+use super::{ByteRangeBuffer, FieldTree, FrameStore, TreeLine, fact_line, heading, value};
 use crate::analysis::names::FileNames;
-use crate::output::info_column::OperationLabels;
+use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::{Style, TerminalStyle};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
@@ -32,18 +32,18 @@ const MAX_FRAMES_WITH_HEADERS: usize = 4;
 
 /// Writer of trees.
 #[derive(Debug)]
-pub struct TreeView {
+pub struct FieldTreeWriter {
     screen: TerminalStyle,
     tree: FieldTree,
-    labels: OperationLabels,
+    labels: InfoColumnFormatter,
     lines: Vec<TreeLine>,
 }
 
-impl TreeView {
+impl FieldTreeWriter {
     /// Creates a view for this screen; its lines are never truncated.
     pub fn new(screen: TerminalStyle) -> Self {
         let tree = FieldTree::new(screen.glyphs);
-        Self { screen, tree, labels: OperationLabels::default(), lines: Vec::new() }
+        Self { screen, tree, labels: InfoColumnFormatter::default(), lines: Vec::new() }
     }
 
     /// Adds the values in display filter syntax to the lines.
@@ -75,7 +75,7 @@ impl TreeView {
         self.write(out)
     }
 
-    /// Returns the lines of a Transaction, as [`TreeView::transaction`] writes them.
+    /// Returns the lines of a Transaction, as [`FieldTreeWriter::transaction`] writes them.
     pub fn transaction_lines(
         &mut self,
         transaction: &Transaction,
@@ -160,7 +160,7 @@ impl TreeView {
         heading(depth, style, text)
     }
 
-    /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeOrigin::Chunk`]
+    /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeBuffer::Chunk`]
     /// refer to, or `None` for an inline message.
     pub fn message_chunk_content(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
@@ -182,7 +182,7 @@ impl TreeView {
         self.write(out)
     }
 
-    /// Returns the lines of a frame, as [`TreeView::frame`] writes them.
+    /// Returns the lines of a frame, as [`FieldTreeWriter::frame`] writes them.
     pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &FileNames) -> &[TreeLine] {
         self.lines.clear();
         self.frame_at(frame, 0, flow.is_iwarp(), flow.frame_mpa_counts());
@@ -197,20 +197,20 @@ impl TreeView {
                 });
             }
         }
-        for lone in flow.lone_headers(frame.number) {
-            self.lone_header(lone);
+        for lone in flow.header_only_messages(frame.number) {
+            self.header_only_message(lone);
         }
         &self.lines
     }
 
     /// Adds the lines of a message that consists of a header only.
-    fn lone_header(&mut self, lone: &LoneHeader) {
+    fn header_only_message(&mut self, lone: &HeaderOnlyMessage) {
         self.tree.clear();
         let result = lone.observe(&mut self.tree);
         self.tree.finish();
         let styles = self.screen.styles;
         // Positions count in the message, and not in the frame.
-        let origin = ByteRangeOrigin::Nothing;
+        let origin = ByteRangeBuffer::Nothing;
         self.tree.lines(&mut self.lines, &styles, 1, (origin, origin), None);
         let error =
             result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
@@ -338,7 +338,7 @@ impl TreeView {
         reading: &TransactionMessages<'_>,
         known: FilehandleContext<'_>,
         which: RpcMessageKind,
-        message: &MessageRecord,
+        message: &CapturedMessage,
         frames: &impl FrameStore,
     ) {
         let name = match which {
@@ -381,7 +381,7 @@ impl TreeView {
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
         let time = DateTimeUtc(CalendarTime::from_timestamp(frame.time));
         let text = format_args!("Frame {}: {length} bytes{cut}, {time}", frame.number);
-        let origin = ByteRangeOrigin::Frame(frame.number);
+        let origin = ByteRangeBuffer::Frame(frame.number);
         let mut line = heading(depth, self.screen.styles.layer, text);
         line.origin = origin;
         self.lines.push(line);
@@ -423,13 +423,13 @@ impl TreeView {
         reading: &TransactionMessages<'_>,
         known: FilehandleContext<'_>,
         which: RpcMessageKind,
-        message: &MessageRecord,
+        message: &CapturedMessage,
         depth: usize,
     ) {
         let transaction = known.transaction;
         self.tree.clear();
         self.tree.chunks = data_chunks(transaction, which);
-        let result = reading.observe(which, &mut NamedFieldTree { tree: &mut self.tree, context: known });
+        let result = reading.observe(which, &mut FilehandleNameTree { tree: &mut self.tree, context: known });
         let in_rpc = self.tree.rpc_root().is_some();
         let whole = message_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {
@@ -445,8 +445,8 @@ impl TreeView {
             };
             format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
         });
-        let inline = ByteRangeOrigin::Message(which);
-        let rpc = if whole.is_some() { ByteRangeOrigin::Chunk(which) } else { inline };
+        let inline = ByteRangeBuffer::Message(which);
+        let rpc = if whole.is_some() { ByteRangeBuffer::Chunk(which) } else { inline };
         let styles = self.screen.styles;
         self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
         let rest = bytes.get(end..).unwrap_or_default();
@@ -482,12 +482,12 @@ fn end_label(delivered: DeliveryEvidence) -> &'static str {
 /// Creates a line about the Transaction with a styled value.
 fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
     let line =
-        TreeLine::new(1, ByteRangeOrigin::Nothing).with_text(label, name).with_text(Style::new(), ": ");
+        TreeLine::new(1, ByteRangeBuffer::Nothing).with_text(label, name).with_text(Style::new(), ": ");
     line.with_text(style, value)
 }
 
 /// Endpoint of a connection: `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
-struct TreeEndpoint<'a>(&'a ConnectionName, &'a Endpoint);
+struct TreeEndpoint<'a>(&'a ConnectionIdentity, &'a Endpoint);
 
 impl std::fmt::Display for TreeEndpoint<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -552,7 +552,7 @@ fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> 
 fn message_chunk<'t>(
     transaction: &'t Transaction,
     which: RpcMessageKind,
-    message: &MessageRecord,
+    message: &CapturedMessage,
 ) -> Option<std::borrow::Cow<'t, [u8]>> {
     if !message.is_nomsg() {
         return None;

@@ -3,10 +3,10 @@
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary};
-use nfsrdma_dissectors::flow::transaction::MessageRecord;
+use nfsrdma_dissectors::flow::transaction::CapturedMessage;
 use nfsrdma_dissectors::xdr::List;
 
-use crate::replay::trace::field_visitor::MarkedOperation;
+use crate::replay::trace::field_visitor::VisitedOperation;
 use crate::replay::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceTransfer};
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
@@ -30,7 +30,7 @@ pub(super) struct CompiledChunkLengths {
 impl CompiledChunkLengths {
     pub(super) fn from_transaction(transaction: &Transaction) -> Self {
         let of = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).collect();
-        let is_long = transaction.call.as_ref().is_some_and(MessageRecord::is_nomsg);
+        let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
         let mut lengths = Self::default();
         for chunk in &transaction.read_chunks {
             match chunk.position {
@@ -64,13 +64,13 @@ impl CompiledChunkLengths {
     }
 
     pub(super) fn to_transfer(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceTransfer<'_> {
-        let form = |message: Option<&MessageRecord>| match message {
+        let form = |message: Option<&CapturedMessage>| match message {
             Some(message) if message.is_rdma_error() => TraceMessageForm::ERROR,
             Some(message) if message.is_nomsg() => TraceMessageForm::NOMSG,
-            Some(MessageRecord { rpcrdma: Some(_), .. }) => TraceMessageForm::MESSAGE,
+            Some(CapturedMessage { rpcrdma: Some(_), .. }) => TraceMessageForm::MESSAGE,
             _ => TraceMessageForm::RECORD,
         };
-        let credits = |message: Option<&MessageRecord>| {
+        let credits = |message: Option<&CapturedMessage>| {
             let words = message.and_then(|message| message.rpcrdma);
             words.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0)
         };
@@ -91,7 +91,7 @@ impl CompiledChunkLengths {
     /// Returns the maximum number of bytes of the Reply message, and of each DDP-eligible result.
     pub(super) fn reply_needs(
         &self,
-        operations: &[MarkedOperation],
+        operations: &[VisitedOperation],
         reply_head: Option<u32>,
     ) -> (u32, Vec<u32>) {
         let mut message = reply_head.unwrap_or(DEFAULT_REPLY_BYTES).saturating_add(REPLY_SIZE_MARGIN_BYTES);

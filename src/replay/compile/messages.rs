@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::decode::TransactionMessages;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
 
-use super::variable_resolution::TransactionFiles;
+use super::variable_resolution::VariableResolutionState;
 use super::variable_table::hash;
 use crate::replay::trace::field_visitor::TraceFieldVisitor;
 use crate::replay::trace::layout::ContentRetention;
@@ -140,7 +140,7 @@ impl CompiledMessage {
     pub(super) fn store_payloads(
         &mut self,
         keeping: ContentRetention,
-        files: &TransactionFiles,
+        files: &VariableResolutionState,
         offsets: &[Option<u64>],
         to: &mut TraceWriter<impl Write + Seek>,
     ) -> io::Result<()> {

@@ -15,7 +15,7 @@ use std::io::{self, Seek, Write};
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::gss::{self, GssProc};
 use nfsrdma_dissectors::rpc::{self, Credential};
@@ -34,7 +34,7 @@ use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoints::TraceEndpointNumbers;
 use messages::CompiledMessage;
-use variable_resolution::{MarkedMessage, TransactionFiles, VariableResolver};
+use variable_resolution::{VariableResolutionState, VariableResolver, VisitedMessage};
 
 /// Counts of a compiled trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,7 @@ pub struct TraceCompiler<W> {
     key: u64,
     variable_resolver: VariableResolver,
     endpoints: TraceEndpointNumbers,
-    files: TransactionFiles,
+    files: VariableResolutionState,
     tree: InferredTree,
     initial_contents: Vec<InitialFileContent>,
     call: CompiledMessage,
@@ -77,7 +77,7 @@ pub struct TraceCompiler<W> {
     payload_bytes: u64,
     unknown_bytes: u64,
     /// Number of identities and counts of messages that were dropped at the limit per message.
-    dropped_marks: u64,
+    dropped_fields: u64,
 }
 
 impl<W: Write + Seek> TraceCompiler<W> {
@@ -92,7 +92,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             key: 0,
             variable_resolver: VariableResolver::default(),
             endpoints: TraceEndpointNumbers::default(),
-            files: TransactionFiles::default(),
+            files: VariableResolutionState::default(),
             tree: InferredTree::default(),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
@@ -101,7 +101,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             without_reply: 0,
             payload_bytes: 0,
             unknown_bytes: 0,
-            dropped_marks: 0,
+            dropped_fields: 0,
         })
     }
 
@@ -179,7 +179,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         call.clear();
         reply.clear();
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
-            let heard = MarkedMessage { visitor: &call_ear, bytes, base_position: base };
+            let heard = VisitedMessage { visitor: &call_ear, bytes, base_position: base };
             namer.resolve_call(&heard, procedure, id, &mut caller, files, &mut call.decoder_slots);
             let of_root = |slot: &MessageSlot| {
                 slot.part == VariableUse::USED && of_run.root_operations.contains(&slot.operation)
@@ -189,7 +189,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             }
         }
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
-            let heard = MarkedMessage { visitor: &reply_ear, bytes, base_position: base };
+            let heard = VisitedMessage { visitor: &reply_ear, bytes, base_position: base };
             namer.resolve_reply(&heard, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
@@ -203,7 +203,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             self.update_tree(&asked, &caller);
             return Ok(());
         }
-        self.dropped_marks += call_ear.dropped_marks + reply_ear.dropped_marks;
+        self.dropped_fields += call_ear.dropped_fields + reply_ear.dropped_fields;
         let offsets: Vec<_> = call_ear.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
             parts.store_payloads(*keeping, files, &offsets, to)?;
@@ -315,7 +315,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         end.variables = self.variable_resolver.variables.len();
         end.forgotten = self.variable_resolver.variables.evicted();
         end.left_out =
-            self.variable_resolver.unrecorded_variables + self.dropped_marks + self.tree.left_out();
+            self.variable_resolver.unrecorded_variables + self.dropped_fields + self.tree.left_out();
         let (to, end) = tables.finish()?;
         Ok((
             to,
@@ -407,7 +407,7 @@ fn build_procedure(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> Tra
 }
 
 fn origin(transaction: &Transaction) -> TraceStepOrigin {
-    let first = |message: Option<&MessageRecord>| {
+    let first = |message: Option<&CapturedMessage>| {
         message.and_then(|message| message.frames.first()).map_or(0, |FrameNumber(number)| *number)
     };
     let nanoseconds = |time: Timestamp| u64::try_from(time.0).unwrap_or(0);

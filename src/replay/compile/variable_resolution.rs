@@ -1,11 +1,11 @@
-//! Converts marks to slots: identities get their variable, and counts the variable of their owner.
+//! Converts fields to slots: identities get their variable, and counts the variable of their owner.
 
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use super::variable_table::{TwoGenerationCache, VariableDefinition, VariableScope, VariableTable};
 use crate::replay::trace::binding::field_value;
-use crate::replay::trace::field_visitor::{MarkedField, MarkedOperation, TraceFieldVisitor};
+use crate::replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor, VisitedOperation};
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
 
 /// Maximum number of undefined variables that are recorded.
@@ -40,27 +40,27 @@ pub(super) struct VariableResolver {
     slots: TwoGenerationCache<(u32, u32), (u32, u64)>,
 }
 
-/// A message with its marks.
-pub(super) struct MarkedMessage<'m, 'a> {
+/// A message with the visitor of its fields.
+pub(super) struct VisitedMessage<'m, 'a> {
     pub(super) visitor: &'m TraceFieldVisitor<'a>,
     /// The message, and the position of its first byte in the decoder.
     pub(super) bytes: &'m [u8],
     pub(super) base_position: usize,
 }
 
-impl MarkedMessage<'_, '_> {
-    fn value(&self, mark: &MarkedField) -> Option<&[u8]> {
+impl VisitedMessage<'_, '_> {
+    fn value(&self, field: &MessageSlotField) -> Option<&[u8]> {
         let (start, end) = (
-            mark.range.start.checked_sub(self.base_position)?,
-            mark.range.end.checked_sub(self.base_position)?,
+            field.range.start.checked_sub(self.base_position)?,
+            field.range.end.checked_sub(self.base_position)?,
         );
-        field_value(self.bytes, &MarkedField { range: start..end, ..mark.clone() })
+        field_value(self.bytes, &MessageSlotField { range: start..end, ..field.clone() })
     }
 }
 
 /// State of a Transaction while its variables are resolved.
 #[derive(Debug, Default)]
-pub(super) struct TransactionFiles {
+pub(super) struct VariableResolutionState {
     /// The current filehandle of each operation, as a variable.
     files_by_operation: Vec<u32>,
     /// `true` for operations that change the current filehandle.
@@ -69,7 +69,7 @@ pub(super) struct TransactionFiles {
     owners: Vec<(u32, u32)>,
 }
 
-impl TransactionFiles {
+impl VariableResolutionState {
     /// Returns the file of an operation.
     pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
         self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
@@ -105,23 +105,23 @@ impl VariableResolver {
     /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
     pub(super) fn resolve_call(
         &mut self,
-        marked: &MarkedMessage<'_, '_>,
+        visited: &VisitedMessage<'_, '_>,
         procedure: Option<Procedure>,
         id: u64,
         caller: &mut TraceCaller,
-        files: &mut TransactionFiles,
+        files: &mut VariableResolutionState,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
         files.clear();
         let is_compound = procedure.is_some_and(Procedure::is_compound);
         let (mut current, mut saved) = (NONE, NONE);
-        let mut marks = marked.visitor.marks.as_slice();
-        let count = marked.visitor.operations.len().max(1);
+        let mut slot_fields = visited.visitor.slot_fields.as_slice();
+        let count = visited.visitor.operations.len().max(1);
         for at in 0..count {
-            let operation = marked.visitor.operations.get(at);
+            let operation = visited.visitor.operations.get(at);
             let name = operation.map_or("", |operation| operation.name);
             let own;
-            (own, marks) = split_operation_marks(marks, at as u32);
+            (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
             match name {
                 "SAVEFH" => saved = current,
                 "RESTOREFH" => current = saved,
@@ -129,10 +129,10 @@ impl VariableResolver {
             }
             let first = slots.len();
             let mut file = current;
-            for mark in own {
+            for field in own {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
-                self.resolve_call_mark(marked, mark, scope, id, caller.is_reverse, slots);
-                if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (mark.holds, slots.last())
+                self.resolve_call_field(visited, field, scope, id, caller.is_reverse, slots);
+                if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
                     && (name == "PUTFH" || !is_compound && file == NONE)
                 {
                     file = slot.variable;
@@ -143,7 +143,7 @@ impl VariableResolver {
             self.record_caller_state(
                 name,
                 at as u32,
-                marked,
+                visited,
                 slots.get(first..).unwrap_or_default(),
                 own,
                 caller,
@@ -158,29 +158,29 @@ impl VariableResolver {
         }
     }
 
-    fn resolve_call_mark(
+    fn resolve_call_field(
         &mut self,
-        marked: &MarkedMessage<'_, '_>,
-        mark: &MarkedField,
+        visited: &VisitedMessage<'_, '_>,
+        field: &MessageSlotField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
-        let Some(name) = identity_value(marked, mark, scope.file != NONE, VariableUse::USED, slots) else {
+        let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUse::USED, slots) else {
             return;
         };
-        let is_given = mark.holds.is_assigned_by_server() == is_reverse;
+        let is_given = field.holds.is_assigned_by_server() == is_reverse;
         let (known, was_known) =
-            self.variables.resolve(mark.holds, scope, name, if is_given { id } else { 0 });
+            self.variables.resolve(field.holds, scope, name, if is_given { id } else { 0 });
         let part = if is_given && !was_known { VariableUse::DEFINED } else { VariableUse::USED };
         // A value that the caller chooses may be in several concurrent Calls.
         let definition = if is_given { id } else { known.definition };
         // A Call that becomes no step needs no definition.
         if definition == 0 && !is_given && id != 0 {
-            self.record_undefined(mark.holds, scope, known.variable, name, id);
+            self.record_undefined(field.holds, scope, known.variable, name, id);
         }
-        slots.push((mark.range.start, slot(mark, part, known.variable, definition)));
+        slots.push((field.range.start, slot(field, part, known.variable, definition)));
     }
 
     fn record_undefined(
@@ -291,15 +291,15 @@ impl VariableResolver {
         &mut self,
         name: &str,
         at: u32,
-        marked: &MarkedMessage<'_, '_>,
+        visited: &VisitedMessage<'_, '_>,
         own: &[(usize, MessageSlot)],
-        marks: &[MarkedField],
+        slot_fields: &[MessageSlotField],
         caller: &mut TraceCaller,
-        files: &mut TransactionFiles,
+        files: &mut VariableResolutionState,
     ) {
         let number = |holds| {
-            let mark = marks.iter().find(|mark| mark.holds == holds)?;
-            marked.value(mark)?.try_into().ok().map(u32::from_be_bytes)
+            let field = slot_fields.iter().find(|field| field.holds == holds)?;
+            visited.value(field)?.try_into().ok().map(u32::from_be_bytes)
         };
         for (_, slot) in own {
             match slot.holds {
@@ -335,23 +335,23 @@ impl VariableResolver {
     /// Resolves the variables of a Reply.
     pub(super) fn resolve_reply(
         &mut self,
-        marked: &MarkedMessage<'_, '_>,
+        visited: &VisitedMessage<'_, '_>,
         id: u64,
         caller: &TraceCaller,
-        files: &mut TransactionFiles,
+        files: &mut VariableResolutionState,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
-        let mut marks = marked.visitor.marks.as_slice();
-        for (at, operation) in marked.visitor.operations.iter().enumerate() {
+        let mut slot_fields = visited.visitor.slot_fields.as_slice();
+        for (at, operation) in visited.visitor.operations.iter().enumerate() {
             let own;
-            (own, marks) = split_operation_marks(marks, at as u32);
+            (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
             let first = slots.len();
-            for mark in own {
+            for field in own {
                 let file = files.file_of_operation(at as u32);
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
-                self.resolve_reply_mark(marked, mark, scope, id, caller.is_reverse, slots);
+                self.resolve_reply_field(visited, field, scope, id, caller.is_reverse, slots);
                 if let (MessageSlotKind::FILEHANDLE, "GETFH", Some((_, slot))) =
-                    (mark.holds, operation.name, slots.last())
+                    (field.holds, operation.name, slots.last())
                 {
                     set_current_file(files, at, slot.variable);
                 }
@@ -361,31 +361,33 @@ impl VariableResolver {
         }
     }
 
-    fn resolve_reply_mark(
+    fn resolve_reply_field(
         &mut self,
-        marked: &MarkedMessage<'_, '_>,
-        mark: &MarkedField,
+        visited: &VisitedMessage<'_, '_>,
+        field: &MessageSlotField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
         let is_of_file = scope.file != NONE && !is_reverse;
-        let Some(name) = identity_value(marked, mark, is_of_file, VariableUse::AGAIN, slots) else { return };
+        let Some(name) = identity_value(visited, field, is_of_file, VariableUse::AGAIN, slots) else {
+            return;
+        };
         let (VariableDefinition { variable, definition, .. }, was_known) =
-            self.variables.resolve(mark.holds, scope, name, id);
+            self.variables.resolve(field.holds, scope, name, id);
         let part = if was_known { VariableUse::AGAIN } else { VariableUse::DEFINED };
-        slots.push((mark.range.start, slot(mark, part, variable, definition)));
+        slots.push((field.range.start, slot(field, part, variable, definition)));
     }
 
     /// Records the owners of new stateids and the clientids of new sessions.
     fn record_owners(
         &mut self,
-        operation: &MarkedOperation,
+        operation: &VisitedOperation,
         at: u32,
         own: &[(usize, MessageSlot)],
         caller: &TraceCaller,
-        files: &TransactionFiles,
+        files: &VariableResolutionState,
     ) {
         let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
         match operation.name {
@@ -407,31 +409,34 @@ impl VariableResolver {
     }
 }
 
-/// Returns the value at a mark if that is an identity. A count has no variable of its own; its slot is added
+/// Returns the value of a field if that is an identity. A count has no variable of its own; its slot is added
 /// immediately.
 fn identity_value<'h>(
-    marked: &'h MarkedMessage<'_, '_>,
-    mark: &MarkedField,
+    visited: &'h VisitedMessage<'_, '_>,
+    field: &MessageSlotField,
     is_of_file: bool,
     part: VariableUse,
     slots: &mut Vec<(usize, MessageSlot)>,
 ) -> Option<&'h [u8]> {
-    if mark.holds.is_count() {
-        slots.push((mark.range.start, slot(mark, part, NONE, 0)));
+    if field.holds.is_count() {
+        slots.push((field.range.start, slot(field, part, NONE, 0)));
         return None;
     }
-    let is_name = !mark.is_constant && (is_of_file || mark.holds != MessageSlotKind::CHANGE);
-    marked.value(mark).filter(|_| is_name)
+    let is_name = !field.is_constant && (is_of_file || field.holds != MessageSlotKind::CHANGE);
+    visited.value(field).filter(|_| is_name)
 }
 
-/// Splits off the marks of an operation from those after it.
-fn split_operation_marks(marks: &[MarkedField], operation: u32) -> (&[MarkedField], &[MarkedField]) {
-    let end = marks.iter().position(|mark| mark.operation != operation).unwrap_or(marks.len());
-    marks.split_at_checked(end).unwrap_or((marks, &[]))
+/// Splits off the fields of an operation from those after it.
+fn split_operation_fields(
+    slot_fields: &[MessageSlotField],
+    operation: u32,
+) -> (&[MessageSlotField], &[MessageSlotField]) {
+    let end = slot_fields.iter().position(|field| field.operation != operation).unwrap_or(slot_fields.len());
+    slot_fields.split_at_checked(end).unwrap_or((slot_fields, &[]))
 }
 
 /// Sets the file from GETFH for the operations since the last change of the current filehandle.
-fn set_current_file(files: &mut TransactionFiles, at: usize, file: u32) {
+fn set_current_file(files: &mut VariableResolutionState, at: usize, file: u32) {
     let since =
         files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
     let until = files
@@ -447,17 +452,17 @@ fn set_current_file(files: &mut TransactionFiles, at: usize, file: u32) {
     }
 }
 
-fn slot(mark: &MarkedField, part: VariableUse, variable: u32, definition: u64) -> MessageSlot {
+fn slot(field: &MessageSlotField, part: VariableUse, variable: u32, definition: u64) -> MessageSlot {
     MessageSlot {
         at: 0,
-        length: mark.range.len() as u32,
-        holds: mark.holds,
+        length: field.range.len() as u32,
+        holds: field.holds,
         part,
-        is_counted: mark.is_counted,
-        operation: mark.operation,
+        is_counted: field.is_counted,
+        operation: field.operation,
         variable,
         definition,
-        place: mark.place,
+        place: field.place,
     }
 }
 

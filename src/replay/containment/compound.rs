@@ -560,9 +560,9 @@ impl Containment {
         results = message;
         // Fields before a decoding error remain valid.
         let _ = Procedure::Compound.results(&mut results, &mut ear);
-        self.issued_identifiers.dropped_entries += ear.dropped_marks;
-        for mark in ear.marks.iter().filter(|mark| mark.holds == MessageSlotKind::DEVICE) {
-            if let Some(device) = message.rest().get(mark.range.clone()) {
+        self.issued_identifiers.dropped_entries += ear.dropped_fields;
+        for field in ear.slot_fields.iter().filter(|field| field.holds == MessageSlotKind::DEVICE) {
+            if let Some(device) = message.rest().get(field.range.clone()) {
                 self.issued_identifiers.add(StateIdentifierKind::Device, device);
             }
         }

@@ -79,7 +79,7 @@ pub struct PlannedObject {
 
 /// The tree that the trace expects before its first step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TreePlan {
+pub struct FileTreePlan {
     /// Number of objects that seeding creates, by type.
     pub objects: BTreeMap<FileType, u64>,
     /// Number of objects that steps create.
@@ -112,7 +112,7 @@ pub struct ReplayPlan {
     /// Number of variables that are used before a step defines them, by kind.
     pub undefined: BTreeMap<MessageSlotKind, u64>,
     /// The tree that the trace expects.
-    pub tree: TreePlan,
+    pub tree: FileTreePlan,
     /// Number of variables of skipped steps that were dropped at the limit: steps that use them may not run either.
     pub dropped_variables: u64,
 }
@@ -142,7 +142,7 @@ impl ReplayPlan {
             operations: BTreeMap::new(),
             reasons: BTreeMap::new(),
             undefined: BTreeMap::new(),
-            tree: TreePlan::default(),
+            tree: FileTreePlan::default(),
             dropped_variables: 0,
         };
         trace.for_each_step(|step| plan.add(step, judge.plan_step(step)))?;
@@ -241,7 +241,7 @@ struct PlanPathComponent {
 /// The path components of directories, by object number.
 type PlanDirectoryNames = BTreeMap<u32, PlanPathComponent>;
 
-impl TreePlan {
+impl FileTreePlan {
     fn read_objects(&mut self, trace: &mut TraceReader<impl Read + Seek>) -> Result<(), TraceError> {
         let mut directories = PlanDirectoryNames::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::filter::{Filter, FilterRunner};
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceError, TraceReader, TraceStep, VariableUse};
 
@@ -75,7 +75,7 @@ impl SelectedSteps {
         contents: &mut TraceReader<R>,
         filter: Filter,
     ) -> Result<Self, TraceError> {
-        let mut selection = FilterRunner::new(filter, &Memory::default());
+        let mut selection = FilterRunner::new(filter, &MemoryBudget::default());
         let mut retelling = TraceTransactionBuilder::for_trace(steps.summary());
         let (mut ids, mut clients) = (StepIdSet::default(), FxHashSet::default());
         steps.rewind();

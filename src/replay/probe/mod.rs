@@ -23,7 +23,7 @@ use crate::replay::root_credential;
 
 pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
 pub use v3::Nfs3ProbeReport;
-pub use v4::{ChannelLimits, Nfs4ProbeReport, Nfs4ServerIdentity, ProbedSessionLimits};
+pub use v4::{Nfs4ProbeReport, Nfs4ServerIdentity, ProbedChannelLimits, ProbedSessionLimits};
 
 /// Number of NULL Calls to time.
 const NULL_CALLS: usize = 32;

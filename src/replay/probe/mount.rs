@@ -14,7 +14,7 @@ use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 
-use crate::replay::auxiliary_programs::{NoReply, Ports, query_port_mapper};
+use crate::replay::auxiliary_programs::{AuxiliaryCallError, AuxiliaryPorts, query_port_mapper};
 use crate::replay::root_credential;
 use crate::replay::seed::files::advice_for_status;
 
@@ -99,12 +99,12 @@ fn with_tcp_client<T>(
 
 fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {
     let target = ConnectTarget { address: server, name: url.host.clone(), options: wish.clone() };
-    let ports = Ports { port_mapper: url.rpcbind_port, mount: None };
+    let ports = AuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
     query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
-        NoReply::Absent(why) => {
+        AuxiliaryCallError::Absent(why) => {
             format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")
         }
-        NoReply::Silent(why) => {
+        AuxiliaryCallError::Silent(why) => {
             format!("{why}; check that rpcbind answers, or name the port of MOUNT with ?mountport=")
         }
     })

@@ -57,16 +57,16 @@ pub struct Nfs4ServerIdentity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbedSessionLimits {
     /// Limits of the fore channel, for Calls of the client.
-    pub fore: ChannelLimits,
+    pub fore: ProbedChannelLimits,
     /// Limits of the backchannel, for Calls of the server.
-    pub back: ChannelLimits,
+    pub back: ProbedChannelLimits,
     /// `true` if its reply cache persists across restarts.
     pub is_persistent: bool,
 }
 
 /// The limits of a channel: channel_attrs4. RFC 8881 section 18.36.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelLimits {
+pub struct ProbedChannelLimits {
     /// Maximum length of a Call in bytes.
     pub max_request: u32,
     /// Maximum length of a Reply in bytes.
@@ -79,7 +79,7 @@ pub struct ChannelLimits {
     pub max_requests: u32,
 }
 
-impl From<&ChannelAttrs4<'_>> for ChannelLimits {
+impl From<&ChannelAttrs4<'_>> for ProbedChannelLimits {
     fn from(given: &ChannelAttrs4<'_>) -> Self {
         Self {
             max_request: given.ca_maxrequestsize,

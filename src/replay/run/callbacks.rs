@@ -20,7 +20,7 @@ use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpListenPort};
 use nfsrdma_rpc::{TransportKind, TransportParams};
 
-use super::recording::{Exchange, ReplayRecorder, Stream};
+use super::recording::{RecordedExchange, RecordedTcpStream, ReplayRecorder};
 use super::report::ReplayReport;
 use super::responder;
 
@@ -60,7 +60,7 @@ struct CallbackThread {
     wake: Option<PipeWriter>,
     answered: Option<Receiver<AnsweredCallback>>,
     getattr_queries: Receiver<CallbackGetattrQuery>,
-    counts: Arc<Mutex<CallbackCounts>>,
+    counts: Arc<Mutex<CallbackTally>>,
 }
 
 /// Mask words and attribute values.
@@ -78,7 +78,7 @@ struct CallbackGetattrQuery {
 
 /// Number of Calls by operation, and of Calls without an answer.
 #[derive(Debug, Default)]
-struct CallbackCounts {
+struct CallbackTally {
     callbacks: BTreeMap<&'static str, u64>,
     unanswered: u64,
 }
@@ -148,8 +148,8 @@ impl CallbackServer {
             state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
         for answered_call in answered_call.take(MAX_QUEUED_CALLS) {
             let Some((whose, _)) = state.open.get(answered_call.port) else { continue };
-            tape.record_exchange(&Exchange {
-                stream: Stream::Callback(answered_call.stream),
+            tape.record_exchange(&RecordedExchange {
+                stream: RecordedTcpStream::Callback(answered_call.stream),
                 caller: answered_call.peer,
                 callee: answered_call.local,
                 client_key: *whose,
@@ -220,7 +220,7 @@ impl CallbackThread {
             }
             false => (None, None),
         };
-        let counts = Arc::new(Mutex::new(CallbackCounts::default()));
+        let counts = Arc::new(Mutex::new(CallbackTally::default()));
         let counted = Arc::clone(&counts);
         let (ask, questions) = channel();
         let listen = move || {
@@ -259,7 +259,7 @@ impl Drop for CallbackThread {
 struct CallbackRunChannels<'t> {
     to: Option<&'t SyncSender<AnsweredCallback>>,
     ask: &'t Sender<CallbackGetattrQuery>,
-    counts: &'t Mutex<CallbackCounts>,
+    counts: &'t Mutex<CallbackTally>,
 }
 
 impl CallbackRunChannels<'_> {

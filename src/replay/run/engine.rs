@@ -81,9 +81,9 @@ use connections::ConnectionManager;
 pub(super) use delegation_substitutes::SubstitutedStateid;
 use io_split::MissingValueReason;
 use issuer::CallIssuer;
-use rpcsec_gss::{GssCallSigner, Unsigned};
+use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
-use verifier::ReplyVerifier;
+use verifier::RunVerification;
 use window::WindowStep;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
@@ -317,7 +317,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 DependencyCollector::new(options.order, options.pace, names),
                 options.pace,
             ),
-            verifier: ReplyVerifier::new(options, seeded, signing.is_some()),
+            verifier: RunVerification::new(options, seeded, signing.is_some()),
             issuer: CallIssuer {
                 values,
                 containment,
@@ -356,7 +356,7 @@ struct ReplayEngine<'r, R> {
     scheduler: StepScheduler<'r, R>,
     issuer: CallIssuer,
     connections: ConnectionManager,
-    verifier: ReplyVerifier<'r>,
+    verifier: RunVerification<'r>,
     report: ReplayReport,
 }
 
@@ -423,8 +423,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
         let sent = match signed {
             Ok(signed) => signed.flatten().unwrap_or(message),
-            Err(Unsigned::NotYet) => return OwnCallResult::Unready,
-            Err(Unsigned::Never(why)) => return OwnCallResult::Unsigned(why),
+            Err(UnsignedCallReason::NotYet) => return OwnCallResult::Unready,
+            Err(UnsignedCallReason::Never(why)) => return OwnCallResult::Unsigned(why),
         };
         let call = TransportCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
         match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::rules::file::ToleranceFileRule;
 use crate::analysis::comparison::options::ComparisonOptions;
-use crate::replay::auxiliary_programs::Ports;
+use crate::replay::auxiliary_programs::AuxiliaryPorts;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::plan::selected_steps::SelectedSteps;
 
@@ -127,7 +127,7 @@ pub struct ReplayOptions {
     /// `true` to use the captured RDMA chunks as far as possible.
     pub captured_chunks: bool,
     /// Ports of the programs other than NFS.
-    pub auxiliary_ports: Ports,
+    pub auxiliary_ports: AuxiliaryPorts,
     /// `true` if OPENs request the delegations that they requested in the capture, instead of those that they were
     /// granted.
     pub keeps_requested_wants: bool,
@@ -173,7 +173,7 @@ impl Default for ReplayOptions {
             selected_steps: None,
             gss: GssPolicy::Sys,
             captured_chunks: false,
-            auxiliary_ports: Ports::default(),
+            auxiliary_ports: AuxiliaryPorts::default(),
             keeps_requested_wants: false,
             tag: String::new(),
             checks_tree: true,

@@ -9,8 +9,10 @@ use std::time::{Instant, SystemTime};
 
 use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
-use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdmaError, RpcRdmaHeader, WriteChunk};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
+};
+use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use nfsrdma_rpc::framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
 use nfsrdma_rpc::{
@@ -52,7 +54,7 @@ pub struct ReplaySentCall<'a> {
 
 /// A TCP stream other than the NFS connections. Numbers count from 0 and are not reused.
 #[derive(Clone, Copy, Debug)]
-pub enum Stream {
+pub enum RecordedTcpStream {
     /// Callback connection opened by the server. RFC 7530 section 10.2.
     Callback(u64),
     /// Connection to MOUNT, NLM or the port mapper.
@@ -61,9 +63,9 @@ pub enum Stream {
 
 /// A Call on such a stream and its answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange<'a> {
+pub struct RecordedExchange<'a> {
     /// The stream.
-    pub stream: Stream,
+    pub stream: RecordedTcpStream,
     /// Address and port of the caller.
     pub caller: SocketAddr,
     /// Address and port of the callee.
@@ -104,7 +106,7 @@ pub trait ReplayRecorder {
     fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
-    fn record_exchange(&mut self, exchange: &Exchange<'_>);
+    fn record_exchange(&mut self, exchange: &RecordedExchange<'_>);
 
     /// Completes the recording.
     ///
@@ -132,7 +134,7 @@ pub struct TraceRecorder<W> {
     name: String,
     pending_calls: FxHashMap<CallTag, UnansweredCall>,
     /// Name of each connection, with its client copy and captured client.
-    connections: FxHashMap<ConnectionId, (ConnectionName, (u32, u32))>,
+    connections: FxHashMap<ConnectionId, (ConnectionIdentity, (u32, u32))>,
     frames: u64,
     steps: u64,
     kept_bytes: usize,
@@ -204,7 +206,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
     /// Writes a Call without chunks.
     fn write_exchange(
         &mut self,
-        (connection, direction): (ConnectionName, CallDirection),
+        (connection, direction): (ConnectionIdentity, CallDirection),
         (client, step): ((u32, u32), u64),
         [call, reply]: [Option<WireMessage>; 2],
     ) {
@@ -296,7 +298,7 @@ fn offered_chunk_lengths(
     let mut encoder = Encoder::reusing(std::mem::take(bytes));
     OfferedChunks::default().write_header(call, &plan, 0, &regions, &mut encoder);
     *bytes = encoder.finish().0;
-    let header = RpcRdmaHeader::decode(&mut Cursor::new(bytes), &mut NullObserver).ok()?;
+    let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullObserver).ok()?;
     let lists = header.chunk_lists()?;
     let mut found = RecordedChunkLengths {
         form: Some(if plan.is_long_call { TraceMessageForm::NOMSG } else { TraceMessageForm::MESSAGE }),
@@ -325,8 +327,8 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 }
 
 /// Returns the connection in the form used by Transactions.
-fn connection_name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
-    ConnectionName {
+fn connection_name(connection: ConnectionId, terms: &TransportParams) -> ConnectionIdentity {
+    ConnectionIdentity {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
             TransportKind::Tcp => ConnectionTransport::Tcp,
@@ -421,7 +423,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let Some(mut waiting) = self.pending_calls.remove(&reply.tag) else { return };
         let credits = reply.header.as_ref().map_or(0, |header| header.rdma_credit);
         let travelled = &mut waiting.wire_transaction;
-        let lists = reply.header.as_ref().and_then(RpcRdmaHeader::chunk_lists);
+        let lists = reply.header.as_ref().and_then(RpcRdma1Header::chunk_lists);
         let returned = |lists: &ChunkLists<'_>, at: usize| {
             let chunk = lists.rdma_writes.iter().nth(at)?;
             u32::try_from(chunk.length()).ok()
@@ -455,13 +457,13 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
-    fn record_exchange(&mut self, exchange: &Exchange<'_>) {
+    fn record_exchange(&mut self, exchange: &RecordedExchange<'_>) {
         let [callbacks, programs] = FIRST_STREAM_NUMBERS;
         let number = match exchange.stream {
-            Stream::Callback(number) => callbacks.saturating_add(number),
-            Stream::Program(number) => programs.saturating_add(number),
+            RecordedTcpStream::Callback(number) => callbacks.saturating_add(number),
+            RecordedTcpStream::Program(number) => programs.saturating_add(number),
         };
-        let name = ConnectionName {
+        let name = ConnectionIdentity {
             number,
             transport: ConnectionTransport::Tcp,
             client: endpoint(Some(exchange.caller)),

@@ -96,7 +96,7 @@ pub struct CallbackCounts {
 
 /// Errors in the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProtocolErrors {
+pub struct ReplayProtocolErrors {
     /// Errors of this program.
     pub own: Vec<String>,
     /// Violations by the server, with their number.
@@ -105,7 +105,7 @@ pub struct ProtocolErrors {
     pub discarded: u64,
 }
 
-impl ProtocolErrors {
+impl ReplayProtocolErrors {
     /// Adds an error of this program, up to a limit.
     pub fn add_own(&mut self, error: String) {
         if self.own.len() < MAX_LISTED_MESSAGES {
@@ -134,7 +134,7 @@ pub struct RunTiming {
 
 /// Reasons why a run ended before its last step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EarlyEnd {
+pub struct EarlyRunEnd {
     /// `true` if the run was ended early, by the user or by its time limit.
     pub is_interrupted: bool,
     /// Time limit that ended the run, if it did.
@@ -163,7 +163,7 @@ pub struct ReplayReport {
     /// Number of delegations that the capture does not have, returned at once.
     pub returned_delegations: u64,
     /// Errors in the protocol.
-    pub protocol: ProtocolErrors,
+    pub protocol: ReplayProtocolErrors,
     /// Fields and file data compared.
     pub compared: ComparedCounts,
     /// Number of clients, sessions and opens created because they were made before the capture.
@@ -175,7 +175,7 @@ pub struct ReplayReport {
     /// Duration of the run.
     pub timing: RunTiming,
     /// Reasons why the run ended before its last step.
-    pub end: EarlyEnd,
+    pub end: EarlyRunEnd,
     /// User and group of objects created by root, if the export squashes root.
     pub squashed: Option<[u32; 2]>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.

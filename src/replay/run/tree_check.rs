@@ -78,7 +78,7 @@ impl TreeCheckReport {
 
 /// Conformance of a step to the recording, as far as it affects the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StepConformance {
+pub(super) enum StepFidelity {
     /// Executed as recorded.
     AsRecorded,
     /// Each operation was executed as recorded, but the attributes in the Reply differ.
@@ -103,7 +103,7 @@ impl ExpectedTree {
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
-        (state, went): (&StepOutcome, StepConformance),
+        (state, went): (&StepOutcome, StepFidelity),
         is_racing: bool,
         contents: &mut TraceReader<R>,
     ) {
@@ -115,7 +115,7 @@ impl ExpectedTree {
             // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
             StepOutcome::Tolerated(rules::AFTER) if changes() == 0 && !parts.effects.is_empty() => return,
             StepOutcome::Tolerated(rules::AFTER) => {
-                went == StepConformance::WithOtherAttributes && step.reply.is_complete()
+                went == StepFidelity::WithOtherAttributes && step.reply.is_complete()
             }
             // With these rules the files differ from the capture.
             StepOutcome::Tolerated(rule) => {
@@ -145,7 +145,7 @@ impl ExpectedTree {
             return;
         }
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
-        let is_racing = is_racing || went == StepConformance::WithOtherAttributes;
+        let is_racing = is_racing || went == StepFidelity::WithOtherAttributes;
         if !is_known {
             return self.mark_uncertain(step);
         }

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
 use crate::replay::seed::files::SessionLimits;
-use crate::replay::trace::emission::SlotValueSource;
+use crate::replay::trace::emission::MessageSlotValueSource;
 use crate::replay::trace::{MessageSlot, MessageSlotKind};
 
 /// Maximum number of bytes of all values; further values are not stored.
@@ -104,12 +104,12 @@ pub struct LiveValues {
     /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
     body: u32,
     unbound: Option<MessageSlot>,
-    counts: CallSequenceCounts,
+    counts: CallSequenceIds,
 }
 
 /// Sequence IDs and seqids of a Call.
 #[derive(Clone, Debug, Default)]
-pub struct CallSequenceCounts {
+pub struct CallSequenceIds {
     /// Session variable and live slot.
     pub slot: Option<(u32, u32)>,
     /// Owners: `true` for a lock-owner, variable, operation, and seqid.
@@ -141,12 +141,12 @@ impl LiveValues {
     }
 
     /// Returns the sequence IDs of the emitted Call.
-    pub fn call_counts(&self) -> &CallSequenceCounts {
+    pub fn call_counts(&self) -> &CallSequenceIds {
         &self.counts
     }
 
     /// Swaps the sequence IDs of the emitted Call with those of a completed one.
-    pub fn swap_counts(&mut self, used: &mut CallSequenceCounts) {
+    pub fn swap_counts(&mut self, used: &mut CallSequenceIds) {
         std::mem::swap(&mut self.counts, used);
     }
 
@@ -345,7 +345,7 @@ fn increments_seqid(status: u32) -> bool {
     !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
 }
 
-impl SlotValueSource for LiveValues {
+impl MessageSlotValueSource for LiveValues {
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         match slot.holds {
             MessageSlotKind::SEQUENCE_ID => {

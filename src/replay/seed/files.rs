@@ -171,14 +171,14 @@ pub const MAX_LISTED_NAMES: usize = 1 << 20;
 /// Position in a directory whose names are listed in several Replies. Its cookie and verifier continue the listing: RFC
 /// 1813 section 3.3.16, RFC 8881 section 18.23.
 #[derive(Debug, Default)]
-pub(super) struct DirectoryListing {
+pub(super) struct ReaddirPosition {
     pub(super) cookie: u64,
     pub(super) cookie_verifier: [u8; 8],
     /// Number of entries so far, `.` and `..` included.
     entries: usize,
 }
 
-impl DirectoryListing {
+impl ReaddirPosition {
     /// Passes the names of a Reply to `each`, up to the limit. Returns `true` if the listing is over: at the limit, at
     /// the end of the directory, or at a Reply that leads no further.
     pub(super) fn add_reply<'a>(
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn no_reply_adds_names_above_the_limit() {
-        let (mut listing, mut listed) = (DirectoryListing::default(), 0);
+        let (mut listing, mut listed) = (ReaddirPosition::default(), 0);
         let entries = |from: u64, count: u64| (from + 1..=from + count).map(|cookie| (cookie, &b"name"[..]));
         let half = MAX_LISTED_NAMES as u64 / 2;
         assert!(!listing.add_reply(entries(0, half), false, &mut |_| listed += 1));
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_listing_ends_with_the_directory_or_where_a_reply_leads_no_further() {
-        let (mut listing, mut names) = (DirectoryListing::default(), Vec::new());
+        let (mut listing, mut names) = (ReaddirPosition::default(), Vec::new());
         let first = [(3, &b"."[..]), (5, b".."), (9, b"a")];
         assert!(!listing.add_reply(first.into_iter(), false, &mut |name| names.push(name.to_vec())));
         assert_eq!((listing.cookie, &names), (9, &vec![b"a".to_vec()]));

@@ -13,8 +13,8 @@ use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
-    DirectoryListing, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, ObjectVersion,
+    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition,
 };
 use crate::replay::containment::ContainedRpcClient;
 use crate::replay::reply_size::ReplySize;
@@ -303,7 +303,7 @@ impl FileServerClient for Nfs3Client<'_> {
     }
 
     fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
-        let mut listing = DirectoryListing::default();
+        let mut listing = ReaddirPosition::default();
         loop {
             let arguments = Args::READDIR(Readdir3Args {
                 dir: Opaque(directory),

@@ -16,8 +16,8 @@ use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
-    DirectoryListing, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, ObjectVersion, SessionLimits,
+    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, SessionLimits,
 };
 use crate::replay::containment::ContainedRpcClient;
 use crate::replay::reply_size::ReplySize;
@@ -588,7 +588,7 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
-        let mut listing = DirectoryListing::default();
+        let mut listing = ReaddirPosition::default();
         loop {
             let readdir = Args::READDIR(Readdir4Args {
                 cookie: listing.cookie,

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::field_visitor::{MarkedField, TraceFieldVisitor};
+use super::field_visitor::{MessageSlotField, TraceFieldVisitor};
 use super::{MessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
@@ -16,10 +16,10 @@ impl TraceProcedure {
     }
 }
 
-/// Returns the value at a mark, without length and padding. `message` begins where positions are counted from.
-pub fn field_value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
-    let bytes = message.get(mark.range.clone())?;
-    if !mark.is_counted {
+/// Returns the value of a field, without length and padding. `message` begins where positions are counted from.
+pub fn field_value<'m>(message: &'m [u8], field: &MessageSlotField) -> Option<&'m [u8]> {
+    let bytes = message.get(field.range.clone())?;
+    if !field.is_counted {
         return Some(bytes);
     }
     let (count, rest) = bytes.split_first_chunk::<4>()?;
@@ -54,19 +54,19 @@ pub fn bind_slots(
     message: &[u8],
     mut take: impl FnMut(&MessageSlot, Option<&[u8]>),
 ) {
-    let known = |mark: &MarkedField| (mark.place, mark.operation, mark.holds);
-    // A listing has thousands of marks. Other Replies have a few, mostly in the same order.
-    let is_long = ear.marks.len() > 32;
+    let known = |field: &MessageSlotField| (field.place, field.operation, field.holds);
+    // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
+    let is_long = ear.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {
-        true => ear.marks.iter().map(|mark| (known(mark), mark)).collect(),
+        true => ear.slot_fields.iter().map(|field| (known(field), field)).collect(),
         false => FxHashMap::default(),
     };
     for slot in step.reply.slots.iter() {
         let key = (slot.place, slot.operation, slot.holds);
-        let mark = match is_long {
+        let field = match is_long {
             true => by_place.get(&key).copied(),
-            false => ear.marks.iter().find(|mark| known(mark) == key),
+            false => ear.slot_fields.iter().find(|field| known(field) == key),
         };
-        take(&slot, mark.and_then(|mark| field_value(message, mark)));
+        take(&slot, field.and_then(|field| field_value(message, field)));
     }
 }

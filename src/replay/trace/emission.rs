@@ -6,16 +6,16 @@ use nfsrdma_dissectors::xdr::{ChunkItem, roundup};
 use super::{MessageSlot, TraceMessage, TracePayload};
 
 /// A source of the values of a run. Only values with a length prefix may change their length.
-pub trait SlotValueSource {
+pub trait MessageSlotValueSource {
     /// Returns the value of a slot, without length and padding; `None` to keep the captured one.
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]>;
 }
 
 /// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CapturedSlotValues;
+pub struct CapturedMessageSlotValues;
 
-impl SlotValueSource for CapturedSlotValues {
+impl MessageSlotValueSource for CapturedMessageSlotValues {
     fn value(&mut self, _: &MessageSlot, _: &[u8]) -> Option<&[u8]> {
         None
     }
@@ -55,7 +55,7 @@ impl PlacedPayload {
 
 /// The error for a slot outside its message, or for a value whose length differs though it has no length prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidSlotError {
+pub struct InvalidMessageSlotError {
     /// Start of the slot in the head, in bytes.
     pub at: u32,
 }
@@ -78,10 +78,10 @@ pub fn captured_value<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]
 pub fn emit(
     message: &TraceMessage<'_>,
     header: EmittedHeader<'_>,
-    values: &mut impl SlotValueSource,
+    values: &mut impl MessageSlotValueSource,
     out: &mut Vec<u8>,
     placed: &mut Vec<PlacedPayload>,
-) -> Result<(), InvalidSlotError> {
+) -> Result<(), InvalidMessageSlotError> {
     out.clear();
     placed.clear();
     let (head, mut from) = match header {
@@ -102,7 +102,7 @@ pub fn emit(
         }
     };
     for slot in message.slots.iter() {
-        let wrong = InvalidSlotError { at: slot.at };
+        let wrong = InvalidMessageSlotError { at: slot.at };
         let at = slot.at as usize;
         place(at, from, out);
         out.extend_from_slice(head.get(from..at).ok_or(wrong)?);

@@ -11,12 +11,12 @@ use rustc_hash::FxHashMap;
 use super::MessageSlotKind;
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType, class_of_field};
 
-/// Maximum number of marks per message; further ones are dropped.
-const MAX_MARKS: usize = super::step::MAX_LIST_LENGTH as usize;
+/// Maximum number of slot fields per message; further ones are dropped.
+const MAX_SLOT_FIELDS: usize = super::step::MAX_LIST_LENGTH as usize;
 
 /// A field that holds an identity or a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MarkedField {
+pub struct MessageSlotField {
     /// Byte range as the decoder counts. Data with a length prefix includes that prefix and the XDR padding.
     pub range: Range<usize>,
     /// The kind of value.
@@ -56,11 +56,11 @@ pub struct MessageDataItem<'a> {
 
 /// An operation, or a procedure without operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkedOperation {
+pub struct VisitedOperation {
     /// Name in the RFC.
     pub name: &'static str,
-    /// Index of its first mark.
-    pub marks: usize,
+    /// Index of its first slot field.
+    pub slot_fields: usize,
     /// File offset in the operation: the first one seen, but for READ_PLUS that of the latest part.
     pub offset: Option<u64>,
     /// Maximum number of result bytes that the operation requests.
@@ -71,21 +71,21 @@ pub struct MarkedOperation {
 #[derive(Debug, Default)]
 pub struct TraceFieldVisitor<'a> {
     /// Identities and counts, in message order.
-    pub marks: Vec<MarkedField>,
+    pub slot_fields: Vec<MessageSlotField>,
     /// File data, in message order.
     pub data: Vec<MessageDataItem<'a>>,
     /// The operations.
-    pub operations: Vec<MarkedOperation>,
+    pub operations: Vec<VisitedOperation>,
     /// Byte range of the arguments or results.
     pub body: Option<Range<usize>>,
-    /// Number of marks dropped at the limit.
-    pub dropped_marks: u64,
+    /// Number of slot fields dropped at the limit.
+    pub dropped_fields: u64,
     is_reply: bool,
     /// Path hashes of the open structures.
     paths: Vec<u64>,
     /// Labels of the open structures.
     labels: Vec<&'static str>,
-    /// Index of the first mark of the current operation or directory entry.
+    /// Index of the first slot field of the current operation or directory entry.
     scope_start: usize,
     /// Number of fields with each path since then.
     field_counts: FxHashMap<u64, (usize, u32)>,
@@ -166,9 +166,15 @@ impl TraceFieldVisitor<'_> {
         self.operations.last().map_or("", |operation| operation.name)
     }
 
-    fn add_mark(&mut self, range: Range<usize>, holds: MessageSlotKind, name: Option<&[u8]>, label: &str) {
-        if self.marks.len() >= MAX_MARKS {
-            self.dropped_marks += 1;
+    fn add_slot_field(
+        &mut self,
+        range: Range<usize>,
+        holds: MessageSlotKind,
+        name: Option<&[u8]>,
+        label: &str,
+    ) {
+        if self.slot_fields.len() >= MAX_SLOT_FIELDS {
+            self.dropped_fields += 1;
             return;
         }
         let path = fnv1a(self.paths.last().copied().unwrap_or(FNV_OFFSET_BASIS), label.as_bytes());
@@ -183,22 +189,23 @@ impl TraceFieldVisitor<'_> {
         // A filehandle is valid on one server only, whatever its bytes.
         let is_constant = holds != MessageSlotKind::FILEHANDLE && name.is_some_and(is_constant);
         let operation = self.operation_index();
-        self.marks.push(MarkedField { range, holds, is_counted, operation, place, is_constant });
+        self.slot_fields.push(MessageSlotField { range, holds, is_counted, operation, place, is_constant });
     }
 
-    /// Ends a directory entry: its marks are identified by its name, not by its position in the listing. Drops the
+    /// Ends a directory entry: its fields are identified by its name, not by its position in the listing. Drops the
     /// filehandles of "." and "..", which may be outside the listed tree: a live directory may be in the directory of a
     /// run.
     fn close_entry(&mut self) {
         let Some(name) = self.entry_name_hash.take() else { return };
         if [&b"."[..], b".."].into_iter().any(|dots| name == fnv1a(FNV_OFFSET_BASIS, dots)) {
-            let entry = self.marks.split_off(self.scope_start.min(self.marks.len()));
-            self.marks.extend(entry.into_iter().filter(|mark| mark.holds != MessageSlotKind::FILEHANDLE));
+            let entry = self.slot_fields.split_off(self.scope_start.min(self.slot_fields.len()));
+            self.slot_fields
+                .extend(entry.into_iter().filter(|field| field.holds != MessageSlotKind::FILEHANDLE));
         }
-        for mark in self.marks.get_mut(self.scope_start..).unwrap_or_default() {
-            mark.place = mark.place.rotate_left(17) ^ name;
+        for field in self.slot_fields.get_mut(self.scope_start..).unwrap_or_default() {
+            field.place = field.place.rotate_left(17) ^ name;
         }
-        self.scope_start = self.marks.len();
+        self.scope_start = self.slot_fields.len();
     }
 }
 
@@ -210,10 +217,10 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             self.is_in_body = true;
             self.close_entry();
             self.is_in_entry = false;
-            self.scope_start = self.marks.len();
-            self.operations.push(MarkedOperation {
+            self.scope_start = self.slot_fields.len();
+            self.operations.push(VisitedOperation {
                 name: field.label,
-                marks: self.scope_start,
+                slot_fields: self.scope_start,
                 offset: None,
                 count: None,
             });
@@ -224,12 +231,12 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             _ => false,
         };
         if is_time && field.kind == FieldKind::Time {
-            self.add_mark(at..at + 8, MessageSlotKind::CHANGE, None, field.label);
+            self.add_slot_field(at..at + 8, MessageSlotKind::CHANGE, None, field.label);
         }
         if field.label == "entries" {
             self.close_entry();
             if !self.is_in_entry {
-                self.scope_start = self.marks.len();
+                self.scope_start = self.slot_fields.len();
                 self.is_in_entry = true;
             }
         }
@@ -281,7 +288,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             return;
         }
         if let Some(holds) = count_kind(field.name, field.label, self.operation_name()) {
-            self.add_mark(bytes, holds, None, field.label);
+            self.add_slot_field(bytes, holds, None, field.label);
             return;
         }
         match (field.name, value) {
@@ -324,7 +331,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
                 self.entry_name_hash = Some(fnv1a(FNV_OFFSET_BASIS, name));
             }
             ("nfs.changeid4" | "nfs.changeid4.after", FieldValue::Unsigned(_)) if !self.is_in_entry => {
-                self.add_mark(bytes, MessageSlotKind::CHANGE, None, field.label);
+                self.add_slot_field(bytes, MessageSlotKind::CHANGE, None, field.label);
                 return;
             }
             _ => {}
@@ -335,9 +342,11 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
         {
             match value {
                 FieldValue::Bytes(name) | FieldValue::Text(name) => {
-                    self.add_mark(bytes, holds, Some(name), field.label)
+                    self.add_slot_field(bytes, holds, Some(name), field.label)
                 }
-                FieldValue::Unsigned(number) if number != 0 => self.add_mark(bytes, holds, None, field.label),
+                FieldValue::Unsigned(number) if number != 0 => {
+                    self.add_slot_field(bytes, holds, None, field.label)
+                }
                 _ => {}
             }
         }

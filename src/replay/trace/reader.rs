@@ -22,7 +22,7 @@ const MAX_TABLE_ENTRIES: usize = 1 << 16;
 
 /// A host of the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostName {
+pub struct CapturedHost {
     /// Number of the host among the clients or among the servers.
     pub number: u32,
     /// `true` if the host is a server.
@@ -41,7 +41,7 @@ pub struct TraceSummary {
     /// The key from which file data is generated.
     pub key: u64,
     /// The clients and the servers.
-    pub hosts: Vec<HostName>,
+    pub hosts: Vec<CapturedHost>,
     /// The connections.
     pub connections: Vec<TraceConnection>,
     /// The totals of the trace.
@@ -155,7 +155,7 @@ impl<R: Read + Seek> TraceReader<R> {
                 TraceBlockKind::HOSTS => for_each_entry(block, at, |host: TraceHost<'_>| {
                     if summary.hosts.len() < MAX_TABLE_ENTRIES {
                         let TraceHost { number, is_server, address } = host;
-                        summary.hosts.push(HostName { number, is_server, address: lossy(address.0) });
+                        summary.hosts.push(CapturedHost { number, is_server, address: lossy(address.0) });
                     }
                 })?,
                 TraceBlockKind::CONNECTIONS => for_each_entry(block, at, |connection: TraceConnection| {

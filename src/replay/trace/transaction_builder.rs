@@ -6,7 +6,9 @@ use std::io::{Read, Seek};
 use nfsrdma_dissectors::address::{Address, Lid, Tenant};
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
+};
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,7 +19,7 @@ use super::{
     CaptureCompleteness, ChunkSegmentLengths, NONE, PayloadContentState, TraceError, TraceMessage,
     TraceMessageForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,
 };
-use crate::analysis::comparison::record_amendments::{KnownFileData, RecordAmendments};
+use crate::analysis::comparison::record_amendments::{ComparisonRecordAmendments, KnownFileData};
 
 /// Converts steps of a trace to Transactions.
 #[derive(Debug)]
@@ -87,7 +89,7 @@ impl TraceTransactionBuilder {
         &mut self,
         step: &TraceStep<'_>,
         contents: &mut TraceReader<impl Read + Seek>,
-    ) -> Result<(Transaction, RecordAmendments), TraceError> {
+    ) -> Result<(Transaction, ComparisonRecordAmendments), TraceError> {
         let caller = &step.caller;
         if !caller.is_reverse && self.forward.len() < CONNECTIONS {
             self.forward.insert(caller.connection);
@@ -101,7 +103,7 @@ impl TraceTransactionBuilder {
         let is_rdma =
             step.carried.call != TraceMessageForm::RECORD || step.carried.reply != TraceMessageForm::RECORD;
         let usual = if is_rdma { ConnectionTransport::RoceV2 } else { ConnectionTransport::Tcp };
-        let connection = ConnectionName {
+        let connection = ConnectionIdentity {
             number: caller.connection,
             transport: self.connections.get(&caller.connection).copied().unwrap_or(usual),
             client: if is_of_server { host(true, caller.server) } else { host(false, caller.client) },
@@ -111,8 +113,10 @@ impl TraceTransactionBuilder {
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = AssembledTraceMessage::load(&step.call, contents)?;
         let reply = AssembledTraceMessage::load(&step.reply, contents)?;
-        let mut amended =
-            RecordAmendments { data: [call.known_data(), reply.known_data()], ..RecordAmendments::default() };
+        let mut amended = ComparisonRecordAmendments {
+            data: [call.known_data(), reply.known_data()],
+            ..ComparisonRecordAmendments::default()
+        };
         let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUse::FOR_ROOT);
         amended.roots = for_root.map(|slot| slot.operation).collect();
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();

@@ -7,14 +7,14 @@
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionName, CreditUse, DeliveryEvidence, HeaderWords, MessageRecord,
+    CallDirection, CapturedMessage, ConnectionIdentity, CreditUse, DeliveryEvidence, HeaderWords,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma::{Handle, PacketPayload};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
-    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdmaError, RpcRdmaHeader, VERSION, Versions,
-    WriteChunk,
+    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, VERSION,
+    Versions, WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
 
@@ -58,7 +58,7 @@ pub struct WireTransaction {
     /// Index of the Transaction that this one repeats; 0 if none.
     pub repeats: u64,
     /// The connection.
-    pub connection: ConnectionName,
+    pub connection: ConnectionIdentity,
     /// The direction of the Call.
     pub direction: CallDirection,
     /// The Call.
@@ -237,7 +237,7 @@ impl WireChunkLists {
             _ => RdmaBody::Msg(lists),
         };
         let header =
-            RpcRdmaHeader { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: sent.credits, rdma_body };
+            RpcRdma1Header { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: sent.credits, rdma_body };
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         encoder.finish().0
@@ -253,7 +253,7 @@ fn build_message_record(
     xid: Xid,
     rdma_error: u32,
     lists: &WireChunkLists,
-) -> MessageRecord {
+) -> CapturedMessage {
     let is_rdma = sent.form != TraceMessageForm::RECORD;
     let header = if is_rdma { lists.header(&sent, xid, rdma_error) } else { Vec::new() };
     let proc = match sent.form {
@@ -269,7 +269,7 @@ fn build_message_record(
     }
     let time = |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
     let [begin, end] = sent.times_ns;
-    MessageRecord {
+    CapturedMessage {
         sends: 1,
         frames: (sent.frame > 0).then_some(FrameNumber(sent.frame)).into_iter().collect(),
         time: time(begin),

@@ -3,7 +3,7 @@
 use crate::filter::Filter;
 use crate::tui::prompt::PromptPurpose;
 
-use super::{App, FocusPane, PassView, TableViewState};
+use super::{App, FocusPane, ReadPassResults, TableViewState};
 
 const NOTHING_CHOSEN: &str = "nothing is chosen";
 
@@ -54,8 +54,12 @@ impl App {
         match Filter::parse(text) {
             Ok(filter) => {
                 let filter = Some((filter, text.to_owned()));
-                self.filtered =
-                    Some(PassView::start(&self.capture, filter, &self.pass_settings, Some(&self.unfiltered)));
+                self.filtered = Some(ReadPassResults::start(
+                    &self.capture,
+                    filter,
+                    &self.pass_settings,
+                    Some(&self.unfiltered),
+                ));
                 self.shares.apply_limits(&mut self.unfiltered, self.filtered.as_mut());
                 self.reset_rows();
             }

@@ -23,9 +23,9 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use ratatui::layout::Rect;
 
-use crate::analysis::names::Filehandles;
+use crate::analysis::names::FilehandleDisplay;
 use crate::filter::Filter;
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::TimeFormat;
@@ -35,22 +35,22 @@ use super::findings::SharedFindings;
 use super::keys;
 use super::model::{PAGE_ROWS, TransactionRows};
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
-use super::read_pass::PassSettings;
+use super::read_pass::ReadPassSettings;
 use super::reload::{DetailSubject, ReloadClient, ReloadRequest, ReloadResponse};
 use super::search::RunningSearch;
-use super::shares::ViewShares;
+use super::shares::ViewMemoryShares;
 use super::theme::{Theme, ThemeName, TuiGlyphs};
 use super::views;
 
 pub(super) use frame_list::FrameListPane;
 pub(super) use frame_order::{FrameColumn, FrameSort};
 pub(super) use list::{TransactionListPane, scrolled};
-pub(super) use pass_view::PassView;
+pub(super) use pass_view::ReadPassResults;
 pub(super) use row_rates::ChosenRowRates;
 pub(super) use tree::TreePane;
 pub(super) use view_rows::MarkedRow;
 #[cfg(test)]
-pub(super) use view_rows::ViewRows;
+pub(super) use view_rows::ViewRowKind;
 
 /// Timeout after which an unanswered request is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(300);
@@ -123,7 +123,7 @@ pub(super) enum FocusPane {
 #[derive(Clone, Debug)]
 pub struct TuiOptions {
     /// Memory of the whole interface.
-    pub memory: Memory,
+    pub memory: MemoryBudget,
     /// Colours.
     pub theme: ThemeName,
     /// Character set.
@@ -131,7 +131,7 @@ pub struct TuiOptions {
     /// Limits of the decoder.
     pub limits: FlowLimits,
     /// Display of filehandles.
-    pub filehandles: Filehandles,
+    pub filehandles: FilehandleDisplay,
     /// Time format.
     pub time: TimeFormat,
     /// Display filter.
@@ -145,11 +145,11 @@ pub struct TuiOptions {
 impl Default for TuiOptions {
     fn default() -> Self {
         Self {
-            memory: Memory::for_interface(crate::memory::DEFAULT_BYTES, []),
+            memory: MemoryBudget::for_interface(crate::memory::DEFAULT_BYTES, []),
             theme: ThemeName::Dark,
             glyphs: Glyphs::UNICODE,
             limits: FlowLimits::default(),
-            filehandles: Filehandles::default(),
+            filehandles: FilehandleDisplay::default(),
             time: TimeFormat::default(),
             filter: None,
             slow_ns: None,
@@ -209,10 +209,10 @@ pub struct App {
     pub(super) theme: Theme,
     pub(super) tui_glyphs: TuiGlyphs,
     pub(super) capture: CaptureHandle,
-    pass_settings: PassSettings,
-    shares: ViewShares,
-    pub(super) unfiltered: PassView,
-    pub(super) filtered: Option<PassView>,
+    pass_settings: ReadPassSettings,
+    shares: ViewMemoryShares,
+    pub(super) unfiltered: ReadPassResults,
+    pub(super) filtered: Option<ReadPassResults>,
     reload_client: ReloadClient,
     pub(super) view: TuiView,
     pub(super) focus: FocusPane,
@@ -272,10 +272,10 @@ impl App {
         let limits =
             FlowLimits { emit_on_acknowledgment: capture.is_received_once(), ..options.limits.clone() };
         let memory = options.memory.clone();
-        let shares = ViewShares::new(memory.view_bytes(), capture.is_received_once());
+        let shares = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once());
         let pages = shares.waiting_bytes / 2 / ROW_BYTES / PAGE_ROWS;
         let early_bytes = shares.waiting_bytes / 4;
-        let manner = PassSettings {
+        let manner = ReadPassSettings {
             limits,
             memory,
             filehandles: options.filehandles,
@@ -284,10 +284,11 @@ impl App {
             max_unnumbered_bytes: early_bytes,
             findings: options.findings.then(SharedFindings::default),
         };
-        let mut all = PassView::start(&capture, None, &manner, None);
+        let mut all = ReadPassResults::start(&capture, None, &manner, None);
         let screen = theme.terminal_style(options.glyphs);
         let reader = ReloadClient::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
-        let mut chosen = filter.map(|filter| PassView::start(&capture, Some(filter), &manner, Some(&all)));
+        let mut chosen =
+            filter.map(|filter| ReadPassResults::start(&capture, Some(filter), &manner, Some(&all)));
         shares.apply_limits(&mut all, chosen.as_mut());
         Ok(Self {
             theme,
@@ -332,7 +333,7 @@ impl App {
     }
 
     /// Returns the displayed pass.
-    pub(super) fn displayed_pass(&self) -> &PassView {
+    pub(super) fn displayed_pass(&self) -> &ReadPassResults {
         self.filtered.as_ref().unwrap_or(&self.unfiltered)
     }
 
@@ -524,7 +525,7 @@ impl App {
 
     /// Returns an error if a pipe ended without a frame to show. Files are read before the interface starts.
     pub(super) fn no_frames_error(&self) -> Option<String> {
-        let PassView { progress, errors, .. } = &self.unfiltered;
+        let ReadPassResults { progress, errors, .. } = &self.unfiltered;
         let is_pipe = self.capture.is_received_once() && !self.capture.is_live();
         (is_pipe && progress.is_over && progress.frames == 0).then(|| match errors.as_slice() {
             [] => format!("{}: no frames", self.capture.name()),
@@ -534,7 +535,7 @@ impl App {
 
     /// Returns `true` if no work is pending: everything was read and every request was answered.
     pub fn is_idle(&self) -> bool {
-        let is_over = |side: &PassView| side.progress.is_over || self.is_paused;
+        let is_over = |side: &ReadPassResults| side.progress.is_over || self.is_paused;
         let has_tree = !self.view.has_tree()
             || self.subject().is_none()
             || self.tree.detail.as_ref().map(|detail| detail.subject) == self.subject();

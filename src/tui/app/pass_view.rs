@@ -7,28 +7,28 @@ use crate::tui::capture::CaptureHandle;
 use crate::tui::model::TransactionRows;
 use crate::tui::model::activity::LiveActivity;
 use crate::tui::model::tables::ViewTables;
-use crate::tui::pass_channel::PassProgress;
-use crate::tui::read_pass::{PassSettings, ReadPass};
+use crate::tui::pass_channel::ReadPassProgress;
+use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 
 /// A pass with its rows and tables.
 #[derive(Debug)]
-pub(in crate::tui) struct PassView {
+pub(in crate::tui) struct ReadPassResults {
     pub(in crate::tui) pass: ReadPass,
     pub(in crate::tui) rows: TransactionRows,
     pub(in crate::tui) tables: ViewTables,
     pub(in crate::tui) activity: LiveActivity,
-    pub(in crate::tui) progress: PassProgress,
+    pub(in crate::tui) progress: ReadPassProgress,
     pub(in crate::tui) errors: Vec<String>,
     /// The filter and its text.
     pub(in crate::tui) filter: Option<(Filter, String)>,
 }
 
-impl PassView {
+impl ReadPassResults {
     /// Starts a pass. `first` is the pass over all Transactions, if it was started before.
     pub(super) fn start(
         capture: &CaptureHandle,
         filter: Option<(Filter, String)>,
-        manner: &PassSettings,
+        manner: &ReadPassSettings,
         first: Option<&Self>,
     ) -> Self {
         let names = first.filter(|_| capture.is_received_once()).map(|first| first.pass.names.clone());
@@ -38,7 +38,7 @@ impl PassView {
             rows: TransactionRows::new(0),
             tables: ViewTables::default(),
             activity: LiveActivity::default(),
-            progress: PassProgress::default(),
+            progress: ReadPassProgress::default(),
             errors: Vec::new(),
             filter,
         }

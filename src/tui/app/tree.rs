@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::output::tree::TreeLine;
-use crate::tui::reload::{DetailSubject, SubjectDetail};
+use crate::tui::reload::{DetailPaneContent, DetailSubject};
 
 use super::list::scrolled;
 
@@ -14,7 +14,7 @@ type TreeGroupKey = (usize, String);
 #[derive(Debug)]
 pub(in crate::tui) struct TreePane {
     /// The displayed detail.
-    pub(in crate::tui) detail: Option<SubjectDetail>,
+    pub(in crate::tui) detail: Option<DetailPaneContent>,
     /// The subject requested last.
     pub(super) requested: Option<DetailSubject>,
     /// Index of the cursor among the visible lines.
@@ -60,7 +60,7 @@ fn group_key(line: &TreeLine) -> TreeGroupKey {
 
 impl TreePane {
     /// Shows another detail.
-    pub(super) fn show(&mut self, detail: SubjectDetail) {
+    pub(super) fn show(&mut self, detail: DetailPaneContent) {
         let is_same = self.detail.as_ref().is_some_and(|before| before.subject == detail.subject);
         let before =
             self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group_key(line)));

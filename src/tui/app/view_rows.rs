@@ -23,7 +23,7 @@ pub(super) const TABLE_COUNT: usize = 4;
 
 /// The kind of a view's rows.
 #[derive(Clone, Copy)]
-pub(in crate::tui) enum ViewRows {
+pub(in crate::tui) enum ViewRowKind {
     /// Transactions.
     Transactions,
     /// Frames.
@@ -49,26 +49,26 @@ pub(in crate::tui) enum MarkedRow {
 
 impl TuiView {
     /// Returns the kind of its rows.
-    pub(in crate::tui) fn rows(self) -> ViewRows {
+    pub(in crate::tui) fn rows(self) -> ViewRowKind {
         match self {
-            Self::Transactions => ViewRows::Transactions,
-            Self::Frames => ViewRows::Frames,
-            Self::Operations => ViewRows::Table(&OperationsView, 0),
-            Self::Connections => ViewRows::Table(&ConnectionsView, 1),
-            Self::Files => ViewRows::Table(&FilesView, 2),
-            Self::Charts => ViewRows::Table(&ChartsView, 3),
+            Self::Transactions => ViewRowKind::Transactions,
+            Self::Frames => ViewRowKind::Frames,
+            Self::Operations => ViewRowKind::Table(&OperationsView, 0),
+            Self::Connections => ViewRowKind::Table(&ConnectionsView, 1),
+            Self::Files => ViewRowKind::Table(&FilesView, 2),
+            Self::Charts => ViewRowKind::Table(&ChartsView, 3),
         }
     }
 
     /// Returns `true` if it has a tree below its list.
     pub(in crate::tui) fn has_tree(self) -> bool {
-        !matches!(self.rows(), ViewRows::Table(..))
+        !matches!(self.rows(), ViewRowKind::Table(..))
     }
 
     /// Returns the most important keys, for the last line of the screen.
     pub(in crate::tui) fn hints(self) -> &'static [(&'static str, &'static str)] {
         match self.rows() {
-            ViewRows::Transactions => &[
+            ViewRowKind::Transactions => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "tree"),
@@ -85,7 +85,7 @@ impl TuiView {
                 ("W", "save"),
                 ("y", "copy"),
             ],
-            ViewRows::Frames => &[
+            ViewRowKind::Frames => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "tree"),
@@ -98,10 +98,10 @@ impl TuiView {
                 ("c", "copy command"),
                 ("Esc", "Transactions"),
             ],
-            ViewRows::Table(view, _) if view.columns().is_empty() => {
+            ViewRowKind::Table(view, _) if view.columns().is_empty() => {
                 &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
             }
-            ViewRows::Table(..) => &[
+            ViewRowKind::Table(..) => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "its Transactions"),
@@ -121,18 +121,18 @@ impl App {
     /// Returns the loaded frames, if the view shows frames.
     pub(in crate::tui) fn loaded_frames(&self) -> Option<&FrameLineList> {
         match self.view.rows() {
-            ViewRows::Frames => self.frame_list.lines.as_ref(),
-            ViewRows::Transactions | ViewRows::Table(..) => None,
+            ViewRowKind::Frames => self.frame_list.lines.as_ref(),
+            ViewRowKind::Transactions | ViewRowKind::Table(..) => None,
         }
     }
 
     /// Returns the subject of tree and bytes.
     pub(in crate::tui) fn subject(&self) -> Option<DetailSubject> {
         match self.view.rows() {
-            ViewRows::Frames => {
+            ViewRowKind::Frames => {
                 (self.frame_list.at > 0).then_some(DetailSubject::Frame(FrameNumber(self.frame_list.at)))
             }
-            ViewRows::Transactions | ViewRows::Table(..) => {
+            ViewRowKind::Transactions | ViewRowKind::Table(..) => {
                 Some(DetailSubject::Transaction(TransactionReloadKey::from(self.entry()?.row)))
             }
         }
@@ -141,7 +141,7 @@ impl App {
     /// Goes to a location: in the packet list to a frame; everything else is searched for among the Transactions.
     pub(super) fn go_to_target(&mut self, target: SearchTarget) {
         match (self.view.rows(), target) {
-            (ViewRows::Frames, SearchTarget::Frame(FrameNumber(frame))) => {
+            (ViewRowKind::Frames, SearchTarget::Frame(FrameNumber(frame))) => {
                 let last = self.unfiltered.progress.frames.max(1);
                 self.go_to_frame(frame.clamp(1, last));
                 self.move_frame_cursor(0);
@@ -149,7 +149,7 @@ impl App {
                     self.show_error(format!("the last frame is {last}"));
                 }
             }
-            (ViewRows::Frames | ViewRows::Transactions | ViewRows::Table(..), target) => {
+            (ViewRowKind::Frames | ViewRowKind::Transactions | ViewRowKind::Table(..), target) => {
                 self.view = TuiView::Transactions;
                 self.list.follows_tail = false;
                 self.search = Some(RunningSearch::from_start(target, self.list.len(self.rows())));
@@ -166,12 +166,12 @@ impl App {
     /// Moves the cursor by `by` rows.
     pub(super) fn move_rows(&mut self, by: isize) {
         match self.view.rows() {
-            ViewRows::Transactions => {
+            ViewRowKind::Transactions => {
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.move_cursor(by, rows);
             }
-            ViewRows::Frames => self.move_frame_cursor(by),
-            ViewRows::Table(view, _) => {
+            ViewRowKind::Frames => self.move_frame_cursor(by),
+            ViewRowKind::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut() {
                     table.at = table.at.saturating_add_signed(by).min(count.saturating_sub(1));
@@ -183,7 +183,7 @@ impl App {
     /// Moves the cursor to the clicked row, counted from the top.
     pub(super) fn click_row(&mut self, line: usize) {
         match self.view.rows() {
-            ViewRows::Transactions => {
+            ViewRowKind::Transactions => {
                 let at = self.list.top + line;
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 if at < self.list.len(rows) {
@@ -191,8 +191,8 @@ impl App {
                     self.list.follows_tail = false;
                 }
             }
-            ViewRows::Frames => self.click_frame(line as u64),
-            ViewRows::Table(view, _) => {
+            ViewRowKind::Frames => self.click_frame(line as u64),
+            ViewRowKind::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut()
                     && table.top + line < count
@@ -207,10 +207,10 @@ impl App {
     pub(super) fn scroll_columns(&mut self, is_right: bool) {
         let hidden = self.hidden_columns;
         match self.view.rows() {
-            ViewRows::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
-            ViewRows::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
-            ViewRows::Frames => self.scroll_frames(is_right),
-            ViewRows::Table(..) => {
+            ViewRowKind::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
+            ViewRowKind::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
+            ViewRowKind::Frames => self.scroll_frames(is_right),
+            ViewRowKind::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.scroll = match is_right {
                         true => table.scroll + usize::from(hidden > 0),
@@ -224,8 +224,8 @@ impl App {
     /// Opens the row of the cursor: its tree, or its Transactions.
     pub(super) fn open_row(&mut self) {
         match self.view.rows() {
-            ViewRows::Transactions | ViewRows::Frames => self.focus = FocusPane::Tree,
-            ViewRows::Table(view, _) => {
+            ViewRowKind::Transactions | ViewRowKind::Frames => self.focus = FocusPane::Tree,
+            ViewRowKind::Table(view, _) => {
                 let filter = self.table_row(view).and_then(|row| view.filter(self, row));
                 if let Some(filter) = filter {
                     let origin =
@@ -241,9 +241,9 @@ impl App {
     /// Searches for the next row that contains a text.
     pub(super) fn search_rows(&mut self, text: String, is_forward: bool) {
         match self.view.rows() {
-            ViewRows::Transactions => self.start_search(SearchTarget::Text(text), is_forward),
-            ViewRows::Frames => self.search_frames(&text, is_forward),
-            ViewRows::Table(view, _) => {
+            ViewRowKind::Transactions => self.start_search(SearchTarget::Text(text), is_forward),
+            ViewRowKind::Frames => self.search_frames(&text, is_forward),
+            ViewRowKind::Table(view, _) => {
                 let has_text =
                     |app: &Self, row| crate::tui::search::contains_ignore_case(&view.text(app, row), &text);
                 self.search_table(view, is_forward, &has_text, &format!("no row has {text:?}"));
@@ -255,8 +255,8 @@ impl App {
     pub(super) fn next_mark(&mut self) {
         const NONE: &str = "nothing is marked here; m marks";
         match self.view.rows() {
-            ViewRows::Transactions => self.start_search(SearchTarget::Marked, true),
-            ViewRows::Frames => {
+            ViewRowKind::Transactions => self.start_search(SearchTarget::Marked, true),
+            ViewRowKind::Frames => {
                 let frames: Vec<u64> = self
                     .marks
                     .iter()
@@ -268,7 +268,7 @@ impl App {
                     None => self.show_error(NONE),
                 }
             }
-            ViewRows::Table(view, _) => {
+            ViewRowKind::Table(view, _) => {
                 let is_marked =
                     |app: &Self, row| view.mark(app, row).is_some_and(|mark| app.marks.contains(&mark));
                 self.search_table(view, true, &is_marked, NONE);
@@ -306,12 +306,12 @@ impl App {
     /// Returns the filter for the row of the cursor.
     pub(super) fn row_filter(&self) -> Result<String, &'static str> {
         match self.view.rows() {
-            ViewRows::Transactions => {
+            ViewRowKind::Transactions => {
                 let (xid, connection) = (self.filter_for_xid()?, self.filter_for_connection()?);
                 Ok(format!("{xid} && {connection}"))
             }
-            ViewRows::Frames => Ok(format!("frame.number == {}", self.frame_list.at)),
-            ViewRows::Table(view, _) => {
+            ViewRowKind::Frames => Ok(format!("frame.number == {}", self.frame_list.at)),
+            ViewRowKind::Table(view, _) => {
                 self.table_row(view).and_then(|row| view.filter(self, row)).ok_or(NOTHING_CHOSEN)
             }
         }
@@ -320,18 +320,18 @@ impl App {
     /// Returns the text of the row of the cursor, for copying.
     pub(super) fn row_value(&self) -> Option<String> {
         match self.view.rows() {
-            ViewRows::Transactions => self.entry().map(|entry| entry.label().to_owned()),
-            ViewRows::Frames => self.cursor_line_text().or(Some(self.frame_list.at.to_string())),
-            ViewRows::Table(view, _) => view.value(self, self.table_row(view)?),
+            ViewRowKind::Transactions => self.entry().map(|entry| entry.label().to_owned()),
+            ViewRowKind::Frames => self.cursor_line_text().or(Some(self.frame_list.at.to_string())),
+            ViewRowKind::Table(view, _) => view.value(self, self.table_row(view)?),
         }
     }
 
     /// Marks or unmarks the row of the cursor, and moves to the next row.
     pub(super) fn mark_row(&mut self) {
         let mark = match self.view.rows() {
-            ViewRows::Transactions => self.entry().map(|entry| MarkedRow::Transaction(entry.row.index)),
-            ViewRows::Frames => (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at)),
-            ViewRows::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
+            ViewRowKind::Transactions => self.entry().map(|entry| MarkedRow::Transaction(entry.row.index)),
+            ViewRowKind::Frames => (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at)),
+            ViewRowKind::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
         };
         let Some(mark) = mark else { return };
         if !self.marks.remove(&mark) {
@@ -355,15 +355,15 @@ impl App {
     /// Sorts by the column `step` positions from the current one.
     pub(super) fn sort_rows(&mut self, step: isize) {
         match self.view.rows() {
-            ViewRows::Transactions => {
+            ViewRowKind::Transactions => {
                 let width = usize::from(self.areas.list.width);
                 let shown: Vec<_> =
                     self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.sort_by_neighbor(step, &shown, rows);
             }
-            ViewRows::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
-            ViewRows::Table(view, _) => {
+            ViewRowKind::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
+            ViewRowKind::Table(view, _) => {
                 let count = view.columns().len() as isize;
                 if let Some(table) = self.table_mut()
                     && count > 0
@@ -377,15 +377,15 @@ impl App {
     /// Sorts by the clicked heading, or reverses the order if it is sorted by it already.
     pub(super) fn sort_by_heading(&mut self, number: usize) {
         match self.view.rows() {
-            ViewRows::Transactions => {}
-            ViewRows::Frames => {
+            ViewRowKind::Transactions => {}
+            ViewRowKind::Frames => {
                 let Some(by) = FrameColumn::ALL.get(number).copied() else { return };
                 match by == self.frame_list.sort.by {
                     true => self.reverse_rows(),
                     false => self.sort_frames(FrameSort::by_column(by)),
                 }
             }
-            ViewRows::Table(..) => {
+            ViewRowKind::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.is_reversed = table.sort == number && !table.is_reversed;
                     table.sort = number;
@@ -397,15 +397,15 @@ impl App {
     /// Reverses the order.
     pub(super) fn reverse_rows(&mut self) {
         match self.view.rows() {
-            ViewRows::Transactions => {
+            ViewRowKind::Transactions => {
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.reverse(rows);
             }
-            ViewRows::Frames => {
+            ViewRowKind::Frames => {
                 let FrameSort { by, is_descending } = self.frame_list.sort;
                 self.sort_frames(FrameSort { by, is_descending: !is_descending });
             }
-            ViewRows::Table(..) => {
+            ViewRowKind::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.is_reversed = !table.is_reversed;
                 }

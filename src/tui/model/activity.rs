@@ -6,7 +6,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
 use crate::analysis::rates::RateTable;
-use crate::analysis::sequence::SlotUse;
+use crate::analysis::sequence::SessionSlot;
 
 /// Maximum number of pending Calls listed, oldest first.
 pub const MAX_LISTED_CALLS: usize = 200;
@@ -33,7 +33,7 @@ pub struct PendingCallRow {
     /// Transaction ID.
     pub xid: Xid,
     /// Session slot, since NFSv4.1.
-    pub slot: Option<SlotUse>,
+    pub slot: Option<SessionSlot>,
     /// Phase that the Call has reached.
     pub phase: PendingPhase,
     /// Number of times the Call was sent.

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use crate::analysis::names::OperationPaths;
 use crate::analysis::rates::EndedTransaction;
 use crate::analysis::statistics::OperationKey;
-use crate::output::info_column::OperationLabels;
+use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
@@ -248,14 +248,14 @@ impl<'p> RowEntry<'p> {
 #[derive(Debug)]
 pub struct RowWriter {
     glyphs: Glyphs,
-    labels: OperationLabels,
+    labels: InfoColumnFormatter,
     cell: String,
 }
 
 impl RowWriter {
     /// Returns a writer for a terminal's character set.
     pub fn new(glyphs: Glyphs) -> Self {
-        Self { glyphs, labels: OperationLabels::default(), cell: String::new() }
+        Self { glyphs, labels: InfoColumnFormatter::default(), cell: String::new() }
     }
 
     /// Adds the row of a Transaction with its conformance findings to a page, which must have space for it.

@@ -9,12 +9,12 @@ use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use crate::analysis::connection_lifetimes::{ConnectionLifetimes, ConnectionStats};
 use crate::analysis::files::{FileTallies, FileTally};
-use crate::analysis::histogram::Histogram;
-use crate::analysis::load::{self, Load};
+use crate::analysis::histogram::LatencyHistogram;
+use crate::analysis::load::{self, LoadSample};
 use crate::analysis::names::OperationPaths;
 use crate::analysis::operations::{self, CaptureTotals, OperationStats};
 use crate::analysis::sequence;
-use crate::analysis::series::Series;
+use crate::analysis::series::TimeSeries;
 use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
 use crate::filter;
 
@@ -44,7 +44,7 @@ pub struct ViewTables {
     /// Operations, most Calls first.
     pub operations: Vec<OperationStats>,
     /// Latency histogram of each operation.
-    pub histograms: BTreeMap<OperationKey, Histogram>,
+    pub histograms: BTreeMap<OperationKey, LatencyHistogram>,
     /// Number of connections.
     pub connections_count: u64,
     /// The connections with the most bytes.
@@ -54,9 +54,9 @@ pub struct ViewTables {
     /// The files with the most bytes or the most time.
     pub files: Vec<FileRow>,
     /// Histogram of all latencies.
-    pub histogram: Histogram,
+    pub histogram: LatencyHistogram,
     /// Load over time.
-    pub load: Series<Load>,
+    pub load: TimeSeries<LoadSample>,
     /// Number of states that the decoder evicted because of its limits.
     pub evicted_count: u64,
 }
@@ -73,7 +73,7 @@ impl Default for ViewTables {
             connections: Vec::new(),
             files_count: (0, 0),
             files: Vec::new(),
-            histogram: Histogram::default(),
+            histogram: LatencyHistogram::default(),
             load: load::load(),
             evicted_count: 0,
         }
@@ -106,10 +106,10 @@ impl ViewTables {
 #[derive(Debug)]
 pub struct ViewTablesBuilder {
     statistics: Statistics,
-    histograms: BTreeMap<OperationKey, Histogram>,
-    histogram: Histogram,
+    histograms: BTreeMap<OperationKey, LatencyHistogram>,
+    histogram: LatencyHistogram,
     files: FileTallies,
-    load: Series<Load>,
+    load: TimeSeries<LoadSample>,
     lifetimes: ConnectionLifetimes,
     is_unused: bool,
 }
@@ -121,7 +121,7 @@ impl ViewTablesBuilder {
         Self {
             statistics: Statistics::new(3 * eighth),
             histograms: BTreeMap::new(),
-            histogram: Histogram::default(),
+            histogram: LatencyHistogram::default(),
             files: FileTallies::new(2 * eighth),
             load: load::load(),
             // They are cloned for the tables, and old tables may still exist when new ones are made.

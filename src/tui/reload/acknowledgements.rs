@@ -2,7 +2,7 @@
 //! section 9.7.5).
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint};
+use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, Endpoint};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
 use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
@@ -39,7 +39,7 @@ impl ReliablePacket {
     }
 
     /// Returns the sending end of the connection; `None` if the packet goes to neither end.
-    fn sender<'c>(&self, connection: &'c ConnectionName) -> Option<&'c Endpoint> {
+    fn sender<'c>(&self, connection: &'c ConnectionIdentity) -> Option<&'c Endpoint> {
         match (self.goes_to(&connection.client), self.goes_to(&connection.server)) {
             (true, false) => Some(&connection.server),
             (false, true) => Some(&connection.client),
@@ -59,7 +59,7 @@ struct RdmaAckPacket<'p> {
 /// Sets the acknowledgement of each bar, and adds bars for the NAKs of the Transaction's `frames`.
 pub(super) fn add_acknowledgements(
     bars: &mut Vec<WaterfallBar>,
-    connection: &ConnectionName,
+    connection: &ConnectionIdentity,
     frames: &[FrameNumber],
     packets: &FxHashMap<FrameNumber, WaterfallPacket>,
 ) {

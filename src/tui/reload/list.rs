@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use crate::analysis::names::FileNames;
-use crate::output::frames::FrameList;
+use crate::output::frames::FrameListWriter;
 
 use super::{FrameListSlice, ReloadRequest, ReloadWorker, STALE_CHECK_FRAMES};
 
@@ -18,10 +18,10 @@ impl ReloadWorker {
         let mut again = self.capture.reread(self.resume_point_before(first, CONTEXT_FRAMES)).ok()?;
         let mut flow = Flow::new(FlowLimits {
             keep_file_data: false,
-            record_frame_events: false,
+            record_transaction_frames: false,
             ..self.limits.clone()
         });
-        let mut list = FrameList::new(screen, time).with_scroll(left);
+        let mut list = FrameListWriter::new(screen, time).with_scroll(left);
         // As in the packet list of a file, names inferred from later frames are not used.
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
         let mut stretch = FrameListSlice {

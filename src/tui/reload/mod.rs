@@ -23,12 +23,12 @@ use rustc_hash::FxHashMap;
 use crate::filter::Filter;
 use crate::output::style::TerminalStyle;
 use crate::output::transaction_list::wire_bytes;
-use crate::output::tree::{ByteRangeOrigin, TreeLine};
+use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::output::units::TimeFormat;
 
 use super::capture::CaptureHandle;
 use super::model::{RowPage, TransactionListRow, row};
-use super::read_pass::{PassSettings, SharedNames};
+use super::read_pass::{ReadPassSettings, SharedNames};
 use super::save::{self, SaveRequest};
 
 pub use waterfall::{Waterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
@@ -96,13 +96,13 @@ pub enum DetailSubject {
 
 /// The details of a subject.
 #[derive(Debug)]
-pub struct SubjectDetail {
+pub struct DetailPaneContent {
     /// The subject.
     pub subject: DetailSubject,
     /// Lines of the tree.
     pub lines: Vec<TreeLine>,
     /// The bytes that the lines were decoded from.
-    pub bytes: FxHashMap<ByteRangeOrigin, Vec<u8>>,
+    pub bytes: FxHashMap<ByteRangeBuffer, Vec<u8>>,
     /// Timeline of a Transaction.
     pub waterfall: Waterfall,
     /// Frames of the subject.
@@ -111,7 +111,7 @@ pub struct SubjectDetail {
     pub problem: Option<String>,
 }
 
-impl SubjectDetail {
+impl DetailPaneContent {
     fn missing(subject: DetailSubject, problem: &str) -> Self {
         Self {
             subject,
@@ -167,7 +167,7 @@ pub(super) enum ReloadRequest {
 /// A response of the reload thread.
 #[derive(Debug)]
 pub(super) enum ReloadResponse {
-    Detail(Box<SubjectDetail>),
+    Detail(Box<DetailPaneContent>),
     Frames(FrameListSlice),
     Page {
         number: usize,
@@ -189,7 +189,7 @@ impl ReloadClient {
     /// Starts the thread.
     pub(super) fn start(
         capture: CaptureHandle,
-        manner: PassSettings,
+        manner: ReadPassSettings,
         names: SharedNames,
         screen: TerminalStyle,
     ) -> Self {
@@ -197,7 +197,7 @@ impl ReloadClient {
         let (answers, received) = channel();
         thread::spawn(move || {
             let limits =
-                FlowLimits { keep_file_data: true, record_frame_events: true, ..manner.limits.clone() };
+                FlowLimits { keep_file_data: true, record_transaction_frames: true, ..manner.limits.clone() };
             let mut desk = ReloadWorker {
                 capture,
                 manner,
@@ -242,7 +242,7 @@ impl PendingReloads {
 /// The worker on the reload thread.
 struct ReloadWorker {
     capture: CaptureHandle,
-    manner: PassSettings,
+    manner: ReadPassSettings,
     limits: FlowLimits,
     names: SharedNames,
     screen: TerminalStyle,

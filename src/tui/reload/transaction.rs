@@ -2,18 +2,18 @@
 
 use nfsrdma_capture_file::ResumePoint;
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameEvent, FrameKind, TransactionKey};
+use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionFrame, TransactionKey};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
 use rustc_hash::FxHashMap;
 
-use crate::output::tree::{ByteRangeOrigin, FrameStore, TreeView};
+use crate::output::tree::{ByteRangeBuffer, FieldTreeWriter, FrameStore};
 use crate::tui::capture::FrameCopy;
 
 use super::acknowledgements::ReliablePacket;
 use super::waterfall::{Waterfall, WaterfallPacket};
-use super::{DetailSubject, ReloadWorker, STALE_CHECK_FRAMES, SubjectDetail, TransactionReloadKey};
+use super::{DetailPaneContent, DetailSubject, ReloadWorker, STALE_CHECK_FRAMES, TransactionReloadKey};
 
 /// Number of preceding frames read as context: they associate queue pairs with connections, and contain the beginnings
 /// of messages.
@@ -58,14 +58,14 @@ enum ReloadOutcome {
 
 struct ReloadedTransaction {
     transaction: Transaction,
-    steps: Vec<FrameEvent>,
+    steps: Vec<TransactionFrame>,
     packets: FxHashMap<FrameNumber, WaterfallPacket>,
     frames: ReloadedFrames,
 }
 
 impl ReloadWorker {
     /// Reads a subject; `None` if another request has priority.
-    pub(super) fn detail(&mut self, subject: DetailSubject) -> Option<SubjectDetail> {
+    pub(super) fn detail(&mut self, subject: DetailSubject) -> Option<DetailPaneContent> {
         let wanted = match subject {
             DetailSubject::Transaction(wanted) => wanted,
             DetailSubject::Frame(number) => return self.frame_detail(number),
@@ -81,12 +81,12 @@ impl ReloadWorker {
         match outcome {
             ReloadOutcome::Found(found) => Some(self.build_detail(wanted, *found)),
             ReloadOutcome::Superseded => None,
-            ReloadOutcome::NotFound if self.capture.is_received_once() => Some(SubjectDetail::missing(
+            ReloadOutcome::NotFound if self.capture.is_received_once() => Some(DetailPaneContent::missing(
                 subject,
                 "its frames are gone: they came once, and later ones took their room",
             )),
             ReloadOutcome::NotFound => {
-                Some(SubjectDetail::missing(subject, "the capture changed while it was looked at"))
+                Some(DetailPaneContent::missing(subject, "the capture changed while it was looked at"))
             }
         }
     }
@@ -101,7 +101,7 @@ impl ReloadWorker {
         let Ok(mut again) = self.capture.reread(place) else { return ReloadOutcome::NotFound };
         let from_start = place.is_none() && !self.capture.is_received_once();
         let mut flow = Flow::new(self.limits.clone());
-        let mut steps: FxHashMap<TransactionKey, Vec<FrameEvent>> = FxHashMap::default();
+        let mut steps: FxHashMap<TransactionKey, Vec<TransactionFrame>> = FxHashMap::default();
         let mut packets = FxHashMap::default();
         let mut held = ReloadedFrames::default();
         let mut count = 0;
@@ -120,7 +120,7 @@ impl ReloadWorker {
                     if (is_near || is_behind) && packets.len() < MAX_PACKETS {
                         packets.insert(number, waterfall_packet(&frame, &datagram));
                     }
-                    for step in flow.frame_events().iter().filter(|step| step.frame >= wanted.first) {
+                    for step in flow.transaction_frames().iter().filter(|step| step.frame >= wanted.first) {
                         steps.entry(step.key).or_default().push(*step);
                     }
                     !from_start && number.0 >= wanted.last.0 + ACK_SEARCH_FRAMES
@@ -152,11 +152,15 @@ impl ReloadWorker {
     }
 
     /// Builds the details.
-    fn build_detail(&mut self, wanted: TransactionReloadKey, found: ReloadedTransaction) -> SubjectDetail {
+    fn build_detail(
+        &mut self,
+        wanted: TransactionReloadKey,
+        found: ReloadedTransaction,
+    ) -> DetailPaneContent {
         let ReloadedTransaction { mut transaction, steps, packets, frames: held } = found;
         transaction.index = wanted.index;
-        transaction.connection = ConnectionName { number: wanted.connection, ..transaction.connection };
-        let mut view = TreeView::new(self.screen).with_literals();
+        transaction.connection = ConnectionIdentity { number: wanted.connection, ..transaction.connection };
+        let mut view = FieldTreeWriter::new(self.screen).with_literals();
         let transaction = &transaction;
         let findings =
             self.manner.findings.as_ref().map(|findings| findings.of(wanted.index)).unwrap_or_default();
@@ -167,18 +171,18 @@ impl ReloadWorker {
                 view.transaction_lines(transaction, reading, &facts, names, &findings, &held).to_vec()
             })
         });
-        let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();
+        let mut bytes: FxHashMap<ByteRangeBuffer, Vec<u8>> = FxHashMap::default();
         for line in &lines {
             if bytes.contains_key(&line.origin) {
                 continue;
             }
             let of = match line.origin {
-                ByteRangeOrigin::Nothing => continue,
-                ByteRangeOrigin::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
-                ByteRangeOrigin::Message(which) => {
+                ByteRangeBuffer::Nothing => continue,
+                ByteRangeBuffer::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
+                ByteRangeBuffer::Message(which) => {
                     transaction.message(which).map(|message| message.bytes.clone())
                 }
-                ByteRangeOrigin::Chunk(which) => TreeView::message_chunk_content(transaction, which),
+                ByteRangeBuffer::Chunk(which) => FieldTreeWriter::message_chunk_content(transaction, which),
             };
             bytes.insert(line.origin, of.unwrap_or_default());
         }
@@ -191,7 +195,7 @@ impl ReloadWorker {
         }
         frames.sort_unstable();
         frames.dedup();
-        SubjectDetail {
+        DetailPaneContent {
             subject: DetailSubject::Transaction(wanted),
             lines,
             bytes,
@@ -201,7 +205,7 @@ impl ReloadWorker {
         }
     }
 
-    fn frame_detail(&mut self, wanted: FrameNumber) -> Option<SubjectDetail> {
+    fn frame_detail(&mut self, wanted: FrameNumber) -> Option<DetailPaneContent> {
         let subject = DetailSubject::Frame(wanted);
         let mut again = self.capture.reread(self.resume_point_before(wanted, CONTEXT_FRAMES)).ok()?;
         let mut flow = Flow::new(self.limits.clone());
@@ -210,10 +214,10 @@ impl ReloadWorker {
             flow.process_frame(&frame);
             count += 1;
             if frame.number == wanted {
-                let mut view = TreeView::new(self.screen).with_literals();
+                let mut view = FieldTreeWriter::new(self.screen).with_literals();
                 let lines = self.names.look_up(|names| view.frame_lines(&frame, &flow, names).to_vec());
-                let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();
-                bytes.insert(ByteRangeOrigin::Frame(wanted), frame.bytes.to_vec());
+                let mut bytes: FxHashMap<ByteRangeBuffer, Vec<u8>> = FxHashMap::default();
+                bytes.insert(ByteRangeBuffer::Frame(wanted), frame.bytes.to_vec());
                 for meaning in flow.frame_kinds() {
                     if let FrameKind::Message { key, which } | FrameKind::Retransmission { key, which } =
                         *meaning
@@ -221,14 +225,15 @@ impl ReloadWorker {
                     {
                         let message = transaction.message(which);
                         let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
-                        bytes.entry(ByteRangeOrigin::Message(which)).or_insert(inline);
-                        let whole = TreeView::message_chunk_content(transaction, which).unwrap_or_default();
-                        bytes.entry(ByteRangeOrigin::Chunk(which)).or_insert(whole);
+                        bytes.entry(ByteRangeBuffer::Message(which)).or_insert(inline);
+                        let whole =
+                            FieldTreeWriter::message_chunk_content(transaction, which).unwrap_or_default();
+                        bytes.entry(ByteRangeBuffer::Chunk(which)).or_insert(whole);
                     }
                 }
                 let frames = vec![wanted];
                 let waterfall = Waterfall::default();
-                return Some(SubjectDetail { subject, lines, bytes, waterfall, frames, problem: None });
+                return Some(DetailPaneContent { subject, lines, bytes, waterfall, frames, problem: None });
             }
             if frame.number > wanted {
                 break;
@@ -238,7 +243,7 @@ impl ReloadWorker {
                 return None;
             }
         }
-        Some(SubjectDetail::missing(subject, "the frame is gone"))
+        Some(DetailPaneContent::missing(subject, "the frame is gone"))
     }
 }
 

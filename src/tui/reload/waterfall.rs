@@ -1,8 +1,8 @@
 //! Timeline of a Transaction: its Call, the RDMA Reads and Writes of its chunks, and its Reply.
 
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{FrameAction, FrameEvent};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{FrameRole, TransactionFrame};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::Syndrome;
 use rustc_hash::FxHashMap;
@@ -88,11 +88,11 @@ impl Waterfall {
     /// Builds the bars of a Transaction from the events of its frames.
     pub(super) fn from_events(
         transaction: &Transaction,
-        steps: &[FrameEvent],
+        steps: &[TransactionFrame],
         packets: &FxHashMap<FrameNumber, WaterfallPacket>,
     ) -> Self {
         let mut bars = Vec::new();
-        let mut steps: Vec<FrameEvent> = steps.to_vec();
+        let mut steps: Vec<TransactionFrame> = steps.to_vec();
         steps.sort_by_key(|step| step.frame);
         steps.dedup();
         for step in &steps {
@@ -166,7 +166,7 @@ fn recovery_bars(
     })
 }
 
-fn message_bar(which: RpcMessageKind, message: &MessageRecord) -> Option<WaterfallBar> {
+fn message_bar(which: RpcMessageKind, message: &CapturedMessage) -> Option<WaterfallBar> {
     let (first, last) = (*message.frames.first()?, *message.frames.last()?);
     Some(WaterfallBar {
         kind: WaterfallBarKind::Message(which),
@@ -179,17 +179,15 @@ fn message_bar(which: RpcMessageKind, message: &MessageRecord) -> Option<Waterfa
     })
 }
 
-fn add_event(bars: &mut Vec<WaterfallBar>, step: &FrameEvent, packet: &WaterfallPacket) {
-    let (kind, is_open) = match step.action {
-        FrameAction::RequestedRead { chunk } => (WaterfallBarKind::Read(chunk), true),
-        FrameAction::MovedChunkData { kind: ChunkKind::Read, chunk } => {
-            (WaterfallBarKind::Read(chunk), false)
-        }
-        FrameAction::MovedChunkData { kind: ChunkKind::Write, chunk } => {
+fn add_event(bars: &mut Vec<WaterfallBar>, step: &TransactionFrame, packet: &WaterfallPacket) {
+    let (kind, is_open) = match step.role {
+        FrameRole::RequestedRead { chunk } => (WaterfallBarKind::Read(chunk), true),
+        FrameRole::MovedChunkData { kind: ChunkKind::Read, chunk } => (WaterfallBarKind::Read(chunk), false),
+        FrameRole::MovedChunkData { kind: ChunkKind::Write, chunk } => {
             (WaterfallBarKind::Write(chunk), false)
         }
-        FrameAction::MovedChunkData { kind: ChunkKind::Reply, .. } => (WaterfallBarKind::ReplyWrite, false),
-        FrameAction::Done => (WaterfallBarKind::Done, false),
+        FrameRole::MovedChunkData { kind: ChunkKind::Reply, .. } => (WaterfallBarKind::ReplyWrite, false),
+        FrameRole::Done => (WaterfallBarKind::Done, false),
     };
     if !is_open {
         // Responses arrive in the order of their requests: one that begins an operation answers the first open request.

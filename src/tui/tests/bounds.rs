@@ -6,7 +6,7 @@ use std::io;
 use nfsrdma_capture_file::Windows;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::memory::Memory;
+use crate::memory::MemoryBudget;
 use crate::tui::TuiOptions;
 use crate::tui::capture::CaptureHandle;
 use crate::tui::model::PAGE_ROWS;
@@ -30,9 +30,10 @@ impl Long {
     }
 
     fn open(&self, memory: usize) -> Screen {
-        // Size of the budget that gives the rows of files this share (`ViewShares`).
+        // Size of the budget that gives the rows of files this share (`ViewMemoryShares`).
         let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
-        let options = TuiOptions { memory: Memory::for_interface(budget_bytes, []), ..TuiOptions::default() };
+        let options =
+            TuiOptions { memory: MemoryBudget::for_interface(budget_bytes, []), ..TuiOptions::default() };
         Screen::of(CaptureHandle::files(vec![self.0.clone()], Windows::default()), 80, 24, options)
     }
 }

@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::analysis::histogram::Histogram;
-use crate::analysis::series::{Series, SeriesStep};
+use crate::analysis::histogram::LatencyHistogram;
+use crate::analysis::series::{TimeSeries, TimeSeriesStep};
 use crate::output::style::columns as width_of;
 use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
 use crate::tui::app::{App, MarkedRow};
@@ -72,7 +72,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     let load = &app.displayed_pass().tables.load;
     let seconds = load.width() as f64 / 1e9;
-    let of = |value: fn(&crate::analysis::load::Load) -> u64| -> Vec<f64> {
+    let of = |value: fn(&crate::analysis::load::LoadSample) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
     let step = format!("peaks of {}", HumanDuration(load.width(), app.tui_glyphs.glyphs));
@@ -98,7 +98,7 @@ pub(super) struct ChartTimeAxis {
 
 impl ChartTimeAxis {
     /// Returns the time span of a series.
-    pub(super) fn for_series<S: SeriesStep>(app: &App, series: &Series<S>) -> Self {
+    pub(super) fn for_series<S: TimeSeriesStep>(app: &App, series: &TimeSeries<S>) -> Self {
         let first = app.displayed_pass().tables.times.map(|(first, _)| first);
         let from =
             series.start().zip(first).and_then(|(start, first)| start.nanoseconds_since(first)).unwrap_or(0);
@@ -239,7 +239,7 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
         Some(row) => (row.name(), tables.histograms.get(&row.key), row.recovery_ns),
         None => ("all operations".to_owned(), Some(&tables.histogram), tables.recovery_ns()),
     };
-    let none = Histogram::default();
+    let none = LatencyHistogram::default();
     let histogram = histogram.unwrap_or(&none);
     let (head, area) = cut_top(area, 1);
     let count = format!("{} latencies", grouped(histogram.count()));
@@ -251,7 +251,7 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Draws a histogram with one bar per step.
-fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &Histogram) {
+fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &LatencyHistogram) {
     let glyphs = app.tui_glyphs.glyphs;
     let steps: Vec<(Option<u64>, u64)> = histogram.steps().collect();
     let all = histogram.count();

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
-use crate::output::tree::ByteRangeOrigin;
+use crate::output::tree::ByteRangeBuffer;
 use crate::tui::app::{App, FocusPane};
 
 use super::{cut_top, draw_text, rule};
@@ -22,24 +22,24 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let detail = app.tree.detail.as_ref();
     let chosen = app.tree.chosen();
     // For a line without bytes, show the first message, or the first frame.
-    let origin = chosen.map(|line| line.origin).filter(|origin| *origin != ByteRangeOrigin::Nothing);
+    let origin = chosen.map(|line| line.origin).filter(|origin| *origin != ByteRangeBuffer::Nothing);
     let first = || {
         let mut origins = detail?.lines.iter().map(|line| line.origin);
-        let is_message = |origin: &ByteRangeOrigin| {
-            matches!(origin, ByteRangeOrigin::Message(_) | ByteRangeOrigin::Frame(_))
+        let is_message = |origin: &ByteRangeBuffer| {
+            matches!(origin, ByteRangeBuffer::Message(_) | ByteRangeBuffer::Frame(_))
         };
-        let all: Vec<ByteRangeOrigin> = origins.by_ref().filter(is_message).collect();
-        all.iter().find(|origin| matches!(origin, ByteRangeOrigin::Message(_))).or(all.first()).copied()
+        let all: Vec<ByteRangeBuffer> = origins.by_ref().filter(is_message).collect();
+        all.iter().find(|origin| matches!(origin, ByteRangeBuffer::Message(_))).or(all.first()).copied()
     };
     let origin = origin.or_else(first).unwrap_or_default();
     let bytes = detail.and_then(|detail| detail.bytes.get(&origin)).map_or(&[][..], Vec::as_slice);
     let title = match origin {
-        ByteRangeOrigin::Nothing => "Bytes".to_owned(),
-        ByteRangeOrigin::Frame(number) => format!("Frame {number}"),
-        ByteRangeOrigin::Message(RpcMessageKind::Call) => "Call".to_owned(),
-        ByteRangeOrigin::Message(RpcMessageKind::Reply) => "Reply".to_owned(),
-        ByteRangeOrigin::Chunk(RpcMessageKind::Call) => "Position-Zero Read chunk".to_owned(),
-        ByteRangeOrigin::Chunk(RpcMessageKind::Reply) => "Reply chunk".to_owned(),
+        ByteRangeBuffer::Nothing => "Bytes".to_owned(),
+        ByteRangeBuffer::Frame(number) => format!("Frame {number}"),
+        ByteRangeBuffer::Message(RpcMessageKind::Call) => "Call".to_owned(),
+        ByteRangeBuffer::Message(RpcMessageKind::Reply) => "Reply".to_owned(),
+        ByteRangeBuffer::Chunk(RpcMessageKind::Call) => "Position-Zero Read chunk".to_owned(),
+        ByteRangeBuffer::Chunk(RpcMessageKind::Reply) => "Reply chunk".to_owned(),
     };
     let marked = chosen.and_then(|line| line.bytes.clone()).unwrap_or(0..0);
     let right = match (marked.len(), bytes.len()) {
@@ -50,7 +50,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     };
     rule(app, buffer, head, &title, &right, app.focus == FocusPane::Bytes);
     if bytes.is_empty() {
-        let text = if origin == ByteRangeOrigin::Nothing {
+        let text = if origin == ByteRangeBuffer::Nothing {
             "this line is about no bytes"
         } else {
             "no bytes were captured"

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
-use crate::output::units::{HumanDuration, HumanSize, ViewClock};
+use crate::output::units::{HumanDuration, HumanSize, ViewTimeFormatter};
 use crate::tui::app::{App, FocusPane, scrolled};
 use crate::tui::model::RowEntry;
 use crate::tui::theme;
@@ -90,7 +90,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let gone = app.list.scroll.saturating_sub(1);
     app.hidden_columns = COLUMN_COUNT.saturating_sub(layout.columns.len() + gone);
     heading(app, buffer, head, &layout);
-    let mut clock = ViewClock::new(app.options.time);
+    let mut clock = ViewTimeFormatter::new(app.options.time);
     if let Some((start, _)) = app.unfiltered.tables.times {
         clock.start(start);
     }
@@ -185,7 +185,7 @@ fn row(
     app: &App,
     layout: &TransactionListLayout,
     entry: &RowEntry<'_>,
-    clock: &mut ViewClock,
+    clock: &mut ViewTimeFormatter,
 ) -> Line<'static> {
     let mut line = Vec::new();
     let glyphs = &app.tui_glyphs.glyphs;
@@ -217,7 +217,7 @@ fn cell(
     column: TransactionListColumn,
     width: usize,
     entry: &RowEntry<'_>,
-    clock: &mut ViewClock,
+    clock: &mut ViewTimeFormatter,
 ) -> (String, (Style, usize, Style)) {
     let styles = &app.theme.styles;
     let glyphs = app.tui_glyphs.glyphs;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_inspect::replay::auxiliary_programs::Ports;
+use nfsrdma_inspect::replay::auxiliary_programs::AuxiliaryPorts;
 use nfsrdma_inspect::replay::run::ReplayOptions;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use serde_json::Value as Json;
@@ -30,13 +30,16 @@ pub(super) fn serve(server: &Arc<Mutex<MockServer>>, liar: Liar) -> Proxy {
 }
 
 /// Returns the ports for programs found by the port mapper of a server.
-pub(super) fn of(proxy: &Proxy) -> Ports {
-    Ports { port_mapper: Some(proxy.port), mount: None }
+pub(super) fn of(proxy: &Proxy) -> AuxiliaryPorts {
+    AuxiliaryPorts { port_mapper: Some(proxy.port), mount: None }
 }
 
 /// Returns options without auxiliary programs.
 pub(super) fn none() -> ReplayOptions {
-    ReplayOptions { auxiliary_ports: Ports { port_mapper: Some(1), mount: None }, ..ReplayOptions::default() }
+    ReplayOptions {
+        auxiliary_ports: AuxiliaryPorts { port_mapper: Some(1), mount: None },
+        ..ReplayOptions::default()
+    }
 }
 
 /// Starts a mock server and returns its URL.

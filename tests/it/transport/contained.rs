@@ -25,14 +25,14 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
-use nfsrdma_inspect::replay::auxiliary_programs::Ports;
+use nfsrdma_inspect::replay::auxiliary_programs::AuxiliaryPorts;
 use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment, ContainmentViolation};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::SeededTree;
 use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
 use nfsrdma_inspect::replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
-use nfsrdma_inspect::replay::trace::emission::{EmittedHeader, SlotValueSource, emit};
+use nfsrdma_inspect::replay::trace::emission::{EmittedHeader, MessageSlotValueSource, emit};
 use nfsrdma_inspect::replay::trace::layout::{
     ContentRetention, TraceBlockKind, TraceProvenance, TraceUndefinedVariable,
 };
@@ -207,7 +207,7 @@ const NAMES: [&[u8]; 26] = [
 /// Values of the replay, substituted without any check.
 struct Unchecked<'s>(&'s SeededTree);
 
-impl SlotValueSource for Unchecked<'_> {
+impl MessageSlotValueSource for Unchecked<'_> {
     fn value(&mut self, slot: &MessageSlot, _: &[u8]) -> Option<&[u8]> {
         self.0
             .handles
@@ -255,7 +255,7 @@ fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let options = ReplayOptions {
         timeout: Duration::from_millis(4),
-        auxiliary_ports: Ports { mount: Some(mount_port), ..super::beside::none().auxiliary_ports },
+        auxiliary_ports: AuxiliaryPorts { mount: Some(mount_port), ..super::beside::none().auxiliary_ports },
         tag: "tag".into(),
         checks_tree: walk,
         max_delay_retries: 1,

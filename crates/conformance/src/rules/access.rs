@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transport_event::{
-    AccessFault, MemoryAccess, TransportEvent, TransportEventKind,
+    MemoryAccess, MemoryAccessFault, TransportEvent, TransportEventKind,
 };
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -10,7 +10,11 @@ use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// Returns a violation if the event is an access with this fault.
-fn access_verdict(event: &TransportEvent, wanted: AccessFault, is_read: Option<bool>) -> Option<Verdict> {
+fn access_verdict(
+    event: &TransportEvent,
+    wanted: MemoryAccessFault,
+    is_read: Option<bool>,
+) -> Option<Verdict> {
     let TransportEventKind::InvalidAccess(access, fault) = event.kind else { return None };
     if fault != wanted || is_read.is_some_and(|is_read| is_read != access.is_read) {
         return None;
@@ -62,7 +66,10 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Chunks],
         needs: ACCESS,
         scope: RuleScope::Each,
-        check: RuleCheck::Absence(|event| access_verdict(event, AccessFault::NotOffered, None), was_accessed),
+        check: RuleCheck::Absence(
+            |event| access_verdict(event, MemoryAccessFault::NotOffered, None),
+            was_accessed,
+        ),
     },
     Rule {
         id: "rpcrdma/read-bounds",
@@ -77,7 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, AccessFault::OutOfBounds, Some(true)),
+            |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(true)),
             was_read,
         ),
     },
@@ -94,7 +101,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, AccessFault::OutOfBounds, Some(false)),
+            |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(false)),
             was_written,
         ),
     },
@@ -110,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, AccessFault::AfterReply, Some(true)),
+            |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(true)),
             was_read,
         ),
     },
@@ -126,7 +133,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, AccessFault::AfterReply, Some(false)),
+            |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(false)),
             was_written,
         ),
     },
@@ -141,7 +148,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, AccessFault::WrongOperation, None),
+            |event| access_verdict(event, MemoryAccessFault::WrongOperation, None),
             was_accessed,
         ),
     },
@@ -156,7 +163,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: ACCESS,
         scope: RuleScope::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, AccessFault::ByRequester, None),
+            |event| access_verdict(event, MemoryAccessFault::ByRequester, None),
             was_accessed,
         ),
     },

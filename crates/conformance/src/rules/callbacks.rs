@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
-use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode};
+use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode};
 
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -92,7 +92,7 @@ fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
         return None;
     }
     match view.summary.rpc_status? {
-        RpcStatus::RdmaError(ErrorCode::Version1(ErrCode::ERR_CHUNK)) => return Some(Verdict::Kept),
+        RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK)) => return Some(Verdict::Kept),
         RpcStatus::Rpc(status) if status.is_success() => {}
         // A client that supports chunks may refuse the Call before it uses them.
         _ => return Some(Verdict::Unknown),

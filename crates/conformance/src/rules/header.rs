@@ -4,11 +4,12 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
-    HeaderFault, MessageFault, TransportEvent, TransportEventKind,
+    MessageFault, RpcRdmaHeaderFault, TransportEvent, TransportEventKind,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
-    ErrCode, ErrorCode, MessageHeader, MessageType, RdmaBody, RdmaProc, RpcRdmaError, VERSION, Versions,
+    AnyDialectHeader, ErrCode, RdmaBody, RdmaProc, RpcRdmaError, RpcRdmaErrorCode, RpcRdmaMessageType,
+    VERSION, Versions,
 };
 use nfsrdma_dissectors::xdr::XdrError;
 
@@ -21,7 +22,7 @@ use crate::subject::Subject;
 const IDLE_NS: u64 = 5_000_000_000;
 
 /// Returns the fault of a message that could not be decoded.
-fn header_fault(event: &TransportEvent) -> Option<HeaderFault> {
+fn header_fault(event: &TransportEvent) -> Option<RpcRdmaHeaderFault> {
     match event.kind {
         TransportEventKind::Undecoded { fault, .. } => fault,
         _ => None,
@@ -43,14 +44,14 @@ fn answered_error(message: &MessageView<'_>) -> Option<Verdict> {
 /// Returns rdma_proc of a header of version 1, known or not.
 fn version1_proc(message: &MessageView<'_>) -> Option<RdmaProc> {
     match message.words.message_type {
-        MessageType::Version1(proc) => Some(proc),
+        RpcRdmaMessageType::Version1(proc) => Some(proc),
         _ => None,
     }
 }
 
 /// Judges the place of the RPC message: behind the header of RDMA_MSG, in a chunk of RDMA_NOMSG.
 fn placement(message: &MessageView<'_>) -> Option<Verdict> {
-    let MessageType::Version1(proc) = message.version1()?.message_type else { return None };
+    let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else { return None };
     let inline = message.record.inline_length().filter(|_| message.record.gaps.is_empty())?;
     match proc {
         RdmaProc::RDMA_MSG => {
@@ -90,7 +91,7 @@ fn demanded_error(call: &MessageView<'_>) -> Option<ErrCode> {
 /// Returns the versions that ERR_VERS offers.
 fn offered_versions<'t>(message: &MessageView<'t>) -> Option<&'t Versions> {
     match message.header()? {
-        MessageHeader::Version1(header) => match &header.rdma_body {
+        AnyDialectHeader::Version1(header) => match &header.rdma_body {
             RdmaBody::Error(RpcRdmaError::Vers(versions)) => Some(versions),
             _ => None,
         },
@@ -203,7 +204,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
-            let MessageType::Version1(proc) = message.words.message_type else { return None };
+            let RpcRdmaMessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
             Some(
                 Verdict::from_condition(proc.name().is_some(), || format!("rdma_proc {}", proc.0))
@@ -225,7 +226,9 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::SuspectMessageOrEvent(
             &[Subject::UnusualHeader],
             |message| {
-                let MessageType::Version1(proc) = message.version1()?.message_type else { return None };
+                let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else {
+                    return None;
+                };
                 if proc == RdmaProc::RDMA_MSGP && message.transaction.is_rfc5666() {
                     return None;
                 }
@@ -236,7 +239,7 @@ pub(crate) const RULES: &[Rule] = &[
             },
             |event| {
                 let text = || "RDMA_MSGP, with chunk lists that cannot be decoded".to_owned();
-                let is_padded = header_fault(event)? == HeaderFault::Padded;
+                let is_padded = header_fault(event)? == RpcRdmaHeaderFault::Padded;
                 is_padded.then(|| Verdict::from_condition(false, text))
             },
         ),
@@ -276,7 +279,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
-            let is_short = header_fault(event) == Some(HeaderFault::Short);
+            let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
             is_short.then(|| Verdict::broken(format!("{length} bytes")))
         }),
     },
@@ -294,13 +297,15 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             Some(match header_fault(event)? {
-                HeaderFault::ChunkLists(error) => {
+                RpcRdmaHeaderFault::ChunkLists(error) => {
                     Verdict::broken(format!("byte {}: {}", error.at(), error.reason()))
                 }
-                HeaderFault::NoRpcMessage => {
+                RpcRdmaHeaderFault::NoRpcMessage => {
                     Verdict::broken("neither a call nor a reply follows the chunk lists".to_owned())
                 }
-                HeaderFault::Short | HeaderFault::Padded | HeaderFault::ErrorCode(_) => return None,
+                RpcRdmaHeaderFault::Short | RpcRdmaHeaderFault::Padded | RpcRdmaHeaderFault::ErrorCode(_) => {
+                    return None;
+                }
             })
         }),
     },
@@ -382,7 +387,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             },
             |event| match header_fault(event)? {
-                HeaderFault::ErrorCode(code) => Some(Verdict::broken(format!("error code {code}"))),
+                RpcRdmaHeaderFault::ErrorCode(code) => Some(Verdict::broken(format!("error code {code}"))),
                 _ => None,
             },
         ),
@@ -408,7 +413,7 @@ pub(crate) const RULES: &[Rule] = &[
                     demanded = name(demanded)
                 )));
             }
-            let Some(ErrorCode::Version1(sent)) = reply.header()?.error() else { return None };
+            let Some(RpcRdmaErrorCode::Version1(sent)) = reply.header()?.error() else { return None };
             Some(Verdict::from_condition(sent == demanded, || {
                 format!("{} to a call that demands {}", name(sent), name(demanded))
             }))

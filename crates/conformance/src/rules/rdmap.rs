@@ -3,7 +3,7 @@
 //! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP segment. The
 //! order of segments is judged while no FPDU is lost.
 
-use nfsrdma_dissectors::flow::transport_event::{RdmapFault, StartupFault, TransportEventKind};
+use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault, TransportEventKind};
 
 use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 
@@ -20,30 +20,34 @@ macro_rules! fault {
     };
 }
 
-fn startup_text(fault: StartupFault) -> String {
+fn startup_text(fault: MpaStartupFault) -> String {
     match fault {
-        StartupFault::ReservedBits(bits) => format!("reserved bits {bits:#x}"),
-        StartupFault::RejectedRequest => "R bit in a request".to_owned(),
-        StartupFault::UsedAfterRejection => "R bit in a reply, and FPDUs after it".to_owned(),
-        StartupFault::PrivateDataLength(length) => format!("{length} bytes of private data, at most 512"),
-        StartupFault::PrivateDataMismatch { announced, length } => {
+        MpaStartupFault::ReservedBits(bits) => format!("reserved bits {bits:#x}"),
+        MpaStartupFault::RejectedRequest => "R bit in a request".to_owned(),
+        MpaStartupFault::UsedAfterRejection => "R bit in a reply, and FPDUs after it".to_owned(),
+        MpaStartupFault::PrivateDataLength(length) => format!("{length} bytes of private data, at most 512"),
+        MpaStartupFault::PrivateDataMismatch { announced, length } => {
             format!("PD_Length {announced}, {length} bytes of private data")
         }
-        StartupFault::EnhancedRevision(revision) => {
+        MpaStartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
         }
-        StartupFault::NoEnhancedData => "no enhanced connection data, which the S bit announces".to_owned(),
-        StartupFault::EnhancedReply { is_enhanced: true } => {
+        MpaStartupFault::NoEnhancedData => {
+            "no enhanced connection data, which the S bit announces".to_owned()
+        }
+        MpaStartupFault::EnhancedReply { is_enhanced: true } => {
             "enhanced reply to a request that is not".to_owned()
         }
-        StartupFault::EnhancedReply { is_enhanced: false } => "plain reply to an enhanced request".to_owned(),
-        StartupFault::PeerToPeer { is_requested: true } => {
+        MpaStartupFault::EnhancedReply { is_enhanced: false } => {
+            "plain reply to an enhanced request".to_owned()
+        }
+        MpaStartupFault::PeerToPeer { is_requested: true } => {
             "peer-to-peer model requested, not confirmed".to_owned()
         }
-        StartupFault::PeerToPeer { is_requested: false } => {
+        MpaStartupFault::PeerToPeer { is_requested: false } => {
             "peer-to-peer model confirmed, not requested".to_owned()
         }
-        StartupFault::ReadDepth { outbound, inbound } => {
+        MpaStartupFault::ReadDepth { outbound, inbound } => {
             format!("{outbound} outbound RDMA Reads, the initiator permits {inbound}")
         }
     }

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
-use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, MessageHeader, RdmaProc};
+use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, ErrCode, RdmaProc, RpcRdmaErrorCode};
 
 use super::write_chunks::{call, threshold_bytes};
 use crate::message_view::MessageView;
@@ -45,8 +45,8 @@ fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
     let reply = view.message(RpcMessageKind::Reply)?;
     const GARBAGE_ARGS: RpcStatus = RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS));
     // draft-ietf-nfsv4-rfc5667bis-02 section 3 permits either answer.
-    let answer = match reply.header().and_then(MessageHeader::error) {
-        Some(ErrorCode::Version1(ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
+    let answer = match reply.header().and_then(AnyDialectHeader::error) {
+        Some(RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
         _ if view.summary.rpc_status == Some(GARBAGE_ARGS) => "GARBAGE_ARGS",
         _ => return None,
     };

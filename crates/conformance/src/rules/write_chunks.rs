@@ -1,10 +1,10 @@
 //! Write chunks, and all chunks that a Reply returns: RFC 8166 sections 3.4.6, 4.3.2 and 4.3.3, RFC 8267 section 6.4.
 
-use nfsrdma_dissectors::field::{EligibleItem, ItemPlacement};
+use nfsrdma_dissectors::field::{DdpEligibleItem, ItemPlacement};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::rpcrdma::{ErrCode, ErrorCode, WriteChunk};
+use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode, WriteChunk};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use super::reply_chunk::reply_chunk_in_msg;
@@ -111,7 +111,7 @@ fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
 /// A DDP-eligible item of a Reply, with the Write chunk of its operation.
 fn reply_items<'v>(
     view: &'v TransactionView<'_>,
-) -> Option<impl Iterator<Item = (&'v EligibleItem, Option<&'v Chunk>)>> {
+) -> Option<impl Iterator<Item = (&'v DdpEligibleItem, Option<&'v Chunk>)>> {
     rpc_reply(view)?;
     let chunks = &view.transaction.write_chunks;
     if chunks.is_empty() {
@@ -131,7 +131,7 @@ fn judge_items(
 }
 
 /// Returns `true` for an item of a message that ends before its content: it is neither inline nor in a chunk.
-fn is_absent(view: &TransactionView<'_>, item: &EligibleItem) -> bool {
+fn is_absent(view: &TransactionView<'_>, item: &DdpEligibleItem) -> bool {
     let items = view.eligible_items(RpcMessageKind::Reply);
     item.placement == ItemPlacement::Inline
         && items.is_some_and(|items| {
@@ -387,7 +387,7 @@ fn simple_refused(view: &TransactionView<'_>) -> Option<Verdict> {
     if !reply.record.is_rdma_error() {
         return Some(Verdict::Kept);
     }
-    reply.header()?.error().filter(|error| *error == ErrorCode::Version1(ErrCode::ERR_CHUNK))?;
+    reply.header()?.error().filter(|error| *error == RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK))?;
     if !has_room_for_reply(view) {
         return Some(Verdict::Unknown);
     }
@@ -684,4 +684,4 @@ pub(crate) const RULES: &[Rule] = &[
 ];
 
 /// Error that a Requester answers with a larger Reply chunk.
-pub(crate) const REFUSED: ErrorCode = ErrorCode::Version1(ErrCode::ERR_CHUNK);
+pub(crate) const REFUSED: RpcRdmaErrorCode = RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK);

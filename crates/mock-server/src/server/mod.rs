@@ -19,7 +19,7 @@ use nfsrdma_dissectors::rpc::{
     self, AcceptStat, AcceptedReply, Credential, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
     ReplyData, RpcMsg, RpcMsgBody, Verifier,
 };
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Splice, Xdr, XdrError, roundup};
+use nfsrdma_dissectors::xdr::{Cursor, DataItemSplice, Encoder, Xdr, XdrError, roundup};
 
 use fault_injection::MockFaultInjector;
 
@@ -90,7 +90,7 @@ const NOBODY: u32 = 65_534;
 #[derive(Debug, Default)]
 pub struct MockReply {
     message: Vec<u8>,
-    splices: Vec<Splice>,
+    splices: Vec<DataItemSplice>,
     /// The contents of DDP-eligible results, in order, including empty ones.
     pub data: Vec<Vec<u8>>,
 }

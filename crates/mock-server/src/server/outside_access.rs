@@ -13,7 +13,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::file_tree::{MockFileId, MockFileTree};
 use super::{MockNfsError, MockServer};
 use nfsrdma_inspect::replay::trace::MessageSlotKind;
-use nfsrdma_inspect::replay::trace::field_visitor::{MarkedField, TraceFieldVisitor};
+use nfsrdma_inspect::replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl MockOutsideTree {
             let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
         }
         // Cookies and times may match by chance.
-        let names = |mark: &&MarkedField| {
+        let names = |field: &&MessageSlotField| {
             let holds = [
                 MessageSlotKind::FILEHANDLE,
                 MessageSlotKind::STATEID,
@@ -53,16 +53,16 @@ impl MockOutsideTree {
                 MessageSlotKind::SESSION,
                 MessageSlotKind::CLIENT_OWNER,
             ];
-            holds.contains(&mark.holds)
+            holds.contains(&field.holds)
         };
-        for mark in ear.marks.iter().filter(names) {
-            let bytes = whole.get(mark.range.clone()).unwrap_or_default();
+        for field in ear.slot_fields.iter().filter(names) {
+            let bytes = whole.get(field.range.clone()).unwrap_or_default();
             let counted = bytes.split_first_chunk::<4>().and_then(|(count, rest)| {
-                rest.get(..u32::from_be_bytes(*count) as usize).filter(|_| mark.is_counted)
+                rest.get(..u32::from_be_bytes(*count) as usize).filter(|_| field.is_counted)
             });
             let value = counted.unwrap_or(bytes);
             if self.values.contains(value) {
-                self.record_access(format!("{:?} {value:x?}", mark.holds));
+                self.record_access(format!("{:?} {value:x?}", field.holds));
             }
         }
         match (call.prog, call.proc) {

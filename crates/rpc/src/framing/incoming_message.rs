@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
-use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdmaError, RpcRdmaHeader, VERSION};
+use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdma1Header, RpcRdmaError, VERSION};
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::SHORTEST_HEADER;
@@ -12,9 +12,9 @@ use crate::DiscardReason;
 #[derive(Debug)]
 pub enum IncomingMessage<'a> {
     /// A Reply; the message is empty if it is in the Reply chunk. Its chunks are not checked yet.
-    Reply(RpcRdmaHeader<'a>, &'a [u8]),
+    Reply(RpcRdma1Header<'a>, &'a [u8]),
     /// A Call of the reverse direction, without chunks.
-    Call(RpcRdmaHeader<'a>, &'a [u8]),
+    Call(RpcRdma1Header<'a>, &'a [u8]),
     /// A Call of the reverse direction with chunks, which is refused with [`chunks_refused`](super::chunks_refused).
     CallWithChunks(Xid),
     /// RDMA_ERROR: the server's error for the Call with this XID. Its credit field is ignored, as it may apply to
@@ -29,7 +29,7 @@ pub enum IncomingMessage<'a> {
 pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, DiscardReason)> {
     let xid = bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
     let mut cursor = Cursor::new(bytes);
-    let header = match RpcRdmaHeader::decode(&mut cursor, &mut NullObserver) {
+    let header = match RpcRdma1Header::decode(&mut cursor, &mut NullObserver) {
         Ok(header) => header,
         // RFC 8166 section 4.5: the XID of a shorter message cannot be trusted.
         Err(_) if bytes.len() < SHORTEST_HEADER => return Err((None, DiscardReason::Short)),

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{
-    ChunkLists, RdmaBody, RdmaSegment, ReadSegment, RpcRdmaHeader, VERSION, WriteChunk,
+    ChunkLists, RdmaBody, RdmaSegment, ReadSegment, RpcRdma1Header, VERSION, WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
 
@@ -115,7 +115,7 @@ impl OfferedChunks {
             rdma_reply: self.has_reply.then(|| chunk(self.reply_chunk())),
         };
         let rdma_body = if plan.is_long_call { RdmaBody::Nomsg(lists) } else { RdmaBody::Msg(lists) };
-        RpcRdmaHeader { rdma_xid: call.xid, rdma_vers: VERSION, rdma_credit: credits, rdma_body }
+        RpcRdma1Header { rdma_xid: call.xid, rdma_vers: VERSION, rdma_credit: credits, rdma_body }
             .encode(encoder);
     }
 
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn rfc8166_section_4_3_a_header_says_the_chunks_of_its_plan() {
         let (_, bytes) = offer();
-        let header = RpcRdmaHeader::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
+        let header = RpcRdma1Header::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
         assert_eq!((header.rdma_xid, header.rdma_credit, header.proc()), (Xid(0), 32, RdmaProc::RDMA_MSG));
         let lists = header.chunk_lists().unwrap();
         let reads: Vec<_> = lists.rdma_reads.iter().map(|read| (read.position, read.target.length)).collect();

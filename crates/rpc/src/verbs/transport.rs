@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
-use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdmaError, RpcRdmaHeader};
+use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
@@ -296,7 +296,7 @@ impl VerbsTransport {
     fn check_chunks(
         &self,
         at: usize,
-        header: &RpcRdmaHeader<'_>,
+        header: &RpcRdma1Header<'_>,
     ) -> Result<ReturnedChunkLengths, DiscardReason> {
         let connection = self.connections.get(at).ok_or(DiscardReason::UnknownXid)?;
         let call = connection.in_flight_calls.get(header.rdma_xid).ok_or(DiscardReason::UnknownXid)?;
@@ -472,7 +472,7 @@ impl VerbsTransport {
         let mut cursor = Cursor::new(bytes);
         Some(match step {
             VerbsPendingEvent::Reply { at, xid, tag, form } => {
-                let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
+                let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).ok()?;
                 let returned = &self.event_buffers.returned;
                 let message = match (form, &self.event_buffers.reply) {
                     (MessageForm::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
@@ -497,7 +497,7 @@ impl VerbsTransport {
                 TransportEvent::RdmaError { connection: id(at), xid, tag, error }
             }
             VerbsPendingEvent::Call { at, xid } => {
-                RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
+                RpcRdma1Header::decode(&mut cursor, &mut NullObserver).ok()?;
                 TransportEvent::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
             }
             VerbsPendingEvent::Credits { at, granted } => {

@@ -2,9 +2,9 @@
 
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::Transaction;
-use crate::flow::transport_header::RpcRdmaTransportHeader;
+use crate::flow::transport_header::TransportHeaderSummary;
 use crate::rdma::RdmaMessage;
-use crate::rpcrdma::{self, Dialect, MessageType, RdmaProc, RpcRdmaEvidence};
+use crate::rpcrdma::{self, Dialect, RdmaProc, RpcRdmaEvidence, RpcRdmaMessageType};
 use crate::xdr::Cursor;
 
 use super::RpcConversation;
@@ -44,23 +44,23 @@ impl RpcConversation {
 
     /// Updates the dialect from a header: peers may agree on another version than the first one tried, and only RFC
     /// 5666 has RDMA_MSGP and RDMA_DONE.
-    pub(super) fn update_dialect(&mut self, envelope: &RpcRdmaTransportHeader) {
+    pub(super) fn update_dialect(&mut self, envelope: &TransportHeaderSummary) {
         match envelope.words.message_type {
             _ if envelope.is_unknown() => {}
-            MessageType::Version1(RdmaProc::RDMA_MSGP | RdmaProc::RDMA_DONE) => {
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSGP | RdmaProc::RDMA_DONE) => {
                 self.dialect = Some(Dialect::Rfc5666)
             }
-            MessageType::Version1(_) if self.dialect == Some(Dialect::Version2) => {
+            RpcRdmaMessageType::Version1(_) if self.dialect == Some(Dialect::Version2) => {
                 self.dialect = Some(Dialect::Rfc8166);
             }
-            MessageType::Version2(_) => self.dialect = Some(Dialect::Version2),
-            MessageType::Prototype(_) | MessageType::Version1(_) => {}
+            RpcRdmaMessageType::Version2(_) => self.dialect = Some(Dialect::Version2),
+            RpcRdmaMessageType::Prototype(_) | RpcRdmaMessageType::Version1(_) => {}
         }
     }
 
     /// Records a Read list in a Reply: RFC 8166 section 3.4.5 leaves it empty, RFC 5666 section 3.5 does not.
-    pub(super) fn record_read_list(&mut self, reply: &RpcRdmaTransportHeader) {
-        let is_version1 = matches!(reply.words.message_type, MessageType::Version1(_));
+    pub(super) fn record_read_list(&mut self, reply: &TransportHeaderSummary) {
+        let is_version1 = matches!(reply.words.message_type, RpcRdmaMessageType::Version1(_));
         if is_version1 && !reply.read_chunks.is_empty() {
             self.dialect = Some(Dialect::Rfc5666);
         }

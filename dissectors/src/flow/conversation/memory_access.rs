@@ -6,11 +6,11 @@
 
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_table::{SegmentIndex, TransactionEntry, TransactionKey};
-use crate::flow::transport_event::{AccessFault, MemoryAccess, TransportEventKind};
+use crate::flow::transport_event::{MemoryAccess, MemoryAccessFault, TransportEventKind};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 
-use super::{RpcContext, RpcConversation};
+use super::{ConversationContext, RpcConversation};
 
 /// Maximum number of suspected accesses per connection.
 const MAX_SUSPECTS: usize = 64;
@@ -29,7 +29,7 @@ struct SuspectedAccess {
     time: Timestamp,
     transaction: Option<TransactionKey>,
     access: MemoryAccess,
-    fault: AccessFault,
+    fault: MemoryAccessFault,
     losses: u64,
 }
 
@@ -60,7 +60,7 @@ impl RpcConversation {
     /// Checks the first packet of an RDMA Read or Write of `sender`, whose memory is `owner`.
     pub(super) fn check_access(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         owner: RdmaAttribution,
         access: MemoryAccess,
@@ -87,10 +87,10 @@ impl RpcConversation {
     #[cold]
     fn suspect_access(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         access: MemoryAccess,
-        (fault, transaction): (AccessFault, Option<TransactionKey>),
+        (fault, transaction): (MemoryAccessFault, Option<TransactionKey>),
     ) {
         let now = context.packet_meta.time;
         match transaction.and_then(|key| context.transaction_table.get_mut(key)) {
@@ -128,20 +128,20 @@ impl RpcConversation {
     /// Returns the violation of an access to memory that no Call offers, and the Call that it may have been meant for.
     fn fault_of_unknown_memory(
         &self,
-        context: &RpcContext<'_>,
+        context: &ConversationContext<'_>,
         sender: ConnectionSide,
         access: &MemoryAccess,
-    ) -> (AccessFault, Option<TransactionKey>) {
+    ) -> (MemoryAccessFault, Option<TransactionKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
         let uses = self.handles.get(&(sender.peer(), access.handle));
         let is_open =
             |key: TransactionKey| context.transaction_table.get(key).is_some_and(TransactionEntry::is_open);
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
-            (AccessFault::OutOfBounds, Some(key))
+            (MemoryAccessFault::OutOfBounds, Some(key))
         } else if open(sender) > 0 && open(sender.peer()) == 0 {
-            (AccessFault::ByRequester, None)
+            (MemoryAccessFault::ByRequester, None)
         } else {
-            (AccessFault::NotOffered, None)
+            (MemoryAccessFault::NotOffered, None)
         }
     }
 
@@ -149,7 +149,7 @@ impl RpcConversation {
     #[inline]
     pub(in crate::flow) fn confirm_accesses(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         owner: ConnectionSide,
         is_refusal: bool,
     ) {
@@ -159,7 +159,12 @@ impl RpcConversation {
     }
 
     #[cold]
-    fn decide_accesses(&mut self, context: &mut RpcContext<'_>, owner: ConnectionSide, is_refusal: bool) {
+    fn decide_accesses(
+        &mut self,
+        context: &mut ConversationContext<'_>,
+        owner: ConnectionSide,
+        is_refusal: bool,
+    ) {
         let now = context.packet_meta.time;
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspects.suspects) {
@@ -171,7 +176,7 @@ impl RpcConversation {
                 waiting.push(suspect);
                 continue;
             }
-            let is_unknown = matches!(fault, AccessFault::NotOffered | AccessFault::OutOfBounds);
+            let is_unknown = matches!(fault, MemoryAccessFault::NotOffered | MemoryAccessFault::OutOfBounds);
             let found = self.find_segment(
                 context.transaction_table,
                 owner,
@@ -198,12 +203,12 @@ fn fault_of_known_memory(
     entry: Option<&TransactionEntry>,
     at: SegmentIndex,
     is_read: bool,
-) -> Option<AccessFault> {
+) -> Option<MemoryAccessFault> {
     let entry = entry?;
     let is_readable = at.is_reply_segment() || at.kind() == ChunkKind::Read;
     if is_readable != is_read {
-        return Some(AccessFault::WrongOperation);
+        return Some(MemoryAccessFault::WrongOperation);
     }
     // The Requester reads chunks of the Reply after it.
-    (!entry.is_open() && !at.is_reply_segment()).then_some(AccessFault::AfterReply)
+    (!entry.is_open() && !at.is_reply_segment()).then_some(MemoryAccessFault::AfterReply)
 }

@@ -2,28 +2,29 @@
 
 use crate::field::NullObserver;
 use crate::flow::FrameKind;
-use crate::flow::frame_event::FrameAction;
+use crate::flow::frame_event::FrameRole;
 use crate::flow::message_continuation::ReassembledRpcMessage;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::transaction::{HeaderWords, MessageRecord, RpcMessageKind};
+use crate::flow::transaction::{CapturedMessage, HeaderWords, RpcMessageKind};
 use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
 use crate::flow::transport_event::TransportEventKind;
-use crate::flow::transport_header::RpcRdmaTransportHeader;
+use crate::flow::transport_header::TransportHeaderSummary;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage};
 use crate::rpc::{VERSION as RPC_VERSION, Xid};
 use crate::rpcrdma::version2::HeaderType;
-use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, RdmaProc};
+use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
 
 use super::{
-    RpcContext, RpcConversation, advertises_other_memory, inline_message_cursor, message_record, rpc_type,
+    ConversationContext, RpcConversation, advertises_other_memory, inline_message_cursor, message_record,
+    rpc_type,
 };
 
 impl RpcConversation {
     /// Handles a message that `sender` sent.
     pub(super) fn handle_message(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         owner: &mut RdmaAttribution,
@@ -45,7 +46,7 @@ impl RpcConversation {
 
     fn decode_message(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         owner: &mut RdmaAttribution,
@@ -57,7 +58,7 @@ impl RpcConversation {
                 return context.stats.count_undecoded(why);
             }
         };
-        let Some(envelope) = RpcRdmaTransportHeader::decode(dialect, message.bytes, message.length) else {
+        let Some(envelope) = TransportHeaderSummary::decode(dialect, message.bytes, message.length) else {
             // The fixed words end with the message type.
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
@@ -76,23 +77,23 @@ impl RpcConversation {
             self.update_dialect(&envelope);
         }
         self.has_cut_lists |= envelope.is_cut;
-        if let MessageType::Version2(_) = envelope.words.message_type
+        if let RpcRdmaMessageType::Version2(_) = envelope.words.message_type
             && !envelope.is_unknown()
             && !context.packet_meta.is_captured_twice()
         {
             self.record_message_credits(sender, envelope.words.credits);
         }
-        match envelope.words.carriage {
-            Carriage::Done => {
-                context.transaction_table.lone_headers.add(
+        match envelope.words.transfer_mode {
+            RpcTransferMode::Done => {
+                context.transaction_table.header_only_messages.add(
                     context.packet_meta.last_frame(),
                     dialect,
                     message,
                 );
                 self.handle_done(context, sender, envelope.xid, owner)
             }
-            Carriage::Control => {
-                context.transaction_table.lone_headers.add(
+            RpcTransferMode::Control => {
+                context.transaction_table.header_only_messages.add(
                     context.packet_meta.last_frame(),
                     dialect,
                     message,
@@ -101,10 +102,12 @@ impl RpcConversation {
                 *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
-            Carriage::Part => self.handle_message_part(context, sender, message, &envelope, owner),
+            RpcTransferMode::Part => self.handle_message_part(context, sender, message, &envelope, owner),
             // An error without a Call: the peer refused properties or a grant.
-            Carriage::Error if envelope.xid == Xid(0) && !self.has_transaction(sender.peer(), Xid(0)) => {
-                context.transaction_table.lone_headers.add(
+            RpcTransferMode::Error
+                if envelope.xid == Xid(0) && !self.has_transaction(sender.peer(), Xid(0)) =>
+            {
+                context.transaction_table.header_only_messages.add(
                     context.packet_meta.last_frame(),
                     dialect,
                     message,
@@ -112,7 +115,10 @@ impl RpcConversation {
                 *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
-            Carriage::Inline | Carriage::InChunk | Carriage::Error | Carriage::Unknown => {
+            RpcTransferMode::Inline
+            | RpcTransferMode::InChunk
+            | RpcTransferMode::Error
+            | RpcTransferMode::Unknown => {
                 self.handle_complete_message(context, sender, message, envelope, owner)
             }
         }
@@ -129,8 +135,8 @@ impl RpcConversation {
     /// Records the properties that a side announces.
     fn record_properties(&mut self, sender: ConnectionSide, message: &RdmaMessage<'_>) {
         let mut cursor = Cursor::new(message.bytes).with_length(message.length);
-        let header = MessageHeader::decode(Dialect::Version2, &mut cursor, &mut NullObserver);
-        if let Ok(MessageHeader::Version2(header)) = &header
+        let header = AnyDialectHeader::decode(Dialect::Version2, &mut cursor, &mut NullObserver);
+        if let Ok(AnyDialectHeader::Version2(header)) = &header
             && let Some(properties) = header.properties()
         {
             let [a, b] = &mut self.properties;
@@ -142,15 +148,15 @@ impl RpcConversation {
     /// Handles a message that this Send completes.
     fn handle_complete_message(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
-        envelope: RpcRdmaTransportHeader,
+        envelope: TransportHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
         // Only an error is shorter than a version 1 header with empty lists.
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
-        let is_error = envelope.words.carriage == Carriage::Error;
+        let is_error = envelope.words.transfer_mode == RpcTransferMode::Error;
         if has_lists && message.length < rpcrdma::MIN_HEADER_BYTES && !is_error {
             return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
         }
@@ -161,8 +167,8 @@ impl RpcConversation {
             return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
         };
         let xid = envelope.xid;
-        let is_last = matches!(envelope.words.message_type, MessageType::Version2(_))
-            && envelope.words.carriage == Carriage::Inline;
+        let is_last = matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
+            && envelope.words.transfer_mode == RpcTransferMode::Inline;
         let assembled = match is_last {
             true => self.continuations.add_last_part((sender, xid, which), message, &envelope, context.stats),
             false => None,
@@ -188,13 +194,13 @@ impl RpcConversation {
     /// Adds a Call or a Reply that came in `sends` Sends.
     fn add_message(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         (message, sends): (&RdmaMessage<'_>, u32),
-        envelope: RpcRdmaTransportHeader,
+        envelope: TransportHeaderSummary,
         which: RpcMessageKind,
     ) -> TransactionKey {
-        let record = MessageRecord { sends, ..message_record(message, &envelope) };
+        let record = CapturedMessage { sends, ..message_record(message, &envelope) };
         match which {
             RpcMessageKind::Call => {
                 let rpc = inline_message_cursor(message, &envelope);
@@ -215,13 +221,14 @@ impl RpcConversation {
     /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was added before.
     fn handle_message_part(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
-        envelope: &RpcRdmaTransportHeader,
+        envelope: &TransportHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
-        let is_call = envelope.words.message_type == MessageType::Version2(HeaderType::RDMA2_CALL_MIDDLE);
+        let is_call =
+            envelope.words.message_type == RpcRdmaMessageType::Version2(HeaderType::RDMA2_CALL_MIDDLE);
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         *owner = TransactionKey::NONE.to_attribution(SegmentIndex::PART);
         let bound = (&mut *context.stats, context.limits.partial_message_bytes);
@@ -237,16 +244,16 @@ impl RpcConversation {
     /// Adds late parts to a message that was added without them.
     fn complete_message(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         which: RpcMessageKind,
         assembled: &ReassembledRpcMessage,
     ) -> Option<TransactionKey> {
         let message = assembled.message();
-        let envelope = RpcRdmaTransportHeader::decode(Dialect::Version2, message.bytes, message.length)?;
+        let envelope = TransportHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
         let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
         let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
-        let whole = MessageRecord { sends: assembled.send_count, ..message_record(&message, &envelope) };
+        let whole = CapturedMessage { sends: assembled.send_count, ..message_record(&message, &envelope) };
         let entry = context.transaction_table.get_mut(key)?;
         let before = match which {
             RpcMessageKind::Call => entry.transaction.call.as_mut()?,
@@ -266,9 +273,9 @@ impl RpcConversation {
     /// Returns the type of a message; `None` if it is neither Call nor Reply.
     fn message_kind(
         &self,
-        context: &RpcContext<'_>,
+        context: &ConversationContext<'_>,
         sender: ConnectionSide,
-        envelope: &RpcRdmaTransportHeader,
+        envelope: &TransportHeaderSummary,
         rpc: &Cursor<'_>,
     ) -> Option<RpcMessageKind> {
         let answers = || match self.has_transaction(sender.peer(), envelope.xid) {
@@ -289,13 +296,13 @@ impl RpcConversation {
             false => RpcMessageKind::Call,
         };
         Some(match envelope.words.message_type {
-            _ if envelope.words.carriage == Carriage::Error => RpcMessageKind::Reply,
-            MessageType::Version2(
+            _ if envelope.words.transfer_mode == RpcTransferMode::Error => RpcMessageKind::Reply,
+            RpcRdmaMessageType::Version2(
                 HeaderType::RDMA2_CALL_EXTERNAL
                 | HeaderType::RDMA2_CALL_MIDDLE
                 | HeaderType::RDMA2_CALL_INLINE,
             ) => RpcMessageKind::Call,
-            MessageType::Version2(
+            RpcRdmaMessageType::Version2(
                 HeaderType::RDMA2_REPLY_EXTERNAL
                 | HeaderType::RDMA2_REPLY_MIDDLE
                 | HeaderType::RDMA2_REPLY_INLINE,
@@ -306,17 +313,16 @@ impl RpcConversation {
             _ if envelope.is_cut || envelope.is_unknown() => answers(),
             // The RPC message of an RDMA_NOMSG Reply is in a Reply chunk. One without any chunk is an error (RFC 8166
             // section 4.5.2); a Call like that is answered by ERR_CHUNK.
-            MessageType::Version1(RdmaProc::RDMA_NOMSG) if envelope.reply_chunk.is_none() => answers(),
-            MessageType::Version1(RdmaProc::RDMA_NOMSG) => RpcMessageKind::Reply,
-            MessageType::Prototype(_) | MessageType::Version1(_) | MessageType::Version2(_) => {
-                match rpc_type(rpc) {
-                    Ok(which) => which.filter(|which| {
-                        starts_with(rpc, envelope.xid)
-                            || self.may_have_other_xid(sender, envelope, rpc, *which)
-                    })?,
-                    Err(_) => answers(),
-                }
-            }
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) if envelope.reply_chunk.is_none() => answers(),
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) => RpcMessageKind::Reply,
+            RpcRdmaMessageType::Prototype(_)
+            | RpcRdmaMessageType::Version1(_)
+            | RpcRdmaMessageType::Version2(_) => match rpc_type(rpc) {
+                Ok(which) => which.filter(|which| {
+                    starts_with(rpc, envelope.xid) || self.may_have_other_xid(sender, envelope, rpc, *which)
+                })?,
+                Err(_) => answers(),
+            },
         })
     }
 
@@ -326,11 +332,11 @@ impl RpcConversation {
     fn may_have_other_xid(
         &self,
         sender: ConnectionSide,
-        envelope: &RpcRdmaTransportHeader,
+        envelope: &TransportHeaderSummary,
         rpc: &Cursor<'_>,
         which: RpcMessageKind,
     ) -> bool {
-        if envelope.words.message_type != MessageType::Version1(RdmaProc::RDMA_MSG) {
+        if envelope.words.message_type != RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG) {
             return true;
         }
         let mut words = *rpc;
@@ -346,7 +352,7 @@ impl RpcConversation {
     }
 
     /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
-    fn has_pending_call(&self, context: &RpcContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
+    fn has_pending_call(&self, context: &ConversationContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
         let call =
             self.transactions.get(&(sender.peer(), xid)).and_then(|key| context.transaction_table.get(*key));
         call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
@@ -355,7 +361,7 @@ impl RpcConversation {
     /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     fn handle_done(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         owner: &mut RdmaAttribution,
@@ -368,8 +374,8 @@ impl RpcConversation {
         };
         entry.transaction.is_done = true;
         context.transaction_table.close(key, *context.packet_meta);
-        if context.limits.record_frame_events {
-            context.transaction_table.record_event(key, FrameAction::Done, *context.packet_meta);
+        if context.limits.record_transaction_frames {
+            context.transaction_table.record_event(key, FrameRole::Done, *context.packet_meta);
         }
         *owner = key.to_attribution(SegmentIndex::DONE);
         FrameKind::Done { key }
@@ -392,13 +398,13 @@ pub(in crate::flow) fn may_start_call(bytes: &[u8], xid: Xid) -> bool {
 
 /// Returns `true` if the start of a message advertises memory under this handle.
 pub(in crate::flow) fn advertises_handle(bytes: &[u8], handle: Handle) -> bool {
-    let names = |envelope: RpcRdmaTransportHeader| {
+    let names = |envelope: TransportHeaderSummary| {
         let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
         chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
     };
     let dialects = [Dialect::Rfc8166, Dialect::Version2, Dialect::Prototype].into_iter();
     { dialects }
-        .any(|dialect| RpcRdmaTransportHeader::decode(dialect, bytes, bytes.len() + 1).is_some_and(names))
+        .any(|dialect| TransportHeaderSummary::decode(dialect, bytes, bytes.len() + 1).is_some_and(names))
 }
 
 /// Returns the XID of a message that may be a Reply.
@@ -411,14 +417,15 @@ pub(in crate::flow) fn reply_xid(bytes: &[u8], length: usize) -> Option<Xid> {
 fn xid_and_kind(bytes: &[u8], length: usize) -> Option<(Xid, Option<RpcMessageKind>)> {
     let (_, dialect) = rpcrdma::recognize_dialect(bytes, length, None);
     let mut cursor = Cursor::new(bytes).with_length(length);
-    let header = MessageHeader::decode(dialect, &mut cursor, &mut NullObserver).ok()?;
+    let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut NullObserver).ok()?;
     let kind = |is_reply| Some(if is_reply { RpcMessageKind::Reply } else { RpcMessageKind::Call });
-    let kind = match (header.message_type(), header.carriage()) {
-        (MessageType::Version2(htype), Carriage::Inline | Carriage::InChunk | Carriage::Part) => {
-            kind(htype >= HeaderType::RDMA2_REPLY_EXTERNAL)
-        }
-        (_, Carriage::Inline) => kind(rpc_type(&cursor) == Ok(Some(RpcMessageKind::Reply))),
-        (_, Carriage::Control) => kind(false),
+    let kind = match (header.message_type(), header.transfer_mode()) {
+        (
+            RpcRdmaMessageType::Version2(htype),
+            RpcTransferMode::Inline | RpcTransferMode::InChunk | RpcTransferMode::Part,
+        ) => kind(htype >= HeaderType::RDMA2_REPLY_EXTERNAL),
+        (_, RpcTransferMode::Inline) => kind(rpc_type(&cursor) == Ok(Some(RpcMessageKind::Reply))),
+        (_, RpcTransferMode::Control) => kind(false),
         _ => None,
     };
     Some((header.xid(), kind))

@@ -3,21 +3,21 @@
 use crate::field::NullObserver;
 use crate::flow::FrameKind;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::transaction::{MessageRecord, RpcMessageKind};
+use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
 use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 use crate::rpc::{self, Program, Xid};
 use crate::xdr::Cursor;
 
-use super::{RpcContext, RpcConversation, XidMatch, empty_transaction, rpc_type};
+use super::{ConversationContext, RpcConversation, XidMatch, empty_transaction, rpc_type};
 
 impl RpcConversation {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.
     pub(in crate::flow) fn handle_plain_message(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
-        message: MessageRecord,
+        message: CapturedMessage,
     ) -> (FrameKind, RdmaAttribution) {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         let which = rpc_type(&cursor).unwrap_or_default();
@@ -47,10 +47,10 @@ impl RpcConversation {
 
     fn add_plain_call(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
-        call: MessageRecord,
+        call: CapturedMessage,
     ) -> TransactionKey {
         let answered = match self.match_call_xid(context, sender, xid, &call) {
             XidMatch::Copy(key) => return key,
@@ -65,7 +65,7 @@ impl RpcConversation {
 }
 
 /// Returns the program of a Call.
-fn call_program(call: &MessageRecord) -> Option<Program> {
+fn call_program(call: &CapturedMessage) -> Option<Program> {
     let mut cursor = Cursor::new(call.inline_bytes()).with_length(call.length);
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     message.call().map(|call| call.prog)

@@ -8,7 +8,7 @@ use crate::flow::transport_event::TransportEventKind;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 
-use super::{MAX_REPLY_SKEW_NS, RpcContext};
+use super::{ConversationContext, MAX_REPLY_SKEW_NS};
 
 /// Inbound RDMA Read Queue Depth that leaves the number to the implementation. RFC 6581 section 9.1.
 const UNSPECIFIED_DEPTH: u16 = 0x3fff;
@@ -50,7 +50,7 @@ pub(super) struct ReadDepths([SideReads; 2]);
 impl ReadDepths {
     /// Sets the maximum numbers from the set-up of a connection that `client` opened.
     pub(super) fn set_limits(&mut self, client: ConnectionSide, parameters: &NegotiatedParameters) {
-        let limit = |owner: Option<crate::flow::ReadResources>| {
+        let limit = |owner: Option<crate::flow::RdmaReadResources>| {
             owner.map(|reads| reads.inbound).filter(|limit| *limit < UNSPECIFIED_DEPTH)
         };
         self.of(client).limit = limit(parameters.server_reads);
@@ -81,7 +81,7 @@ impl ReadDepths {
     /// Counts an RDMA Read request.
     pub(super) fn count_request(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         reader: ConnectionSide,
         owner: RdmaAttribution,
         (offset, length): (u64, u32),
@@ -110,7 +110,7 @@ impl ReadDepths {
     /// Counts bytes of a response to an RDMA Read of `reader`. Responses arrive in the order of their requests.
     pub(super) fn count_response(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         reader: ConnectionSide,
         owner: RdmaAttribution,
         (offset, length): (u64, u32),

@@ -1,16 +1,16 @@
 //! Trailers of FPDUs that TCP retransmits after data of RDMA Writes and Read responses.
 
 use crate::flow::FrameKind;
-use crate::flow::frame_event::FrameAction;
+use crate::flow::frame_event::FrameRole;
 use crate::flow::transaction_table::TransactionKey;
 use crate::rdma::RdmaAttribution;
 
-use super::RpcContext;
+use super::ConversationContext;
 
 /// Attributes a frame to the chunk whose data the trailer ends; no bytes of the chunk move again.
 #[cold]
 pub(super) fn record_retransmitted_trailer(
-    context: &mut RpcContext<'_>,
+    context: &mut ConversationContext<'_>,
     owner: RdmaAttribution,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner)
@@ -18,10 +18,10 @@ pub(super) fn record_retransmitted_trailer(
     else {
         return FrameKind::Unrelated;
     };
-    if context.limits.record_frame_events {
+    if context.limits.record_transaction_frames {
         context.transaction_table.record_event(
             key,
-            FrameAction::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
+            FrameRole::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
             *context.packet_meta,
         );
     }

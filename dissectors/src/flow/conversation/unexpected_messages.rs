@@ -5,17 +5,17 @@
 
 use crate::field::NullObserver;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::transaction::{HeaderWords, MessageRecord};
+use crate::flow::transaction::{CapturedMessage, HeaderWords};
 use crate::flow::transaction_table::{TransactionEntry, TransactionKey};
-use crate::flow::transport_event::{HeaderFault, MessageFault, TransportEventKind};
+use crate::flow::transport_event::{MessageFault, RpcRdmaHeaderFault, TransportEventKind};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaMessage};
 use crate::rpc::{RpcMsg, Xid};
-use crate::rpcrdma::{self, ErrCode, MessageHeader, RdmaProc};
+use crate::rpcrdma::{self, AnyDialectHeader, ErrCode, RdmaProc};
 use crate::xdr::Cursor;
 
 use super::memory_access::MIN_LOSSLESS_NS;
-use super::{RpcContext, RpcConversation};
+use super::{ConversationContext, RpcConversation};
 
 /// Maximum number of suspected messages per connection.
 const MAX_SUSPECTS: usize = 64;
@@ -61,7 +61,7 @@ impl RpcConversation {
     #[cold]
     pub(super) fn record_undecoded(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         reason: UndecodedReason,
@@ -76,7 +76,7 @@ impl RpcConversation {
     /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be identified.
     fn record_version1(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         transaction: Option<TransactionKey>,
         kind: TransportEventKind,
@@ -101,7 +101,7 @@ impl RpcConversation {
     #[inline]
     pub(super) fn record_empty_write(
         &self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         length: u32,
     ) {
@@ -120,7 +120,7 @@ impl RpcConversation {
     /// Records RDMA_DONE for a Transaction, if it is known.
     pub(super) fn record_done(
         &mut self,
-        context: &mut RpcContext<'_>,
+        context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         done: Option<TransactionKey>,
     ) {
@@ -142,10 +142,10 @@ impl RpcConversation {
     /// another Reply is in its RPC message, too.
     pub(super) fn fault_of_lone_reply(
         &self,
-        context: &RpcContext<'_>,
+        context: &ConversationContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
-        reply: &MessageRecord,
+        reply: &CapturedMessage,
     ) -> Option<MessageFault> {
         let may_lack_call = self.may_lack_calls(context.packet_meta.time);
         if !(reply.is_rdma_error() || reply.is_nomsg()) || may_lack_call || !self.may_suspect(context) {
@@ -161,7 +161,7 @@ impl RpcConversation {
         })
     }
 
-    fn may_suspect(&self, context: &RpcContext<'_>) -> bool {
+    fn may_suspect(&self, context: &ConversationContext<'_>) -> bool {
         let has_lost_recently =
             self.last_loss.is_some_and(|loss| context.packet_meta.time.abs_diff_ns(loss) < MIN_LOSSLESS_NS);
         context.transaction_table.transport_events.is_enabled()
@@ -173,9 +173,9 @@ impl RpcConversation {
     /// Returns `true` if a Call has the XID of the Call in `used`, but asks for something else.
     pub(super) fn is_other_call(
         &self,
-        context: &RpcContext<'_>,
+        context: &ConversationContext<'_>,
         used: TransactionKey,
-        call: &MessageRecord,
+        call: &CapturedMessage,
     ) -> bool {
         let before = context.transaction_table.get(used).and_then(|entry| entry.transaction.call.as_ref());
         self.may_suspect(context) && before.is_some_and(|before| asks_for_other(before, call))
@@ -184,7 +184,7 @@ impl RpcConversation {
     /// Reports a message once its receiver has sent a further message without loss.
     pub(super) fn suspect_message(
         &mut self,
-        context: &RpcContext<'_>,
+        context: &ConversationContext<'_>,
         sender: ConnectionSide,
         transaction: TransactionKey,
         fault: MessageFault,
@@ -203,14 +203,18 @@ impl RpcConversation {
 
     /// Decides the suspected messages that `receiver` received: it has sent a message without loss.
     #[inline]
-    pub(super) fn confirm_messages(&mut self, context: &mut RpcContext<'_>, receiver: ConnectionSide) {
+    pub(super) fn confirm_messages(
+        &mut self,
+        context: &mut ConversationContext<'_>,
+        receiver: ConnectionSide,
+    ) {
         if !self.suspected_messages.suspects.is_empty() {
             self.decide_messages(context, receiver);
         }
     }
 
     #[cold]
-    fn decide_messages(&mut self, context: &mut RpcContext<'_>, receiver: ConnectionSide) {
+    fn decide_messages(&mut self, context: &mut ConversationContext<'_>, receiver: ConnectionSide) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             let SuspectedMessage { sender, frame, time, transaction, kind, is_without_call, losses } =
@@ -240,7 +244,7 @@ impl RpcConversation {
 }
 
 /// Returns the fault of the header of a message that was captured completely.
-fn header_fault(message: &RdmaMessage<'_>) -> Option<HeaderFault> {
+fn header_fault(message: &RdmaMessage<'_>) -> Option<RpcRdmaHeaderFault> {
     let mut words = Cursor::new(message.bytes).with_length(message.length);
     let mut word = || words.word().ok();
     let (_xid, version, _credits) = (word(), word(), word());
@@ -249,31 +253,31 @@ fn header_fault(message: &RdmaMessage<'_>) -> Option<HeaderFault> {
         match (proc, code) {
             (Some(RdmaProc::RDMA_DONE), _) => return None,
             (Some(RdmaProc::RDMA_ERROR), Some(code)) if ErrCode(code).name().is_none() => {
-                return Some(HeaderFault::ErrorCode(code));
+                return Some(RpcRdmaHeaderFault::ErrorCode(code));
             }
             _ => {}
         }
     }
     if message.length < rpcrdma::MIN_HEADER_BYTES {
-        return Some(HeaderFault::Short);
+        return Some(RpcRdmaHeaderFault::Short);
     }
     if message.bytes.len() < HeaderWords::LENGTH {
         return None;
     }
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
-    match MessageHeader::decode(rpcrdma::Dialect::Rfc8166, &mut cursor, &mut NullObserver) {
-        Ok(_) => Some(HeaderFault::NoRpcMessage),
+    match AnyDialectHeader::decode(rpcrdma::Dialect::Rfc8166, &mut cursor, &mut NullObserver) {
+        Ok(_) => Some(RpcRdmaHeaderFault::NoRpcMessage),
         Err(error) if error.is_cut() => None,
         Err(_) if proc == Some(RdmaProc::RDMA_MSGP) && version == Some(rpcrdma::VERSION) => {
-            Some(HeaderFault::Padded)
+            Some(RpcRdmaHeaderFault::Padded)
         }
-        Err(error) => Some(HeaderFault::ChunkLists(error)),
+        Err(error) => Some(RpcRdmaHeaderFault::ChunkLists(error)),
     }
 }
 
 /// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their arguments.
 /// Credentials may differ: RPCSEC_GSS numbers each copy, also in protected arguments (RFC 2203 section 5.3.3.1).
-fn asks_for_other(before: &MessageRecord, call: &MessageRecord) -> bool {
+fn asks_for_other(before: &CapturedMessage, call: &CapturedMessage) -> bool {
     let (mut one, mut other) = (Cursor::new(before.inline_bytes()), Cursor::new(call.inline_bytes()));
     let decode = |cursor: &mut Cursor<'_>| {
         let message = RpcMsg::decode(cursor, &mut NullObserver).ok()?;

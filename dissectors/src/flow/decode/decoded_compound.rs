@@ -7,20 +7,20 @@ use crate::xdr::Cursor;
 #[derive(Debug, Default)]
 pub struct DecodedCompound<'a> {
     /// Arguments; `None` if the Call is no COMPOUND, or if its operations cannot be located.
-    pub call: Option<v4::DecodedCall<'a>>,
+    pub call: Option<v4::DecodedCompoundCall<'a>>,
     /// Results of a successful RPC; `None` if the Call is no COMPOUND, or if they cannot be located.
-    pub reply: Option<v4::DecodedReply<'a>>,
+    pub reply: Option<v4::DecodedCompoundReply<'a>>,
     /// CB_COMPOUND; `None` if the Call is none, or if the operations of neither message can be located.
-    pub callback: Option<Box<DecodedCallback<'a>>>,
+    pub callback: Option<Box<DecodedCbCompound<'a>>>,
 }
 
 /// CB_COMPOUND of a Transaction, as far as it can be decoded.
 #[derive(Debug, Default)]
-pub struct DecodedCallback<'a> {
+pub struct DecodedCbCompound<'a> {
     /// Arguments; `None` if the operations of the Call cannot be located.
-    pub call: Option<v4::DecodedCbCall<'a>>,
+    pub call: Option<v4::DecodedCbCompoundCall<'a>>,
     /// Results of a successful RPC; `None` if they cannot be located.
-    pub reply: Option<v4::DecodedCbReply<'a>>,
+    pub reply: Option<v4::DecodedCbCompoundReply<'a>>,
 }
 
 impl<'a> DecodedCompound<'a> {
@@ -29,7 +29,7 @@ impl<'a> DecodedCompound<'a> {
         let of = |wanted: Procedure, body: Option<(Procedure, Cursor<'a>)>| {
             body.filter(|(procedure, _)| *procedure == wanted).map(|(_, cursor)| cursor)
         };
-        let callback = DecodedCallback {
+        let callback = DecodedCbCompound {
             call: of(Procedure::CbCompound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
             reply: of(Procedure::CbCompound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
         };

@@ -3,7 +3,7 @@
 use crate::field::Observer;
 use crate::flow::transaction::RpcMessageKind;
 use crate::nfs::Procedure;
-use crate::rpc::gss::{self, Control, GssPayload};
+use crate::rpc::gss::{self, GssControlMessage, GssPayload};
 use crate::xdr::{Cursor, XdrError};
 
 use super::CallHeaderSummary;
@@ -41,7 +41,7 @@ pub(super) fn read_control_message<'a, O: Observer<'a>>(
 ) -> Result<(), XdrError> {
     match (payload, which) {
         // The content of such a message is not specified.
-        (GssPayload::Control(Control::Unknown), _) => return Ok(()),
+        (GssPayload::Control(GssControlMessage::Unknown), _) => return Ok(()),
         (GssPayload::Control(control), RpcMessageKind::Call) => control.arguments(cursor, observer)?,
         (GssPayload::Control(control), RpcMessageKind::Reply) => control.results(cursor, observer)?,
         (GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy, _) => {}

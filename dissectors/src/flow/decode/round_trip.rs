@@ -3,33 +3,33 @@
 use crate::field::NullObserver;
 use crate::nfs::Procedure;
 use crate::rpc;
-use crate::rpc::gss::{self, Control, GssPayload};
-use crate::rpcrdma::{Dialect, MessageHeader};
-use crate::xdr::{Cursor, Encoder, Splice, Xdr, XdrError};
+use crate::rpc::gss::{self, GssControlMessage, GssPayload};
+use crate::rpcrdma::{AnyDialectHeader, Dialect};
+use crate::xdr::{Cursor, DataItemSplice, Encoder, Xdr, XdrError};
 
 use super::{RpcMessageKind, TransactionMessages};
 
 /// A message as it was sent, and as it re-encodes after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MessageRoundTrip<'a> {
+pub struct ReencodedMessage<'a> {
     /// The RPC-over-RDMA header; empty on other transports.
-    pub header: RoundTripBytes<'a>,
+    pub header: ReencodedBytes<'a>,
     /// The RPC message: the inline part, or the content of the chunk that holds all of it.
-    pub message: RoundTripBytes<'a>,
+    pub message: ReencodedBytes<'a>,
     /// Data items transferred in chunks. In a Call their positions are those of its Read chunks.
-    pub splices: Vec<Splice>,
+    pub splices: Vec<DataItemSplice>,
 }
 
 /// Bytes as they were sent, and as they re-encode after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoundTripBytes<'a> {
+pub struct ReencodedBytes<'a> {
     /// Bytes as they were sent.
     pub sent: &'a [u8],
     /// Bytes as they re-encode.
     pub encoded: Vec<u8>,
 }
 
-impl RoundTripBytes<'_> {
+impl ReencodedBytes<'_> {
     /// Returns `true` if both are equal.
     pub fn is_same(&self) -> bool {
         self.sent == self.encoded
@@ -42,7 +42,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if a complete message cannot be decoded to its end.
-    pub fn round_trip(&self, which: RpcMessageKind) -> Option<Result<MessageRoundTrip<'a>, XdrError>> {
+    pub fn reencode(&self, which: RpcMessageKind) -> Option<Result<ReencodedMessage<'a>, XdrError>> {
         let record = self.transaction.message(which)?;
         let cursor = self.cursor(which)?;
         let is_whole = record.bytes.len() >= record.length
@@ -53,8 +53,8 @@ impl<'a> TransactionMessages<'a> {
         }
         let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
         if record.is_rdma_error() {
-            let message = RoundTripBytes { sent: &[], encoded: Vec::new() };
-            return Some(reencode_header(dialect, &record.bytes).map(|header| MessageRoundTrip {
+            let message = ReencodedBytes { sent: &[], encoded: Vec::new() };
+            return Some(reencode_header(dialect, &record.bytes).map(|header| ReencodedMessage {
                 header,
                 message,
                 splices: Vec::new(),
@@ -63,7 +63,7 @@ impl<'a> TransactionMessages<'a> {
         let (call, _) = self.call_header()?;
         let procedure = call.described_procedure()?;
         let payload = call.payload;
-        if payload == GssPayload::Control(Control::Unknown) {
+        if payload == GssPayload::Control(GssControlMessage::Unknown) {
             return None;
         }
         // Nothing may follow the header of a message that is transferred in a chunk.
@@ -77,17 +77,17 @@ impl<'a> TransactionMessages<'a> {
             let mut encoder = Encoder::new().with_padding(record.padding(), end);
             reencode_message(which, procedure, payload, cursor, &mut encoder)?;
             let (encoded, splices) = encoder.finish();
-            Ok(MessageRoundTrip { header, message: RoundTripBytes { sent: cursor.rest(), encoded }, splices })
+            Ok(ReencodedMessage { header, message: ReencodedBytes { sent: cursor.rest(), encoded }, splices })
         }))
     }
 }
 
-fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<RoundTripBytes<'_>, XdrError> {
+fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<ReencodedBytes<'_>, XdrError> {
     let mut encoder = Encoder::new();
     if !sent.is_empty() {
-        MessageHeader::decode(dialect, &mut Cursor::new(sent), &mut NullObserver)?.encode(&mut encoder);
+        AnyDialectHeader::decode(dialect, &mut Cursor::new(sent), &mut NullObserver)?.encode(&mut encoder);
     }
-    Ok(RoundTripBytes { sent, encoded: encoder.finish().0 })
+    Ok(ReencodedBytes { sent, encoded: encoder.finish().0 })
 }
 
 fn reencode_message(

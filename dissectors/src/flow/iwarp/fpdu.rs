@@ -6,7 +6,7 @@ use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
 
 use super::fpdu_search::FpduConfidence;
-use super::payload::HeaderFrames;
+use super::payload::FpduHeaderFrames;
 use super::unparsed_bytes::UnparsedBytes;
 
 /// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
@@ -43,7 +43,7 @@ pub(super) struct PartialFpdu {
     /// Number of captured bytes.
     pub(super) captured_bytes: u64,
     /// Frames of its header bytes whose payload is still to come.
-    pub(super) header_frames: HeaderFrames,
+    pub(super) header_frames: FpduHeaderFrames,
 }
 
 impl PartialFpdu {

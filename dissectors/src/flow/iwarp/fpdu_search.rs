@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use crate::field::NullObserver;
-use crate::flow::stream::Position;
+use crate::flow::stream::StreamPosition;
 use crate::frame::CapturedSlice;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
@@ -74,7 +74,7 @@ pub(super) struct FpduSearchBytes<'a> {
     /// Length on the wire in bytes.
     pub(super) length: usize,
     /// Stream position of the first byte.
-    pub(super) at: Position,
+    pub(super) at: StreamPosition,
     /// Budget of the search.
     pub(super) budget: &'a SearchBudget,
 }
@@ -284,7 +284,7 @@ pub(super) fn find_at_start(
 pub(super) fn find(
     bytes: &FpduSearchBytes<'_>,
     markers: Option<Markers>,
-    began: Option<Position>,
+    began: Option<StreamPosition>,
     known: impl Fn(Handle) -> bool,
 ) -> Option<FoundFpdu> {
     if let Some(markers @ Markers::At(_)) = markers

@@ -3,21 +3,21 @@
 use crate::field::NullObserver;
 use crate::flow::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::stream::{Position, StreamBytes};
-use crate::flow::transport_event::{RdmapFault, StartupFault, TransportEventKind};
+use crate::flow::stream::{StreamBytes, StreamPosition};
+use crate::flow::transport_event::{MpaStartupFault, RdmapFault, TransportEventKind};
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::mpa::{
-    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, REPLY_KEY, REQUEST_KEY, Startup,
-    StartupFrameKind,
+    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind,
+    REPLY_KEY, REQUEST_KEY,
 };
 use crate::rdma::PacketPayload;
 
 use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::fpdu_search::{self, FpduConfidence, SearchBudget};
 use super::markers::Markers;
-use super::payload::{FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes, HeaderFrames};
+use super::payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes};
 use super::segment_order;
 use super::startup_faults;
 use super::unparsed_bytes::UnparsedBytes;
@@ -45,18 +45,18 @@ enum MpaFramingState {
 
 /// Framing state of one direction.
 #[derive(Debug, Default)]
-pub(super) struct Framing {
+pub(super) struct FpduFraming {
     state: MpaFramingState,
     /// `None` if their use or their positions are unknown.
     markers: Option<Markers>,
     /// Use of markers requested by the other side, if known.
     requested_markers: Option<bool>,
     /// Start of an earlier FPDU: others begin at a multiple of four bytes from it.
-    last_fpdu_start: Option<Position>,
+    last_fpdu_start: Option<StreamPosition>,
     /// End of the start-up frame; the first marker is here if markers are used.
-    startup_end: Option<Position>,
+    startup_end: Option<StreamPosition>,
     /// Position before which the use of markers is not proven: an FPDU is accepted if it fits without any.
-    markers_unproven_until: Position,
+    markers_unproven_until: StreamPosition,
     /// `true` if markers inferred from structure were confirmed.
     are_markers_confirmed: bool,
     payload_buffer: FpduPayloadBuffer,
@@ -72,7 +72,7 @@ fn framing_reason(is_cut: bool) -> UndecodedReason {
     if is_cut { UndecodedReason::CutStream } else { UndecodedReason::Framing }
 }
 
-impl Framing {
+impl FpduFraming {
     /// Handles the other side's request for markers, or for none.
     pub(super) fn set_requested_markers(&mut self, are_needed: bool) {
         self.requested_markers = Some(are_needed);
@@ -129,8 +129,10 @@ impl Framing {
                 MpaFramingState::Fpdu(_) => self.process_fpdu(&mut run, shared, out),
                 // MPA may start on a stream that carried another protocol before.
                 MpaFramingState::Lost
-                    if StartupFrameKind::from_key(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default())
-                        .is_some() =>
+                    if MpaStartupFrameKind::from_key(
+                        run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default(),
+                    )
+                    .is_some() =>
                 {
                     self.state = MpaFramingState::Startup(Vec::new());
                 }
@@ -149,7 +151,7 @@ impl Framing {
                     if super::begins_fpdu(PacketPayload { bytes: run.bytes, length: run.length }, false) =>
                 {
                     if by_sender {
-                        let fault = RdmapFault::Startup(StartupFault::UsedAfterRejection);
+                        let fault = RdmapFault::Startup(MpaStartupFault::UsedAfterRejection);
                         out.transport_event(TransportEventKind::Rdmap(fault), run.meta);
                     }
                     self.state = MpaFramingState::Lost;
@@ -286,7 +288,7 @@ impl Framing {
     }
 
     /// Begins an FPDU that is not contiguous, or has markers in it.
-    fn begin_fpdu(&mut self, at: Position, trust: FpduConfidence, shared: &IwarpSharedState) {
+    fn begin_fpdu(&mut self, at: StreamPosition, trust: FpduConfidence, shared: &IwarpSharedState) {
         let check = match shared.crc_use {
             CrcUse::No => FpduCrcCheck::Unused,
             _ => FpduCrcCheck::Running(Crc::default()),
@@ -303,7 +305,7 @@ impl Framing {
             crc_field: [0; Crc::LENGTH],
             pad: 0,
             captured_bytes: 0,
-            header_frames: HeaderFrames::default(),
+            header_frames: FpduHeaderFrames::default(),
         });
     }
 
@@ -652,7 +654,7 @@ impl Framing {
     fn process_startup(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
-        if before >= Startup::FIXED_LENGTH && segment_order::begins_fpdu(run.bytes) {
+        if before >= MpaStartupFrame::FIXED_LENGTH && segment_order::begins_fpdu(run.bytes) {
             // Its private data has ended, whatever its length says.
             if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
                 out.startup(startup, run.meta);
@@ -660,11 +662,12 @@ impl Framing {
             }
             return self.begin_fpdus(run.at);
         }
-        let room = Startup::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - before;
+        let room = MpaStartupFrame::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - before;
         bytes.extend_from_slice(run.bytes.get(..room).unwrap_or(run.bytes));
-        let Some(startup) = Startup::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+        let Some(startup) =
+            MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
         else {
-            let is_short = bytes.len() < Startup::FIXED_LENGTH && !run.is_cut();
+            let is_short = bytes.len() < MpaStartupFrame::FIXED_LENGTH && !run.is_cut();
             run.take(run.length);
             if !is_short {
                 if let Some(fault) = startup_faults::length_fault(bytes) {
@@ -689,7 +692,7 @@ impl Framing {
     }
 
     /// Expects the first FPDU at this position, behind the start-up frame.
-    fn begin_fpdus(&mut self, at: Position) {
+    fn begin_fpdus(&mut self, at: StreamPosition) {
         (self.last_fpdu_start, self.startup_end) = (Some(at), Some(at));
         self.is_proven = true;
         self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);

@@ -1,6 +1,6 @@
 //! Positions of the markers of a direction. RFC 5044 section 4.3.
 
-use crate::flow::stream::Position;
+use crate::flow::stream::StreamPosition;
 use crate::iwarp::mpa::{MARKER_INTERVAL, Marker};
 
 /// Length of a marker in bytes.
@@ -16,30 +16,30 @@ pub(super) enum Markers {
     #[default]
     Off,
     /// A marker is at this position and at each multiple of 512 bytes before and after it.
-    At(Position),
+    At(StreamPosition),
 }
 
 impl Markers {
     /// Returns the distance in bytes, 0 to 511, of a position from the last marker at or before it. Markers
     /// also precede the first one, so positions may be before it.
-    fn distance_from_marker(marker: Position, position: Position) -> u64 {
+    fn distance_from_marker(marker: StreamPosition, position: StreamPosition) -> u64 {
         position.wrapping_sub(marker) % MARKER_INTERVAL
     }
 
     /// Returns the first marker at or after a position.
-    pub(super) fn next_marker(self, position: Position) -> Option<Position> {
+    pub(super) fn next_marker(self, position: StreamPosition) -> Option<StreamPosition> {
         let Self::At(marker) = self else { return None };
         Some(position + (MARKER_INTERVAL - Self::distance_from_marker(marker, position)) % MARKER_INTERVAL)
     }
 
     /// Returns the number of remaining bytes of the marker that contains a position; 0 if none does.
-    pub(super) fn remaining_marker_bytes(self, position: Position) -> u64 {
+    pub(super) fn remaining_marker_bytes(self, position: StreamPosition) -> u64 {
         let Self::At(marker) = self else { return 0 };
         MARKER_BYTES.saturating_sub(Self::distance_from_marker(marker, position))
     }
 
     /// Returns the end of `count` FPDU bytes that begin at a position.
-    pub(super) fn end_of(self, position: Position, count: u64) -> Position {
+    pub(super) fn end_of(self, position: StreamPosition, count: u64) -> StreamPosition {
         let Self::At(marker) = self else { return position + count };
         let Some(last) = count.checked_sub(1) else { return position };
         // Counted from the marker before the position, which may be before the stream.

@@ -9,14 +9,14 @@ use std::ops::Range;
 use crate::field::NullObserver;
 use crate::flow::gaps::add_gap;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::stream::Position;
+use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::TransportEventKind;
-use crate::flow::{PacketMeta, Stall};
+use crate::flow::{PacketMeta, RetransmissionStall};
 use crate::frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::MessageNumber;
 use crate::iwarp::mpa::FpduHeader;
-use crate::iwarp::rdmap::{RdmapOpcode, ReadRequest, Terminate};
+use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate, ReadRequest};
 use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::xdr::roundup;
@@ -59,9 +59,9 @@ impl OutstandingRead {
 /// A delivered message.
 #[derive(Debug)]
 struct SentIwarpMessage {
-    range: Range<Position>,
+    range: Range<StreamPosition>,
     /// End of the trailer of its last FPDU: pad and CRC.
-    trailer_end: Position,
+    trailer_end: StreamPosition,
     attribution: RdmaAttribution,
 }
 
@@ -85,18 +85,18 @@ struct IwarpSendReassembly {
     frames: Vec<FrameNumber>,
     time: Timestamp,
     end_time: Timestamp,
-    stall: Option<Stall>,
+    stall: Option<RetransmissionStall>,
     invalidated_handle: Option<Handle>,
-    range: Range<Position>,
+    range: Range<StreamPosition>,
     /// Length of the trailer after the last FPDU.
-    trailer_length: Position,
+    trailer_length: StreamPosition,
     is_open: bool,
     /// `true` if a snap length truncated it.
     is_cut: bool,
 }
 
 impl IwarpSendReassembly {
-    fn begin(&mut self, number: MessageNumber, at: Position, time: Timestamp) {
+    fn begin(&mut self, number: MessageNumber, at: StreamPosition, time: Timestamp) {
         self.bytes.clear();
         self.gaps.clear();
         self.frames.clear();
@@ -135,7 +135,7 @@ impl IwarpSendReassembly {
         if payload.was_captured() {
             self.is_cut |= data.bytes.len() < data.length as usize;
             self.end_time = payload.times.last.max(packet_meta.accepted_time());
-            self.stall = Stall::span(self.stall, packet_meta.stall());
+            self.stall = RetransmissionStall::span(self.stall, packet_meta.stall());
         }
         self.range.end = range.end;
         self.trailer_length = trailer_length(payload);
@@ -164,7 +164,7 @@ pub(super) struct IwarpMessages {
     sent_messages: VecDeque<SentIwarpMessage>,
     /// Trailers in frames of their own after data of RDMA Writes and Read responses, with the attribution of
     /// the data; sorted by stream position.
-    trailers: VecDeque<(Range<Position>, RdmaAttribution)>,
+    trailers: VecDeque<(Range<StreamPosition>, RdmaAttribution)>,
     /// Header of a message, assembled from several parts.
     header_buffer: [u8; MAX_HEADER_BYTES],
     header_bytes: usize,
@@ -190,7 +190,7 @@ impl IwarpMessages {
     pub(super) fn memory_bytes(&self) -> usize {
         self.outstanding_reads.capacity() * size_of::<OutstandingRead>()
             + self.sent_messages.capacity() * size_of::<SentIwarpMessage>()
-            + self.trailers.capacity() * size_of::<(Range<Position>, RdmaAttribution)>()
+            + self.trailers.capacity() * size_of::<(Range<StreamPosition>, RdmaAttribution)>()
     }
 
     /// Returns the number of bytes of the message in reassembly.
@@ -472,7 +472,7 @@ impl IwarpMessages {
         }
         let part = CapturedSlice::new(bytes, bytes.len(), 0);
         let event = if segment.opcode == RdmapOpcode::TERMINATE {
-            Terminate::decode(part, &mut NullObserver).map(IwarpEvent::Terminate)
+            RdmapTerminate::decode(part, &mut NullObserver).map(IwarpEvent::Terminate)
         } else {
             ReadRequest::decode(bytes, 0, &mut NullObserver).map(|(request, _)| self.begin_read(&request))
         };
@@ -513,11 +513,11 @@ impl IwarpMessages {
     /// trailer alone is attributed to its message, but is no retransmission of the message.
     pub(super) fn report_retransmission(
         &mut self,
-        range: Range<Position>,
+        range: Range<StreamPosition>,
         packet_meta: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
-        let overlaps = |other: &Range<Position>| other.start < range.end && range.start < other.end;
+        let overlaps = |other: &Range<StreamPosition>| other.start < range.end && range.start < other.end;
         let from = self.sent_messages.partition_point(|sent| sent.trailer_end <= range.start);
         for sent in self.sent_messages.range(from..).take_while(|sent| sent.range.start < range.end) {
             let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
@@ -539,16 +539,16 @@ impl IwarpMessages {
 
 /// Returns the length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044
 /// section 4.1).
-fn trailer_length(payload: &FpduPayload<'_>) -> Position {
+fn trailer_length(payload: &FpduPayload<'_>) -> StreamPosition {
     let ulpdu_length = payload.segment.header_length() + payload.length as usize;
-    (roundup(FpduHeader::LENGTH + ulpdu_length) + Crc::LENGTH) as Position
+    (roundup(FpduHeader::LENGTH + ulpdu_length) + Crc::LENGTH) as StreamPosition
 }
 
 /// Records a delivered message to recognize its retransmissions, and returns its attribution slot.
 fn record_sent(
     sent: &mut VecDeque<SentIwarpMessage>,
-    range: Range<Position>,
-    trailer_length: Position,
+    range: Range<StreamPosition>,
+    trailer_length: StreamPosition,
 ) -> &mut RdmaAttribution {
     if sent.len() >= MAX_SENT_MESSAGES {
         sent.pop_front();

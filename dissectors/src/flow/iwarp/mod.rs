@@ -32,8 +32,8 @@ mod unparsed_bytes;
 
 use crate::field::NullObserver;
 use crate::frame::CapturedSlice;
-use crate::iwarp::mpa::{FpduHeader, Startup};
-use crate::iwarp::rdmap::{RdmapOpcode, Terminate};
+use crate::iwarp::mpa::{FpduHeader, MpaStartupFrame};
+use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaOperation};
 use crate::rpcrdma;
@@ -41,13 +41,13 @@ use crate::rpcrdma;
 use super::PacketMeta;
 use super::setup::SetUpFrame;
 use super::statistics::UndecodedReason;
-use super::stream::{Position, StreamBytes};
+use super::stream::{StreamBytes, StreamPosition};
 use super::transport_event::{RdmapFault, TransportEventKind};
 
 pub use segment_view::observe_segment;
 
 use fpdu_search::{FpduConfidence, SearchBudget};
-use framing::Framing;
+use framing::FpduFraming;
 use messages::IwarpMessages;
 use payload::{FpduPayload, FpduSink};
 use segment_order::SegmentOrder;
@@ -65,7 +65,7 @@ pub(super) enum IwarpEvent<'a> {
     /// that is of interest.
     Control(Option<TransportEventKind>),
     /// The stream ends, for this reason.
-    Terminate(Terminate),
+    Terminate(RdmapTerminate),
     /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose requests
     /// are known. Only if [`IwarpEventSink::records_events`].
     Fpdu([bool; 4]),
@@ -85,8 +85,12 @@ pub(super) enum IwarpEvent<'a> {
 pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
     let work = SearchBudget::for_segment(data.bytes.len());
-    let bytes =
-        fpdu_search::FpduSearchBytes { bytes: data.bytes, length, at: Position::default(), budget: &work };
+    let bytes = fpdu_search::FpduSearchBytes {
+        bytes: data.bytes,
+        length,
+        at: StreamPosition::default(),
+        budget: &work,
+    };
     let found = fpdu_search::find_at_start(&bytes, |_| false);
     if !found.is_some_and(|found| found.confidence == FpduConfidence::Certain) {
         return false;
@@ -208,24 +212,24 @@ impl IwarpSharedState {
 /// State of one direction.
 #[derive(Debug, Default)]
 struct IwarpDirection {
-    framing: Framing,
+    framing: FpduFraming,
     messages: IwarpMessages,
     /// Start-up frame that began it.
-    startup: Option<Startup>,
+    startup: Option<MpaStartupFrame>,
     startup_frame: Option<SetUpFrame>,
 }
 
 /// State of both directions of a connection.
 #[derive(Debug)]
-pub(super) struct Iwarp {
+pub(super) struct IwarpConnection {
     a: IwarpDirection,
     b: IwarpDirection,
     shared: IwarpSharedState,
-    /// `true` if a start-up frame arrived since the last call of [`Iwarp::take_started`].
+    /// `true` if a start-up frame arrived since the last call of [`IwarpConnection::take_started`].
     has_started: bool,
 }
 
-impl Default for Iwarp {
+impl Default for IwarpConnection {
     fn default() -> Self {
         let shared =
             IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
@@ -233,7 +237,7 @@ impl Default for Iwarp {
     }
 }
 
-impl Iwarp {
+impl IwarpConnection {
     fn directions(
         &mut self,
         sender: ConnectionSide,
@@ -272,7 +276,7 @@ impl Iwarp {
     pub(super) fn process_retransmission(
         &mut self,
         sender: ConnectionSide,
-        range: std::ops::Range<Position>,
+        range: std::ops::Range<StreamPosition>,
         packet_meta: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
@@ -297,7 +301,7 @@ impl Iwarp {
     }
 
     /// Returns the start-up frame of a side, which has its private data.
-    pub(super) fn startup(&self, sender: ConnectionSide) -> Option<&Startup> {
+    pub(super) fn startup(&self, sender: ConnectionSide) -> Option<&MpaStartupFrame> {
         match sender {
             ConnectionSide::A => self.a.startup.as_ref(),
             ConnectionSide::B => self.b.startup.as_ref(),
@@ -336,7 +340,7 @@ impl Iwarp {
     }
 
     /// Handles a start-up frame.
-    fn handle_startup(&mut self, sender: ConnectionSide, startup: Startup, frame: SetUpFrame) {
+    fn handle_startup(&mut self, sender: ConnectionSide, startup: MpaStartupFrame, frame: SetUpFrame) {
         self.has_started = true;
         let (own, peer, shared) = self.directions(sender);
         // A second pair of frames may follow a refusal.
@@ -360,7 +364,7 @@ struct IwarpFpduSink<'a, T> {
     own: &'a mut IwarpMessages,
     peer: &'a mut IwarpMessages,
     sink: &'a mut T,
-    startup: Option<(Startup, SetUpFrame)>,
+    startup: Option<(MpaStartupFrame, SetUpFrame)>,
 }
 
 impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
@@ -395,7 +399,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
         self.own.process_payload(self.peer, payload, self.sink);
     }
 
-    fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>) {
+    fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>) {
         self.startup = Some((startup, packet_meta.set_up_frame()));
         if self.sink.records_events() {
             self.own.order = Some(Box::new(SegmentOrder::at_start(startup.kind)));

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::stream::Position;
+use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::TransportEventKind;
 use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::DdpSegment;
-use crate::iwarp::mpa::Startup;
+use crate::iwarp::mpa::MpaStartupFrame;
 use crate::rdma::{Handle, PacketPayload};
 
 /// Payload of a segment, or a part of it.
@@ -23,7 +23,7 @@ pub(super) struct FpduPayload<'a> {
     /// The bytes.
     pub(super) data: PacketPayload<'a>,
     /// Stream range of the bytes.
-    pub(super) range: Range<Position>,
+    pub(super) range: Range<StreamPosition>,
     /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
     /// is that of the bytes.
     pub(super) meta: PacketMeta<'a>,
@@ -53,9 +53,9 @@ impl FrameTimes {
 /// Frames with bytes of an FPDU but no payload: headers, or a marker. They are attributed to the payload
 /// that follows. Few FPDUs have any.
 #[derive(Debug, Default)]
-pub(super) struct HeaderFrames(Option<Box<(Vec<FrameNumber>, FrameTimes)>>);
+pub(super) struct FpduHeaderFrames(Option<Box<(Vec<FrameNumber>, FrameTimes)>>);
 
-impl HeaderFrames {
+impl FpduHeaderFrames {
     pub(super) fn add(&mut self, packet_meta: PacketMeta<'_>) {
         if packet_meta.frames.is_empty() {
             return;
@@ -109,7 +109,7 @@ pub(super) trait FpduSink {
     fn payload(&mut self, payload: FpduPayload<'_>);
 
     /// Handles a start-up frame of MPA.
-    fn startup(&mut self, startup: Startup, packet_meta: PacketMeta<'_>);
+    fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>);
 
     /// Handles captured bytes that cannot be decoded.
     fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>);
@@ -139,7 +139,7 @@ struct BufferedPayload {
     times: FrameTimes,
     offset: u32,
     length: u32,
-    range: Range<Position>,
+    range: Range<StreamPosition>,
     anomaly: Option<DeliveryAnomaly>,
 }
 

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::field::NullObserver;
-use crate::flow::stream::Position;
+use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::{RdmapFault, TransportEventKind};
 use crate::frame::CapturedSlice;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber};
-use crate::iwarp::mpa::{FpduHeader, Marker, StartupFrameKind};
+use crate::iwarp::mpa::{FpduHeader, Marker, MpaStartupFrameKind};
 use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, ReadRequest};
 use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::Handle;
@@ -69,7 +69,7 @@ pub(super) fn begins_fpdu(bytes: &[u8]) -> bool {
 }
 
 /// Returns the deviation of a marker in an FPDU that begins at `start`.
-pub(super) fn marker_fault(marker: &UnparsedBytes<'_>, start: Position) -> Option<RdmapFault> {
+pub(super) fn marker_fault(marker: &UnparsedBytes<'_>, start: StreamPosition) -> Option<RdmapFault> {
     if marker.is_cut() {
         return None;
     }
@@ -149,7 +149,7 @@ const QUEUES: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct SegmentOrder {
     /// Start-up frame of the side, if it has sent no FPDU since.
-    first_of: Option<StartupFrameKind>,
+    first_of: Option<MpaStartupFrameKind>,
     /// `true` if all FPDUs since the start-up frame are known.
     has_all_fpdus: bool,
     /// `true` if, in addition, no Read Response deviated.
@@ -163,7 +163,7 @@ pub(super) struct SegmentOrder {
 
 impl SegmentOrder {
     /// Creates the order after the start-up frame: numbers begin with 1 (RFC 5041 section 4.3).
-    pub(super) fn at_start(kind: StartupFrameKind) -> Self {
+    pub(super) fn at_start(kind: MpaStartupFrameKind) -> Self {
         Self {
             first_of: Some(kind),
             has_all_fpdus: true,
@@ -200,7 +200,7 @@ impl SegmentOrder {
         if payload.offset > 0 {
             return None;
         }
-        let is_first_of_responder = self.first_of.take() == Some(StartupFrameKind::Reply);
+        let is_first_of_responder = self.first_of.take() == Some(MpaStartupFrameKind::Reply);
         let start_fault = (is_first_of_responder && is_peer_silent).then_some(RdmapFault::ResponderFirst);
         let DdpSegment { opcode, is_last, target, .. } = *payload.segment;
         let length = u64::from(payload.length);

@@ -1,20 +1,20 @@
 //! Fields of the MPA frames in one segment, decoded for views without the rest of the stream.
 
 use crate::field::{NullObserver, Observer};
-use crate::flow::stream::Position;
+use crate::flow::stream::StreamPosition;
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
-use crate::iwarp::mpa::{Marker, Startup};
+use crate::iwarp::mpa::{Marker, MpaStartupFrame};
 
 use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBytes, SearchBudget};
 
 /// Stream position assumed for the segment.
-const ASSUMED_POSITION: Position = 1 << 32;
+const ASSUMED_POSITION: StreamPosition = 1 << 32;
 
 /// Reports the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream.
 /// An FPDU with a marker in it is reported up to the marker.
 pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
-    let startup = Startup::decode(payload, observer);
+    let startup = MpaStartupFrame::decode(payload, observer);
     let mut rest = payload.skip_bytes(startup.map_or(0, |startup| startup.length));
     let work = SearchBudget::for_segment(rest.bytes.len());
     let Some(found) = first_fpdu(rest, &work) else { return };

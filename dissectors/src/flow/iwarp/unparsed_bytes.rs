@@ -1,14 +1,14 @@
 //! Cursor over contiguous stream bytes.
 
 use crate::flow::PacketMeta;
-use crate::flow::stream::{Position, StreamBytes};
+use crate::flow::stream::{StreamBytes, StreamPosition};
 
 use super::fpdu_search::{self, SearchBudget};
 
 /// Stream bytes that were not parsed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnparsedBytes<'a> {
-    pub(super) at: Position,
+    pub(super) at: StreamPosition,
     pub(super) bytes: &'a [u8],
     pub(super) length: u32,
     pub(super) meta: PacketMeta<'a>,

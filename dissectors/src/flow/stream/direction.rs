@@ -11,12 +11,12 @@ use std::ops::Range;
 use crate::flow::recent_frames::IpIdVariation;
 use crate::flow::transaction::RpcMessageKind;
 use crate::flow::transaction_table::TransactionKey;
-use crate::flow::{DeliveryAnomaly, PacketMeta, Stall};
+use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::PacketPayload;
 
-use super::{Position, StreamBytes, StreamReader};
+use super::{StreamBytes, StreamPosition, StreamReader};
 
 /// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
 /// clocks and multiple queues reorder frames.
@@ -53,17 +53,17 @@ const SEGMENT_OVERHEAD_BYTES: usize = 128;
 /// A segment, or the new part of one, buffered after a gap.
 #[derive(Debug)]
 struct OutOfOrderSegment {
-    at: Position,
+    at: StreamPosition,
     length: u32,
     bytes: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
     /// Position up to which its sender had received the other direction.
-    received: Position,
+    received: StreamPosition,
 }
 
 impl OutOfOrderSegment {
-    fn end(&self) -> Position {
+    fn end(&self) -> StreamPosition {
         self.at + u64::from(self.length)
     }
 
@@ -138,15 +138,15 @@ impl PreviousIncarnation {
 #[derive(Debug, Default)]
 pub(in crate::flow) struct TcpStreamDirection {
     /// Position of the next expected byte; `None` before the first segment.
-    next_position: Option<Position>,
+    next_position: Option<StreamPosition>,
     /// Position of the first captured byte.
-    from: Position,
+    from: StreamPosition,
     /// Sequence number of the first byte, from the SYN.
     first_sequence: Option<TcpSequence>,
     /// Time of the first SYN.
     syn_time: Timestamp,
     /// Position up to which the receiver has acknowledged.
-    acknowledged: Position,
+    acknowledged: StreamPosition,
     /// Time since which it has acknowledged more than was captured.
     ahead_since: Option<Timestamp>,
     /// `true` if the receiver requested the bytes before the buffered ones: it lacks them too.
@@ -158,17 +158,17 @@ pub(in crate::flow) struct TcpStreamDirection {
     /// Detector for its duplicates.
     pub(in crate::flow) id_variation: IpIdVariation,
     /// Position after the last byte, from the FIN.
-    end: Option<Position>,
+    end: Option<StreamPosition>,
     /// Position up to which the other direction was delivered. Bytes that were sent after receiving more of it
     /// wait.
-    other_reached: Position,
+    other_reached: StreamPosition,
     /// Sorted, without overlap, all at or after `next`.
     out_of_order: VecDeque<OutOfOrderSegment>,
     buffered_bytes: usize,
     /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
     /// End and key of each delivered message that was not acknowledged.
-    unacknowledged_messages: VecDeque<(Position, TransactionKey, RpcMessageKind)>,
+    unacknowledged_messages: VecDeque<(StreamPosition, TransactionKey, RpcMessageKind)>,
 }
 
 /// Maximum number of messages that wait for their acknowledgement.
@@ -176,10 +176,10 @@ const MAX_UNACKNOWLEDGED_MESSAGES: usize = 1024;
 
 impl TcpStreamDirection {
     /// Extends a sequence number relative to the expected one.
-    fn position_of(&self, sequence: TcpSequence) -> Position {
+    fn position_of(&self, sequence: TcpSequence) -> StreamPosition {
         match self.next_position {
             // Leaves positions below for segments older than the first one seen.
-            None => (1 << 32) + Position::from(sequence.0),
+            None => (1 << 32) + StreamPosition::from(sequence.0),
             Some(next) => {
                 let distance = TcpSequence(next as u32).distance(sequence);
                 next.saturating_add_signed(i64::from(distance))
@@ -226,7 +226,7 @@ impl TcpStreamDirection {
     }
 
     /// Returns the position of the next expected byte, which is `at` if none was captured.
-    fn start_at(&mut self, at: Position) -> Position {
+    fn start_at(&mut self, at: StreamPosition) -> StreamPosition {
         if self.next_position.is_none() {
             self.from = at;
         }
@@ -338,7 +338,7 @@ impl TcpStreamDirection {
     }
 
     /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
-    pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
+    pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> StreamPosition {
         let Some(next) = self.next_position else { return 0 };
         let position = self.position_of(acknowledgment);
         // A FIN uses a number too.
@@ -347,13 +347,13 @@ impl TcpStreamDirection {
     }
 
     /// Returns the position up to which its bytes were delivered; `None` before the first segment.
-    pub(in crate::flow) fn delivered_position(&self) -> Option<Position> {
+    pub(in crate::flow) fn delivered_position(&self) -> Option<StreamPosition> {
         self.next_position
     }
 
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
-    pub(in crate::flow) fn update_other_reached(&mut self, reached: Option<Position>) -> bool {
-        self.other_reached = reached.unwrap_or(Position::MAX);
+    pub(in crate::flow) fn update_other_reached(&mut self, reached: Option<StreamPosition>) -> bool {
+        self.other_reached = reached.unwrap_or(StreamPosition::MAX);
         self.out_of_order
             .front()
             .is_some_and(|held| Some(held.at) == self.next_position && held.received <= self.other_reached)
@@ -365,7 +365,7 @@ impl TcpStreamDirection {
         sequence: TcpSequence,
         data: PacketPayload<'_>,
         packet_meta: PacketMeta<'_>,
-        received: Position,
+        received: StreamPosition,
         reader: &mut impl StreamReader,
     ) {
         if data.length == 0 {
@@ -398,7 +398,7 @@ impl TcpStreamDirection {
             .map(|held| held.time);
         if new.at == next && is_due && self.out_of_order.front().is_none_or(|held| held.at >= end) {
             self.next_position = Some(end);
-            let stall = since.map(|since| Stall { since, until: packet_meta.time });
+            let stall = since.map(|since| RetransmissionStall { since, until: packet_meta.time });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
             let came = PacketMeta { anomaly: stall.map(|_| &remark).or(packet_meta.anomaly), ..packet_meta };
             reader.read_bytes(StreamBytes { meta: came, ..new });
@@ -412,10 +412,11 @@ impl TcpStreamDirection {
     }
 
     /// Buffers the part of a segment that is not buffered yet.
-    fn buffer_new_part(&mut self, piece: StreamBytes<'_>, received: Position) {
+    fn buffer_new_part(&mut self, piece: StreamBytes<'_>, received: StreamPosition) {
         let Range { start, end } = piece.range();
-        let part =
-            |range: Range<Position>| piece.within((range.start - start) as u32..(range.end - start) as u32);
+        let part = |range: Range<StreamPosition>| {
+            piece.within((range.start - start) as u32..(range.end - start) as u32)
+        };
         let mut from = start;
         let mut at = self.out_of_order.partition_point(|held| held.end() <= start);
         while from < end {
@@ -436,7 +437,7 @@ impl TcpStreamDirection {
         }
     }
 
-    fn insert(&mut self, at: usize, piece: StreamBytes<'_>, received: Position) {
+    fn insert(&mut self, at: usize, piece: StreamBytes<'_>, received: StreamPosition) {
         let held = OutOfOrderSegment {
             at: piece.at,
             length: piece.data.length,
@@ -483,7 +484,7 @@ impl TcpStreamDirection {
             // The first copy determines the start.
             true => DeliveryAnomaly {
                 closes_gap: true,
-                stall: Some(Stall { since: Timestamp(i64::MIN), until: time }),
+                stall: Some(RetransmissionStall { since: Timestamp(i64::MIN), until: time }),
                 ..DeliveryAnomaly::default()
             },
             false => DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() },
@@ -505,7 +506,7 @@ impl TcpStreamDirection {
             self.buffered_bytes -= held.counted_bytes();
             self.next_position = Some(held.end());
             let piece = held.to_stream_bytes();
-            let stall = until.map(|until| Stall { since: held.time, until });
+            let stall = until.map(|until| RetransmissionStall { since: held.time, until });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
             let packet_meta = PacketMeta { anomaly: stall.map(|_| &remark), ..piece.meta };
             reader.read_bytes(StreamBytes { meta: packet_meta, ..piece });
@@ -556,7 +557,7 @@ impl TcpStreamDirection {
     }
 
     /// Returns the gap before the buffered or acknowledged bytes.
-    fn gap(&self) -> Option<Range<Position>> {
+    fn gap(&self) -> Option<Range<StreamPosition>> {
         let next = self.next_position?;
         // A FIN uses a number too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
@@ -587,7 +588,7 @@ impl TcpStreamDirection {
         let Some(hole) = self.gap() else { return };
         if hole.is_empty() {
             // The bytes it waits for in the other direction will not arrive.
-            self.other_reached = Position::MAX;
+            self.other_reached = StreamPosition::MAX;
         }
         let mut from = hole.start;
         while from < hole.end {

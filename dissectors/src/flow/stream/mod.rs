@@ -22,13 +22,13 @@ use super::PacketMeta;
 
 /// A position in one direction of a stream: a sequence number extended beyond 32 bits, so that it never
 /// wraps.
-pub(super) type Position = u64;
+pub(super) type StreamPosition = u64;
 
 /// The next bytes of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamBytes<'a> {
     /// Position of the first byte.
-    pub(super) at: Position,
+    pub(super) at: StreamPosition,
     /// Captured bytes, and their length on the wire.
     pub(super) data: PacketPayload<'a>,
     /// Frames that carried them; none if they were not captured.
@@ -37,7 +37,7 @@ pub(super) struct StreamBytes<'a> {
 
 impl<'a> StreamBytes<'a> {
     /// Returns the range of stream positions on the wire.
-    pub(super) fn range(&self) -> Range<Position> {
+    pub(super) fn range(&self) -> Range<StreamPosition> {
         self.at..self.at + u64::from(self.data.length)
     }
 

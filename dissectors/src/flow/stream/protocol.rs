@@ -3,16 +3,16 @@
 use crate::address::Port;
 use crate::rpc::{self, tls};
 
-use crate::flow::iwarp::{self, Iwarp};
-use crate::flow::records::RecordReader;
+use crate::flow::iwarp::{self, IwarpConnection};
+use crate::flow::records::RpcRecordReader;
 use crate::flow::setup::NFS_RDMA_PORT;
 use crate::flow::statistics::UndecodedReason;
-use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY, StartupFrameKind};
+use crate::iwarp::mpa::{MpaStartupFrameKind, REPLY_KEY, REQUEST_KEY};
 use crate::rdma::PacketPayload;
 
 /// Protocol of a stream.
 #[derive(Debug)]
-pub(in crate::flow) enum Protocol {
+pub(in crate::flow) enum StreamProtocol {
     /// Unknown: its start was captured, but too little of it.
     Opening,
     /// Unknown: its start was not captured, and each segment may reveal it.
@@ -21,21 +21,21 @@ pub(in crate::flow) enum Protocol {
         looked_at: u32,
     },
     /// RPC messages in records: those of side A, and those of side B.
-    Records(Box<[RecordReader; 2]>),
+    Records(Box<[RpcRecordReader; 2]>),
     /// MPA with RDMA, in both directions.
-    Mpa(Box<Iwarp>),
+    Mpa(Box<IwarpConnection>),
     /// TLS, which may carry RPC.
     Tls,
     /// A protocol that this program does not decode.
     Other,
 }
 
-impl Protocol {
+impl StreamProtocol {
     /// Returns the memory in bytes, without incomplete messages.
     #[inline]
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(RecordReader::memory_bytes).sum(),
+            Self::Records(records) => records.iter().map(RpcRecordReader::memory_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.memory_bytes(),
             Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }
@@ -44,7 +44,7 @@ impl Protocol {
     /// Returns the number of bytes of incomplete messages.
     pub(in crate::flow) fn buffered_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(RecordReader::buffered_bytes).sum(),
+            Self::Records(records) => records.iter().map(RpcRecordReader::buffered_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.buffered_bytes(),
             Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }
@@ -53,7 +53,7 @@ impl Protocol {
 
 /// Result of examining bytes of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::flow) enum ProtocolDetection {
+pub(in crate::flow) enum StreamProtocolDetection {
     /// RPC records.
     Records,
     /// MPA begins here.
@@ -90,29 +90,29 @@ pub(in crate::flow) fn unknown_stream_reason(is_cut: bool) -> UndecodedReason {
 
 /// Returns `true` if a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
 pub(in crate::flow) fn begins_mpa(bytes: &[u8]) -> bool {
-    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| StartupFrameKind::from_key(key).is_some())
+    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| MpaStartupFrameKind::from_key(key).is_some())
 }
 
 /// Detects the protocol by the first bytes of a direction.
-pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> ProtocolDetection {
+pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamProtocolDetection {
     let begins = |what: &[u8]| bytes.iter().zip(what).all(|(byte, expected)| byte == expected);
     if begins_mpa(bytes) {
-        return ProtocolDetection::Mpa;
+        return StreamProtocolDetection::Mpa;
     }
     if bytes.len() < REQUEST_KEY.len() && (begins(&REQUEST_KEY) || begins(&REPLY_KEY)) {
-        return ProtocolDetection::Undecided;
+        return StreamProtocolDetection::Undecided;
     }
     if rpc::recognize_record(bytes).is_some() {
-        return ProtocolDetection::Records;
+        return StreamProtocolDetection::Records;
     }
     if ports.contains(&NFS_PORT) && tls::begins_record(bytes) {
-        return ProtocolDetection::Tls;
+        return StreamProtocolDetection::Tls;
     }
     // A record mark uses only the highest bit of its first byte.
     if bytes.len() < MIN_DETECTION_BYTES && bytes.first().is_none_or(|byte| byte & 0x7e == 0) {
-        return ProtocolDetection::Undecided;
+        return StreamProtocolDetection::Undecided;
     }
-    ProtocolDetection::Other
+    StreamProtocolDetection::Other
 }
 
 /// Detects the protocol of a stream by a segment, if its start was not captured. `everywhere`: search the
@@ -121,10 +121,10 @@ pub(in crate::flow) fn detect_by_segment(
     data: PacketPayload<'_>,
     ports: [Port; 2],
     everywhere: bool,
-) -> ProtocolDetection {
+) -> StreamProtocolDetection {
     let bytes = data.bytes;
     if begins_mpa(bytes) || iwarp::begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
-        return ProtocolDetection::Mpa;
+        return StreamProtocolDetection::Mpa;
     }
     let begins = |at: &usize| match at {
         // The length of an FPDU of MPA and the bytes after it resemble the mark of a fragment that is not the last.
@@ -133,8 +133,8 @@ pub(in crate::flow) fn detect_by_segment(
     };
     let end = if everywhere || ports.contains(&NFS_PORT) { bytes.len() } else { bytes.len().min(1) };
     match (0..end).find(begins) {
-        Some(_) => ProtocolDetection::Records,
-        None if ports.contains(&NFS_PORT) && tls::begins_record(bytes) => ProtocolDetection::Tls,
-        None => ProtocolDetection::Undecided,
+        Some(_) => StreamProtocolDetection::Records,
+        None if ports.contains(&NFS_PORT) && tls::begins_record(bytes) => StreamProtocolDetection::Tls,
+        None => StreamProtocolDetection::Undecided,
     }
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::Port;
 use crate::flow::connection::{ConnectionKey, PortPair};
-use crate::flow::records::RecordReader;
+use crate::flow::records::RpcRecordReader;
 use crate::flow::slab_limit;
 use crate::flow::statistics::UndecodedReason;
 use crate::frame::{FrameNumber, Timestamp};
@@ -14,7 +14,7 @@ use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::ConnectionSide;
 
 use super::direction::{self, PreviousIncarnation, TcpStreamDirection};
-use super::protocol::{self, Protocol, ProtocolDetection};
+use super::protocol::{self, StreamProtocol, StreamProtocolDetection};
 
 /// A TCP stream: both directions of a TCP connection.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(in crate::flow) struct TcpConversation {
     pub(in crate::flow) ports: PortPair,
     pub(in crate::flow) a: TcpStreamDirection,
     pub(in crate::flow) b: TcpStreamDirection,
-    pub(in crate::flow) protocol: Protocol,
+    pub(in crate::flow) protocol: StreamProtocol,
     /// Side that sent the SYN, if it was captured.
     pub(in crate::flow) opened_by: Option<ConnectionSide>,
     /// RPC or RDMA connection on the stream.
@@ -71,7 +71,7 @@ impl TcpConversation {
             sequence_bases: [None; 2],
             a: TcpStreamDirection::default(),
             b: TcpStreamDirection::default(),
-            protocol: Protocol::MidStream { looked_at: 0 },
+            protocol: StreamProtocol::MidStream { looked_at: 0 },
             opened_by: None,
             connection: None,
             last_frame: FrameNumber::default(),
@@ -150,21 +150,21 @@ impl TcpConversation {
     }
 
     /// Sets the detected protocol of the stream.
-    pub(in crate::flow) fn set_protocol(&mut self, verdict: ProtocolDetection) {
-        let begins = matches!(self.protocol, Protocol::Opening);
+    pub(in crate::flow) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
+        let begins = matches!(self.protocol, StreamProtocol::Opening);
         self.protocol = match verdict {
-            ProtocolDetection::Mpa => Protocol::Mpa(Box::default()),
-            ProtocolDetection::Tls => Protocol::Tls,
-            ProtocolDetection::Undecided => return,
-            ProtocolDetection::Other => Protocol::Other,
-            ProtocolDetection::Records => {
-                let mut records = Box::<[RecordReader; 2]>::default();
+            StreamProtocolDetection::Mpa => StreamProtocol::Mpa(Box::default()),
+            StreamProtocolDetection::Tls => StreamProtocol::Tls,
+            StreamProtocolDetection::Undecided => return,
+            StreamProtocolDetection::Other => StreamProtocol::Other,
+            StreamProtocolDetection::Records => {
+                let mut records = Box::<[RpcRecordReader; 2]>::default();
                 for (records, half) in records.iter_mut().zip([&self.a, &self.b]) {
                     if begins && half.has_begun() {
                         records.expect_record();
                     }
                 }
-                Protocol::Records(records)
+                StreamProtocol::Records(records)
             }
         };
     }
@@ -173,7 +173,7 @@ impl TcpConversation {
     /// reveals it, drops them and returns each of their frames with the reason.
     #[must_use]
     pub(in crate::flow) fn detect_in_buffered(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
-        if !matches!(self.protocol, Protocol::Opening) {
+        if !matches!(self.protocol, StreamProtocol::Opening) {
             return Vec::new();
         }
         let ports = self.port_numbers();
@@ -182,13 +182,13 @@ impl TcpConversation {
             .buffered_payloads()
             .chain(self.b.buffered_payloads())
             .map(|data| protocol::detect_by_segment(data, ports, true));
-        let verdict = { verdicts }.find(|verdict| *verdict != ProtocolDetection::Undecided);
+        let verdict = { verdicts }.find(|verdict| *verdict != StreamProtocolDetection::Undecided);
         match verdict {
             Some(verdict) => {
                 self.set_protocol(verdict);
                 Vec::new()
             }
-            None => self.drop_buffered(Protocol::MidStream { looked_at: 1 }),
+            None => self.drop_buffered(StreamProtocol::MidStream { looked_at: 1 }),
         }
     }
 
@@ -197,7 +197,7 @@ impl TcpConversation {
     #[must_use]
     pub(in crate::flow) fn drop_buffered(
         &mut self,
-        protocol: Protocol,
+        protocol: StreamProtocol,
     ) -> Vec<(FrameNumber, UndecodedReason)> {
         self.protocol = protocol;
         let is_of_nfs = protocol::includes_nfs_port(self.port_numbers());
@@ -240,7 +240,10 @@ impl TcpConversation {
     /// Returns `true` if its eviction loses nothing.
     pub(in crate::flow) fn is_evictable(&self) -> bool {
         self.is_ending
-            || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::MidStream { .. })
+            || matches!(
+                self.protocol,
+                StreamProtocol::Other | StreamProtocol::Opening | StreamProtocol::MidStream { .. }
+            )
     }
 }
 

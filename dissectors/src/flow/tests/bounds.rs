@@ -56,7 +56,7 @@ const LIMITS: FlowLimits = FlowLimits {
     },
     reorder_bytes: 64 << 10,
     chunk_content_bytes: 10_000,
-    record_frame_events: false,
+    record_transaction_frames: false,
     record_transport_events: false,
     name_open_transactions: true,
     report_closed_connections: false,
@@ -311,7 +311,7 @@ fn what_connections_remember_counts_for_their_memory() {
 
 #[test]
 fn bytes_that_arrive_in_thousands_of_pieces_are_counted() {
-    let mut coverage = Coverage::default();
+    let mut coverage = ByteRangeSet::default();
     for at in (0..40_000).rev() {
         coverage.add(at * 2..at * 2 + 1);
     }

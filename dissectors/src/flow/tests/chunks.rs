@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::flow::chunk::ChunkKind;
-use crate::rpcrdma::{self, Dialect, MessageType, RdmaProc};
+use crate::rpcrdma::{self, Dialect, RdmaProc, RpcRdmaMessageType};
 
 #[test]
 fn a_handle_and_offset_may_be_used_again_by_the_next_call() {
@@ -367,7 +367,7 @@ fn rdma_msgp_is_a_message_with_its_chunk_lists() {
     .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 2"]);
     let words = outcome.transactions[0].call.as_ref().unwrap().rpcrdma.unwrap();
-    assert_eq!(words.message_type, MessageType::Version1(RdmaProc::RDMA_MSGP));
+    assert_eq!(words.message_type, RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSGP));
     assert_eq!(words.dialect, Dialect::Rfc5666);
 }
 
@@ -417,7 +417,7 @@ fn rfc5666_section_3_9_padding_before_data_is_no_data() {
                 reading.observe_rpc(RpcMessageKind::Call, &mut heard).unwrap();
                 assert_eq!(heard.0, data(length));
             }
-            let mut again = reading.round_trip(RpcMessageKind::Call).unwrap().unwrap().message.encoded;
+            let mut again = reading.reencode(RpcMessageKind::Call).unwrap().unwrap().message.encoded;
             again[68..68 + padding].fill(0xee);
             assert_eq!(again, call.body);
         });

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::rpcrdma::version2::{HeaderType, PeerProperties};
-use crate::rpcrdma::{Dialect, MessageType};
+use crate::rpcrdma::{Dialect, RpcRdmaMessageType};
 
 /// A header followed by an RPC message.
 fn message(words: &[u32], rpc: &[u8]) -> Vec<u8> {
@@ -83,7 +83,7 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
             "#2 c1 > 7 GETATTR NFS3ERR_STALE call 7 reply 8",
         ],
     );
-    let transport = |htype| FrameKind::TransportMessage(MessageType::Version2(htype));
+    let transport = |htype| FrameKind::TransportMessage(RpcRdmaMessageType::Version2(htype));
     assert_eq!(
         outcome.meanings[..3],
         [
@@ -94,8 +94,8 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     );
     assert_eq!(outcome.meanings[5], transport(HeaderType::RDMA2_GRANT));
     // The header of the last of them is kept for views.
-    assert_eq!(outcome.flow.lone_headers(FrameNumber(5)).len(), 0);
-    let [lone] = outcome.flow.lone_headers(FrameNumber(6)) else { panic!() };
+    assert_eq!(outcome.flow.header_only_messages(FrameNumber(5)).len(), 0);
+    let [lone] = outcome.flow.header_only_messages(FrameNumber(6)) else { panic!() };
     assert_eq!(lone.observe(&mut NullObserver), Ok(()));
     let state = outcome.flow.connections().next().unwrap();
     let told = PeerProperties { send_size_bytes: Some(8192), ..PeerProperties::default() };

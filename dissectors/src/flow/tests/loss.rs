@@ -2,7 +2,7 @@
 //! sequence numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
-use crate::flow::transaction::{DeliveryEvidence, LostCopy, Phases};
+use crate::flow::transaction::{DeliveryEvidence, LostCopy, TransactionPhases};
 
 const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
 const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
@@ -262,7 +262,12 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 5,10 x2 w[4096/4096/4096@2-9]"]);
     let t = &outcome.transactions[0];
     assert_eq!(t.latency_ns(), Some(9000));
-    let phases = Phases { server_ns: 1000, data_out_ns: 1000, recovery_ns: 7000, ..Phases::default() };
+    let phases = TransactionPhases {
+        server_ns: 1000,
+        data_out_ns: 1000,
+        recovery_ns: 7000,
+        ..TransactionPhases::default()
+    };
     assert_eq!(t.phases(), Some(phases));
     assert_eq!(ends(t, RpcMessageKind::Reply), (10_000, DeliveryEvidence::Acknowledged, 2, 0));
     assert_eq!(outcome.meanings[5], FrameKind::Control);

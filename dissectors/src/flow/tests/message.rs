@@ -7,7 +7,7 @@ use crate::rdma::Handle;
 use crate::rpc::auth::{AuthBody, Credential, Flavor, Verifier};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{
-    self, ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdmaHeader, WriteChunk,
+    self, ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, WriteChunk,
 };
 use crate::xdr::{Ddp, Encoder, Opaque, Text, Void, Xdr};
 
@@ -126,7 +126,7 @@ impl Rdma {
 
 /// A header alone: RDMA_DONE, RDMA_ERROR, or one of another version.
 pub(super) fn header(xid: u32, version: u32, credits: u32, rdma_body: RdmaBody<'_>) -> Vec<u8> {
-    let header = RpcRdmaHeader { rdma_xid: Xid(xid), rdma_vers: version, rdma_credit: credits, rdma_body };
+    let header = RpcRdma1Header { rdma_xid: Xid(xid), rdma_vers: version, rdma_credit: credits, rdma_body };
     let mut encoder = Encoder::new();
     header.encode(&mut encoder);
     encoder.finish().0

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rpc::AcceptStat;
-use crate::rpcrdma::{MessageType, RdmaBody, RdmaProc, RpcRdmaError, UnknownRdmaBody, Versions};
+use crate::rpcrdma::{RdmaBody, RdmaProc, RpcRdmaError, RpcRdmaMessageType, UnknownRdmaBody, Versions};
 use crate::xdr::RemainingBytes;
 
 /// XIDs are independent in each direction: RFC 8167 section 2.4.1.
@@ -120,7 +120,7 @@ fn a_grant_of_zero_credits_stands_in_the_words_of_the_header() {
     assert_eq!((words(RpcMessageKind::Call).credits, words(RpcMessageKind::Reply).credits), (128, 0));
     assert_eq!(
         (words(RpcMessageKind::Reply).version, words(RpcMessageKind::Reply).message_type),
-        (1, MessageType::Version1(RdmaProc::RDMA_MSG))
+        (1, RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG))
     );
 }
 
@@ -146,7 +146,7 @@ fn messages_of_an_unknown_version_are_shown_as_what_they_are() {
     );
     let t = &outcome.transactions[1];
     let words = t.reply.as_ref().unwrap().rpcrdma.unwrap();
-    let proc = MessageType::Version1(RdmaProc::RDMA_MSG);
+    let proc = RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
     assert_eq!((words.version, words.credits, words.message_type), (3, 16, proc));
     assert_eq!(t.reply.as_ref().unwrap().dialect(), None);
     assert_eq!((t.rpc_length(RpcMessageKind::Call), t.missing_parts()), (Some(0), vec![]));

@@ -2,7 +2,7 @@
 
 use crate::address::Port;
 use crate::net::{
-    EtherType, Ethernet, Identification, IpProtocol, Ipv4, Tcp, TcpFlags, TcpSequence, Udp, WordCount,
+    EtherType, Ethernet, Identification, IpProtocol, Ipv4, LengthInWords, Tcp, TcpFlags, TcpSequence, Udp,
 };
 
 use super::wire::Who::{self, Client, Server};
@@ -73,7 +73,7 @@ impl Stream {
             dstport: Port(dstport),
             seq: TcpSequence(sequence),
             ack: TcpSequence(self.sequence(peer)),
-            hdr_len: WordCount(5),
+            hdr_len: LengthInWords(5),
             flags: TcpFlags(flags),
             window: 0xffff,
             checksum: 0,
@@ -97,14 +97,14 @@ fn frame(who: Who, proto: IpProtocol, payload: &[u8]) -> Vec<u8> {
     let (src, dst) = if who == Client { (client, server) } else { (server, client) };
     let ip = Ipv4 {
         version: 4,
-        hdr_len: WordCount(5),
+        hdr_len: LengthInWords(5),
         dsfield: 0,
         len: (Ipv4::LENGTH + payload.len()) as u16,
         id: Identification(0),
         rb: false,
         df: true,
         mf: false,
-        frag_offset: WordCount(0),
+        frag_offset: LengthInWords(0),
         ttl: 64,
         proto,
         checksum: 0,

@@ -11,7 +11,7 @@ use crate::infiniband::{
     Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, Msn, NakCode, PartitionKey, Psn, Qpn, QueueKey,
     RdmaEncapsulation, Reth, Syndrome,
 };
-use crate::net::{EtherType, Ethernet, Identification, IpProtocol, Ipv4, Ipv6, Udp, WordCount};
+use crate::net::{EtherType, Ethernet, Identification, IpProtocol, Ipv4, Ipv6, LengthInWords, Udp};
 use crate::rdma::Handle;
 use crate::rpcrdma::PrivateData;
 
@@ -401,14 +401,14 @@ fn frame(
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let ip = Ipv4 {
                 version: 4,
-                hdr_len: WordCount(5),
+                hdr_len: LengthInWords(5),
                 dsfield: 0,
                 len: Ipv4::LENGTH as u16 + length,
                 id: Identification(0),
                 rb: false,
                 df: true,
                 mf: false,
-                frag_offset: WordCount(0),
+                frag_offset: LengthInWords(0),
                 ttl: 64,
                 proto: IpProtocol::UDP,
                 checksum: 0,
@@ -441,7 +441,7 @@ pub(super) fn fragments(frame: &[u8], at: usize) -> Frames {
     let payload = &rest[Ipv4::LENGTH..];
     let part = |bytes: &[u8], offset: usize, mf| {
         let len = (Ipv4::LENGTH + bytes.len()) as u16;
-        let ip = Ipv4 { len, mf, df: false, frag_offset: WordCount((offset / 8) as u16), ..ip };
+        let ip = Ipv4 { len, mf, df: false, frag_offset: LengthInWords((offset / 8) as u16), ..ip };
         [ethernet, &ip.encode(), bytes].concat()
     };
     vec![part(&payload[..at], 0, true), part(&payload[at..], at, false)]

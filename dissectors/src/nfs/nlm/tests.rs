@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nfs::nsm;
-use crate::nfs::wire_builder::{InOrder, lay_out};
+use crate::nfs::wire_builder::{ValueOrderObserver, lay_out};
 use crate::xdr::{Opaque, Text, Void};
 
 const COOKIE: Netobj<'static> = Opaque(b"cook");
@@ -290,7 +290,7 @@ fn rfc1813_section_6_1_4_the_status_stands_after_the_cookie() {
 fn fields_have_the_names_that_wireshark_gives_them() {
     let lock = lay_out!["client", "handle7", "0@client", -1, 0u64, 10u64];
     let bytes = lay_out!["cook", 1, 1, lock, 0, 3];
-    let mut observer = InOrder::default();
+    let mut observer = ValueOrderObserver::default();
     v4::Args::decode(v4::Procedure::LOCK, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected = [
         "nlm.cookie",

@@ -3,7 +3,7 @@
 use super::*;
 use crate::field::{Field, FieldValue, NullObserver, Observer};
 use crate::nfs::ResultStatus;
-use crate::nfs::wire_builder::{InOrder, items, lay_out};
+use crate::nfs::wire_builder::{ValueOrderObserver, items, lay_out};
 use crate::xdr::{ChunkItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
@@ -34,12 +34,12 @@ fn sattr() -> Vec<u8> {
     lay_out![0o755, -1, -1, 0, -1, -1, 7, 8]
 }
 const SATTR: Sattr = Sattr {
-    mode: Setting(Some(Mode(0o755))),
-    uid: Setting::UNCHANGED,
-    gid: Setting::UNCHANGED,
-    size: Setting(Some(0)),
-    atime: Setting::UNCHANGED,
-    mtime: Setting(Some(Timeval { seconds: 7, useconds: 8 })),
+    mode: SattrField(Some(Mode(0o755))),
+    uid: SattrField::UNCHANGED,
+    gid: SattrField::UNCHANGED,
+    size: SattrField(Some(0)),
+    atime: SattrField::UNCHANGED,
+    mtime: SattrField(Some(Timeval { seconds: 7, useconds: 8 })),
 };
 
 const WHERE: Diropargs<'static> = Diropargs { dir: FH, name: Text(b"file") };
@@ -128,9 +128,9 @@ fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
     let Args::SETATTR(Setattr2Args { attributes, .. }) = decoded else { panic!() };
     assert_eq!(
         (attributes.mode, attributes.uid, attributes.gid),
-        (Setting(None), Setting(None), Setting(None))
+        (SattrField(None), SattrField(None), SattrField(None))
     );
-    assert_eq!((attributes.size, attributes.atime.0, attributes.mtime.0), (Setting(None), None, None));
+    assert_eq!((attributes.size, attributes.atime.0, attributes.mtime.0), (SattrField(None), None, None));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
     let bytes = lay_out![FH, 1, 2, 3, "hello"];
-    let mut observer = InOrder::default();
+    let mut observer = ValueOrderObserver::default();
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected =
         ["nfs.fhandle", "nfs.write.beginoffset", "nfs.write.offset", "nfs.write.totalcount", "nfs.data"];

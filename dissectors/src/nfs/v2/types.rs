@@ -83,12 +83,12 @@ crate::xdr! { "nfs";
 
     /// sattr: attributes to set. RFC 1094 section 2.3.6.
     struct Sattr {
-        mode: Setting<Mode> => "nfs.mode",
-        uid: Setting<u32> => "nfs.fattr.uid",
-        gid: Setting<u32> => "nfs.fattr.gid",
-        size: Setting<u32> => "nfs.fattr.size",
-        atime: Setting<Timeval>,
-        mtime: Setting<Timeval>,
+        mode: SattrField<Mode> => "nfs.mode",
+        uid: SattrField<u32> => "nfs.fattr.uid",
+        gid: SattrField<u32> => "nfs.fattr.gid",
+        size: SattrField<u32> => "nfs.fattr.size",
+        atime: SattrField<Timeval>,
+        mtime: SattrField<Timeval>,
     }
 
     /// diropargs: a name in a directory. RFC 1094 section 2.3.10.
@@ -116,29 +116,29 @@ impl ResultStatus for Nfsstat {
 
 /// A field of sattr: a value, or -1 to leave the attribute unchanged. RFC 1094 section 2.3.6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Setting<T>(pub Option<T>);
+pub struct SattrField<T>(pub Option<T>);
 
-impl<T> Setting<T> {
+impl<T> SattrField<T> {
     /// Leaves the attribute unchanged.
     pub const UNCHANGED: Self = Self(None);
 }
 
 /// A type with an encoding for "unchanged" in sattr.
-pub trait Settable {
+pub trait SattrEncoding {
     /// Number of words that are -1 in this encoding.
     const UNCHANGED_WORDS: usize = 1;
 }
 
-impl Settable for u32 {}
+impl SattrEncoding for u32 {}
 
-impl Settable for Mode {}
+impl SattrEncoding for Mode {}
 
 /// Both words are -1.
-impl Settable for Timeval {
+impl SattrEncoding for Timeval {
     const UNCHANGED_WORDS: usize = 2;
 }
 
-impl<'a, T: Xdr<'a> + Settable> Xdr<'a> for Setting<T> {
+impl<'a, T: Xdr<'a> + SattrEncoding> Xdr<'a> for SattrField<T> {
     const KIND: FieldKind = T::KIND;
 
     fn describe(registry: &mut Registry) {

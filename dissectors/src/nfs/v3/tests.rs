@@ -3,7 +3,7 @@
 use super::*;
 use crate::field::NullObserver;
 use crate::nfs::ResultStatus;
-use crate::nfs::wire_builder::{InOrder, holds, lay_out};
+use crate::nfs::wire_builder::{ValueOrderObserver, holds, lay_out};
 use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
@@ -483,7 +483,7 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
     let bytes = lay_out!["handle7", 3u64, 5, 1, "hello"];
-    let mut observer = InOrder::default();
+    let mut observer = ValueOrderObserver::default();
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected = ["nfs.fhandle", "nfs.offset3", "nfs.count3", "nfs.write.stable", "nfs.data"];
     assert_eq!(observer.names, expected);
@@ -496,8 +496,8 @@ proptest::proptest! {
         let chunks = [ChunkItem { position: Some(position.into()), length: length.into(), bytes: None }];
         let procedure = Procedure(procedure);
         let cursor = Cursor::new(&bytes).with_length(length.into());
-        let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut InOrder::default());
-        let _ = Results::decode(procedure, &mut { cursor }, &mut InOrder::default());
+        let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut ValueOrderObserver::default());
+        let _ = Results::decode(procedure, &mut { cursor }, &mut ValueOrderObserver::default());
     }
 
     #[test]

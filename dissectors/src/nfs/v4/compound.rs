@@ -406,13 +406,14 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::N
 }
 
 /// Arguments of COMPOUND, decoded.
-pub type DecodedCall<'a> = DecodedOperations<'a, CompoundCallHead<'a>, Args<'a>, Operation>;
+pub type DecodedCompoundCall<'a> = DecodedOperations<'a, CompoundCallHead<'a>, Args<'a>, Operation>;
 /// Results of COMPOUND, decoded.
-pub type DecodedReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, Results<'a>, Operation>;
+pub type DecodedCompoundReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, Results<'a>, Operation>;
 /// Arguments of CB_COMPOUND, decoded.
-pub type DecodedCbCall<'a> = DecodedOperations<'a, CbCompoundCallHead<'a>, CbArgs<'a>, CbOperation>;
+pub type DecodedCbCompoundCall<'a> = DecodedOperations<'a, CbCompoundCallHead<'a>, CbArgs<'a>, CbOperation>;
 /// Results of CB_COMPOUND, decoded.
-pub type DecodedCbReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, CbResults<'a>, CbOperation>;
+pub type DecodedCbCompoundReply<'a> =
+    DecodedOperations<'a, CompoundReplyHead<'a>, CbResults<'a>, CbOperation>;
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the decoded operation numbers.
@@ -450,7 +451,7 @@ impl CompoundReply<'_> {
 
 /// Chunks that contain text for display: link texts. RFC 8267 section 6.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TextItems {
+pub struct LinkTextChunks {
     /// `true` if the Read chunks of the Call do: it creates a symbolic link.
     pub call: bool,
     /// `true` if the Write chunks of the Call will: it reads a symbolic link.
@@ -459,8 +460,8 @@ pub struct TextItems {
 
 impl CompoundCall<'_> {
     /// Returns the chunks with a [`DdpText`](crate::xdr::DdpText) item.
-    pub fn text_items(&self) -> TextItems {
-        let mut items = TextItems::default();
+    pub fn link_text_chunks(&self) -> LinkTextChunks {
+        let mut items = LinkTextChunks::default();
         for body in self.operations() {
             match body {
                 Ok(Args::CREATE(create)) => items.call |= matches!(create.objtype, Createtype4::Link(_)),
@@ -764,11 +765,14 @@ mod tests {
         let link = create(Createtype4::Link(DdpText::Chunk { length: 9, bytes: None }));
         let directory = create(Createtype4::Other(NfsFtype4::NF4DIR));
         assert_eq!(
-            CompoundCall::new(head.clone(), &link).text_items(),
-            TextItems { call: true, reply: false }
+            CompoundCall::new(head.clone(), &link).link_text_chunks(),
+            LinkTextChunks { call: true, reply: false }
         );
-        assert_eq!(CompoundCall::new(head.clone(), &directory).text_items(), TextItems::default());
+        assert_eq!(CompoundCall::new(head.clone(), &directory).link_text_chunks(), LinkTextChunks::default());
         let readlink = [Args::READLINK(Void)];
-        assert_eq!(CompoundCall::new(head, &readlink).text_items(), TextItems { call: false, reply: true });
+        assert_eq!(
+            CompoundCall::new(head, &readlink).link_text_chunks(),
+            LinkTextChunks { call: false, reply: true }
+        );
     }
 }

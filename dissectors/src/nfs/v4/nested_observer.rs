@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::field::registry::Registry;
-use crate::field::{EligibleItem, Field, FieldValue, Observer};
+use crate::field::{DdpEligibleItem, Field, FieldValue, Observer};
 
 /// Forwards everything except the outermost groups of one field, which the other observer has entered already. Counts
 /// the groups that an error leaves open.
@@ -74,7 +74,7 @@ impl<'a, O: Observer<'a>> Observer<'a> for NestedObserver<'_, O> {
     }
 
     #[inline]
-    fn eligible_item(&mut self, item: EligibleItem) {
+    fn eligible_item(&mut self, item: DdpEligibleItem) {
         self.observer.eligible_item(item);
     }
 

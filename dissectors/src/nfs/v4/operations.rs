@@ -320,9 +320,9 @@ impl CbOperation {
 
 /// The operations as bits of a bitmap. RFC 8881 section 18.35.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operations4 {}
+pub enum OperationBitNames {}
 
-names!(Operations4, {
+names!(OperationBitNames, {
     const ALL: [(u32, &str); Operation::ALL.len()] = {
         let mut all = [(0, ""); Operation::ALL.len()];
         let mut at = 0;

@@ -4,7 +4,7 @@ use crate::xdr::{List, Opaque, Text};
 
 use super::address::Netaddr4;
 use super::bitmap::Bitmap4;
-use super::operations::Operations4;
+use super::operations::OperationBitNames;
 use super::status::results;
 use super::types::{
     Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
@@ -108,8 +108,8 @@ crate::xdr! { "nfs";
 
     /// state_protect_ops4. RFC 8881 section 18.35.1.
     struct StateProtectOps4<'a> {
-        spo_must_enforce: Bitmap4<'a, Operations4> => "nfs.op_mask",
-        spo_must_allow: Bitmap4<'a, Operations4> => "nfs.op_mask",
+        spo_must_enforce: Bitmap4<'a, OperationBitNames> => "nfs.op_mask",
+        spo_must_allow: Bitmap4<'a, OperationBitNames> => "nfs.op_mask",
     }
 
     /// ssv_sp_parms4. RFC 8881 section 18.35.1.

@@ -95,7 +95,7 @@ crate::xdr! { "rpc.authgss";
 
 /// Control message type of a NULL Call and its Reply. DESTROY and BIND_CHANNEL are not included; their body is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
+pub enum GssControlMessage {
     /// RPCSEC_GSS_INIT and RPCSEC_GSS_CONTINUE_INIT: [`InitArg`] and [`InitRes`].
     Init,
     /// RPCSEC_GSS_CREATE: [`Rgss3CreateArgs`] and [`Rgss3CreateRes`], under this service.
@@ -125,7 +125,7 @@ pub(super) fn describe(registry: &mut Registry) {
     registry.xdr::<BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
 }
 
-impl Control {
+impl GssControlMessage {
     /// Decodes the arguments and reports them to the observer.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ fn reencode_protected<'a, T: Xdr<'a>>(
 /// BIND_CHANNEL are distinguished from a checksum by their form: their lengths add up exactly, and they begin with
 /// zeros, unlike tokens (RFC 2743 section 3.1, RFC 4121 section 4.2.6).
 #[derive(Clone, Debug, PartialEq)]
-pub enum VerifierBody<'a> {
+pub enum GssVerifierBody<'a> {
     /// A checksum over the header or the sequence number. RFC 2203 section 5.3.
     Checksum(Opaque<'a, 400>),
     /// The arguments of BIND_CHANNEL.
@@ -252,7 +252,7 @@ static BIND_CHANNEL: Field = Field::group(
     "Binding of a context to a channel. RFC 5403 section 3.3",
 );
 
-impl<'a> Xdr<'a> for VerifierBody<'a> {
+impl<'a> Xdr<'a> for GssVerifierBody<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     #[inline]

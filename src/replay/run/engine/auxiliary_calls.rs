@@ -6,13 +6,15 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, TransportCall};
 
-use super::super::recording::{Exchange, Stream};
+use super::super::recording::{RecordedExchange, RecordedTcpStream};
 use super::super::step_outcome::StepOutcome;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
 use super::window::{WindowStep, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent};
-use crate::replay::auxiliary_programs::{AuxiliaryRpcConnections, Lane, NoReply, reroot_mount_path};
+use crate::replay::auxiliary_programs::{
+    AuxiliaryCallError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
+};
 use crate::replay::trace::TraceStep;
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
@@ -82,11 +84,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
             }
         });
-        if let (Some(tape), Lane { number, local: Some(local), peer, .. }) = (tape, lane) {
+        if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
-            tape.record_exchange(&Exchange {
+            tape.record_exchange(&RecordedExchange {
                 // Each copy of the clients has its own connections.
-                stream: Stream::Program(u64::from(self.context.number) << 24 | number),
+                stream: RecordedTcpStream::Program(u64::from(self.context.number) << 24 | number),
                 caller: local,
                 callee: peer,
                 client_key: (self.context.number, client),
@@ -100,8 +102,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns the state of a step whose program does not reply.
-    fn no_reply_state(&mut self, why: &NoReply) -> StepOutcome {
-        if let NoReply::Silent(why) = why {
+    fn no_reply_state(&mut self, why: &AuxiliaryCallError) -> StepOutcome {
+        if let AuxiliaryCallError::Silent(why) = why {
             self.report.end.silent_program.get_or_insert_with(|| why.clone());
         }
         StepOutcome::Unreplayable(format!("other-program: {why}"))

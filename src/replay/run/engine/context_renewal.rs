@@ -14,7 +14,7 @@ use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
 use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
-use super::rpcsec_gss::{GssCallSignature, Unsigned};
+use super::rpcsec_gss::{GssCallSignature, UnsignedCallReason};
 use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::analysis::comparison::record::hash;
@@ -70,11 +70,11 @@ impl RenewableContext {
     ///
     /// # Errors
     /// Returns an error if Calls cannot be signed yet, or never again.
-    pub(super) fn is_ready(&self) -> Result<(), Unsigned> {
+    pub(super) fn is_ready(&self) -> Result<(), UnsignedCallReason> {
         match &self.state {
             ContextState::Ready => Ok(()),
-            ContextState::Renewing(_) => Err(Unsigned::NotYet),
-            ContextState::Lost(why) => Err(Unsigned::Never(why.clone())),
+            ContextState::Renewing(_) => Err(UnsignedCallReason::NotYet),
+            ContextState::Lost(why) => Err(UnsignedCallReason::Never(why.clone())),
         }
     }
 

@@ -11,11 +11,11 @@ use super::super::call_description::CallDescription;
 use super::super::file_divergence::FileDivergence;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
-use super::verifier::ReplyVerifier;
+use super::verifier::RunVerification;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceReader, TraceStep};
 
-impl ReplyVerifier<'_> {
+impl RunVerification<'_> {
     /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
     /// so far, and the recorded one does not.
     pub(super) fn detect_outside_change<R: Read + Seek>(

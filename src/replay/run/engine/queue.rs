@@ -6,12 +6,12 @@ use std::time::Instant;
 
 /// Steps that are ready to be sent.
 #[derive(Debug, Default)]
-pub(super) struct StepQueue {
+pub(super) struct ReadyStepQueue {
     now: BinaryHeap<Reverse<(u64, u32)>>,
     later: BinaryHeap<Reverse<(Instant, u64, u32)>>,
 }
 
-impl StepQueue {
+impl ReadyStepQueue {
     /// Adds a step that is due at this time, or at once.
     pub(super) fn push(&mut self, turn: u64, window_index: u32, due: Option<Instant>) {
         match due {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn steps_that_are_due_go_in_the_order_of_the_trace_and_others_when_they_are() {
-        let mut queue = StepQueue::default();
+        let mut queue = ReadyStepQueue::default();
         let now = Instant::now();
         queue.push(3, 30, None);
         queue.push(2, 20, Some(now));

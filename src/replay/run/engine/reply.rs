@@ -14,7 +14,7 @@ use nfsrdma_rpc::{CallTag, TransportReply};
 use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
 use super::super::recovery;
 use super::super::step_outcome::StepOutcome;
-use super::super::values::{CallSequenceCounts, LiveSession};
+use super::super::values::{CallSequenceIds, LiveSession};
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings};
@@ -80,12 +80,14 @@ impl CallIssuer {
             return None;
         }
         let (ear, _) = binding::visit_reply(&step.asked, reply.cursor());
-        let last = ear.marks.iter().rev().find(|mark| mark.holds == MessageSlotKind::COOKIE);
-        let last = last.and_then(|mark| binding::field_value(reply.message, mark));
+        let last = ear.slot_fields.iter().rev().find(|field| field.holds == MessageSlotKind::COOKIE);
+        let last = last.and_then(|field| binding::field_value(reply.message, field));
+        let opened = ear
+            .slot_fields
+            .iter()
+            .find(|field| field.holds == MessageSlotKind::STATEID && !field.is_constant);
         let opened =
-            ear.marks.iter().find(|mark| mark.holds == MessageSlotKind::STATEID && !mark.is_constant);
-        let opened =
-            opened.and_then(|mark| Some((mark.operation, binding::field_value(reply.message, mark)?)));
+            opened.and_then(|field| Some((field.operation, binding::field_value(reply.message, field)?)));
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
@@ -119,7 +121,7 @@ impl CallIssuer {
             }
             forgotten += u64::from(!values.bind(slot, value));
         });
-        self.dropped_values += forgotten + ear.dropped_marks;
+        self.dropped_values += forgotten + ear.dropped_fields;
         missing.filter(|_| outcome.is_success())
     }
 
@@ -437,7 +439,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Updates the sequence IDs of slots and the seqids of owners.
-    pub(super) fn count_sequences(&mut self, used: &CallSequenceCounts, outcome: &ReplyOutcome) {
+    pub(super) fn count_sequences(&mut self, used: &CallSequenceIds, outcome: &ReplyOutcome) {
         if let Some(slot) = used.slot {
             self.free_slot(slot, outcome.is_sequenced());
         }

@@ -73,7 +73,7 @@ struct MachineCredential {
 
 /// Reason for not signing a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unsigned {
+pub(super) enum UnsignedCallReason {
     /// The context is being renewed.
     NotYet,
     /// The context is lost, for this reason.
@@ -184,7 +184,7 @@ impl GssCallSigner {
         client: u32,
         tag: CallTag,
         message: &[u8],
-    ) -> Result<Option<&[u8]>, Unsigned> {
+    ) -> Result<Option<&[u8]>, UnsignedCallReason> {
         let Some(MachineCredential { context, service }) = self.machine_credentials.get(&client).copied()
         else {
             return Ok(None);
@@ -200,7 +200,7 @@ impl GssCallSigner {
         let call =
             GssUnprotectedCall { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
         let sealed = with.context.seal(&call, &mut self.message);
-        let (_, seal) = sealed.map_err(|error| Unsigned::Never(error.to_string()))?;
+        let (_, seal) = sealed.map_err(|error| UnsignedCallReason::Never(error.to_string()))?;
         self.own_signatures
             .insert(tag, GssCallSignature { context, generation: with.generation, protection: seal });
         Ok(Some(&self.message))
@@ -302,8 +302,10 @@ impl CallIssuer {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
         match signing.contexts.get(signing.context_index(step)).map(RenewableContext::is_ready) {
             None | Some(Ok(())) => Ok(()),
-            Some(Err(Unsigned::NotYet)) => Err(Unsent::Parked(connection)),
-            Some(Err(Unsigned::Never(why))) => Err(Unsent::unreplayable(format_args!("security: {why}"))),
+            Some(Err(UnsignedCallReason::NotYet)) => Err(Unsent::Parked(connection)),
+            Some(Err(UnsignedCallReason::Never(why))) => {
+                Err(Unsent::unreplayable(format_args!("security: {why}")))
+            }
         }
     }
 }

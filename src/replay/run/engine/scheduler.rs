@@ -15,9 +15,9 @@ use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
 use super::concurrency::{CapturedConcurrency, LiveConcurrency};
 use super::pacer::StepPacer;
-use super::queue::StepQueue;
+use super::queue::ReadyStepQueue;
 use super::step_id;
-use super::window::{CapturedCircumstances, StepWindow, WindowStep};
+use super::window::{CapturedStepContext, StepWindow, WindowStep};
 use crate::replay::plan::planner::StepPlanner;
 use crate::replay::plan::reason::PlannedStepState;
 use crate::replay::trace::{NONE, TraceError, TraceReader, TraceStep};
@@ -38,7 +38,7 @@ pub(super) struct StepScheduler<'r, R> {
     pub(super) window: StepWindow,
     graph: DependencyGraph,
     dependencies: DependencyCollector,
-    pub(super) queue: StepQueue,
+    pub(super) queue: ReadyStepQueue,
     /// Window indices of steps whose dependencies are satisfied.
     ready: Vec<u32>,
     /// Number of steps admitted to the window.
@@ -76,7 +76,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             window: StepWindow::default(),
             graph: DependencyGraph::default(),
             dependencies,
-            queue: StepQueue::default(),
+            queue: ReadyStepQueue::default(),
             ready: Vec::new(),
             turns: 0,
             captured_concurrency: CapturedConcurrency::default(),
@@ -125,12 +125,12 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             }
             let has_session = step.caller.session != NONE
                 && held.description.operations.first() == Some(&Operation::SEQUENCE);
-            held.captured = CapturedCircumstances {
+            held.captured = CapturedStepContext {
                 call_time_ns: step.origin.time,
                 reply_time_ns: step.origin.time.saturating_add(step.origin.latency),
                 client: step.caller.client,
                 slot: has_session.then_some((step.caller.session, step.caller.slot)),
-                ..CapturedCircumstances::default()
+                ..CapturedStepContext::default()
             };
             (held.turn, held.due) = (self.turns, None);
             (held.delay_retries, held.rewrites, held.resend) = Default::default();
@@ -283,7 +283,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 }
 
-fn requeue(window: &StepWindow, queue: &mut StepQueue, window_index: u32) {
+fn requeue(window: &StepWindow, queue: &mut ReadyStepQueue, window_index: u32) {
     if let Some(held) = window.get(window_index) {
         queue.push(held.turn, window_index, None);
     }

@@ -14,7 +14,7 @@ use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayOptions;
 use super::super::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair, StepExecution};
 use super::super::step_outcome::StepOutcome;
-use super::super::tree_check::{ExpectedTree, StepConformance};
+use super::super::tree_check::{ExpectedTree, StepFidelity};
 use super::super::{recovery, rules};
 use super::locks::LiveLockStateids;
 use super::outsiders::is_data_unchanged_except;
@@ -39,7 +39,7 @@ const CHANGED_OUTSIDE_REASON: &str =
     "changed by another client: its Calls are not in the capture, and the file was there as they left it";
 
 /// State that determines whether a live Reply is right. It sends nothing.
-pub(super) struct ReplyVerifier<'r> {
+pub(super) struct RunVerification<'r> {
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
     /// `true` if the run signs Calls with RPCSEC_GSS.
@@ -64,7 +64,7 @@ pub(super) struct ReplyVerifier<'r> {
     pub(super) key_data: Vec<u8>,
 }
 
-impl<'r> ReplyVerifier<'r> {
+impl<'r> RunVerification<'r> {
     pub(super) fn new(options: &'r ReplayOptions, seeded: &'r SeededTree, signs_calls: bool) -> Self {
         let disabled = options.disabled_rules.iter().copied();
         Self {
@@ -122,7 +122,7 @@ impl<'r> ReplyVerifier<'r> {
     ) -> Result<StepOutcome, TraceError> {
         let (mut state, went) = match answer.is_echo {
             true => self.compare_reply(held, step, live, (answer, latency), contents)?,
-            false => (StepOutcome::Mismatched(vec![slot_difference(held)]), StepConformance::Differently),
+            false => (StepOutcome::Mismatched(vec![slot_difference(held)]), StepFidelity::Differently),
         };
         let given = match answer.missing {
             Some(what) => {
@@ -182,13 +182,13 @@ impl<'r> ReplyVerifier<'r> {
             Duration,
         ),
         contents: &mut TraceReader<R>,
-    ) -> Result<(StepOutcome, StepConformance), TraceError> {
+    ) -> Result<(StepOutcome, StepFidelity), TraceError> {
         let message = unprotected_reply(step);
         if step.reply.seen != CaptureCompleteness::WHOLE {
-            return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepConformance::AsRecorded));
+            return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepFidelity::AsRecorded));
         }
         if recorded.is_delayed() && outcome.is_success() && !self.options.strict {
-            return Ok((StepOutcome::Tolerated(rules::DELAYED), StepConformance::Differently));
+            return Ok((StepOutcome::Tolerated(rules::DELAYED), StepFidelity::Differently));
         }
         let key = contents.summary().key;
         let is_text = held.description.reads_link(step.asked.find_description());
@@ -280,7 +280,7 @@ impl<'r> ReplyVerifier<'r> {
             files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
             touched.merge(&outside);
         }
-        let mut went = StepConformance::AsRecorded;
+        let mut went = StepFidelity::AsRecorded;
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
                 if (self.checker.is_enabled(rules::AFTER) || self.options.selected_steps.is_some())
@@ -293,15 +293,15 @@ impl<'r> ReplyVerifier<'r> {
                     )
                 };
                 went = match differences.iter().any(is_other_way) {
-                    true => StepConformance::Differently,
-                    false => StepConformance::WithOtherAttributes,
+                    true => StepFidelity::Differently,
+                    false => StepFidelity::WithOtherAttributes,
                 };
                 let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
                 !reads || is_data_unchanged_except(step, live, &touched, contents)?
             }
             _ => false,
         };
-        if is_after && went == StepConformance::Differently && !touched.is_outside() {
+        if is_after && went == StepFidelity::Differently && !touched.is_outside() {
             // Later steps see the effects that are missing or new here.
             self.record_undone_effects(step, parts);
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);

@@ -9,7 +9,7 @@ use nfsrdma_rpc::{CallTag, ConnectionId};
 use super::super::call_description::CallDescription;
 use super::super::report::StepId;
 use super::super::step_outcome::StepOutcome;
-use super::super::values::CallSequenceCounts;
+use super::super::values::CallSequenceIds;
 use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssCallSignature;
 use crate::replay::containment::ReplyIdentifiers;
@@ -28,7 +28,7 @@ pub(super) struct WindowStep {
     pub(super) description: CallDescription,
     /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
-    pub(super) captured: CapturedCircumstances,
+    pub(super) captured: CapturedStepContext,
     /// Sequence number among all steps of the run.
     pub(super) turn: u64,
     /// Time when it is to be sent.
@@ -51,7 +51,7 @@ impl WindowStep {
 
 /// Circumstances of a step in the capture.
 #[derive(Debug, Default)]
-pub(super) struct CapturedCircumstances {
+pub(super) struct CapturedStepContext {
     /// Times of its Call and Reply.
     pub(super) call_time_ns: u64,
     pub(super) reply_time_ns: u64,
@@ -84,7 +84,7 @@ pub(super) struct StepCall {
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<PlacedPayload>,
     /// Its sequence IDs and seqids.
-    pub(super) counts: CallSequenceCounts,
+    pub(super) counts: CallSequenceIds,
     /// Identifiers that its Reply may give.
     pub(super) reply_identifiers: ReplyIdentifiers,
     /// Signature, needed to verify the Reply.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::analysis::comparison::record::{RecordField, RecordSection, RecordValue, hash};
+use crate::analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, hash};
 use crate::replay::run::rules::{self, ToleranceRule};
 
 /// Maximum number of directories being listed.
@@ -46,8 +46,8 @@ impl ReplayListingChecks {
     pub(super) fn compare(
         &mut self,
         (directory, is_first): (u32, bool),
-        a: &mut RecordSection,
-        b: &mut RecordSection,
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
         is_strict: bool,
         needed: &mut Vec<ToleranceRule>,
     ) -> Vec<ListingFieldDifference> {
@@ -185,21 +185,21 @@ fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
 }
 
 /// Returns `true` if the listing ends here.
-fn is_end(section: &RecordSection) -> bool {
+fn is_end(section: &ComparedSection) -> bool {
     let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
-    eof.is_some_and(|entry| entry.datum == RecordValue::Bool(true))
+    eof.is_some_and(|entry| entry.datum == ComparedValue::Bool(true))
 }
 
 /// Name and fields of a directory entry.
-type ReplayListingEntry = (Box<[u8]>, Vec<RecordField>);
+type ReplayListingEntry = (Box<[u8]>, Vec<ComparedField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
-fn take_entries(section: &mut RecordSection) -> Option<Vec<ReplayListingEntry>> {
+fn take_entries(section: &mut ComparedSection) -> Option<Vec<ReplayListingEntry>> {
     if !matches!(&*section.name, "READDIR" | "READDIRPLUS") {
         return None;
     }
-    let is_below = |entry: &RecordField| entry.path.text.contains("entries.");
+    let is_below = |entry: &ComparedField| entry.path.text.contains("entries.");
     let (below, other): (Vec<_>, Vec<_>) =
         std::mem::take(&mut section.entries).into_iter().partition(is_below);
     section.entries = other;
@@ -212,7 +212,7 @@ fn take_entries(section: &mut RecordSection) -> Option<Vec<ReplayListingEntry>> 
         let Some((name, fields)) = elements.last_mut() else { break };
         if entry.path.text.ends_with("entries.name") {
             *name = match &entry.datum {
-                RecordValue::Text(bytes) | RecordValue::Bytes(bytes) => bytes.clone(),
+                ComparedValue::Text(bytes) | ComparedValue::Bytes(bytes) => bytes.clone(),
                 other => other.to_string().into_bytes().into(),
             };
         }

@@ -39,13 +39,13 @@ use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
 use crate::analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
 };
-use crate::analysis::comparison::identity_map::{FirstPairing, IdentityMap};
+use crate::analysis::comparison::identity_map::{FirstIdentityPairing, IdentityMap};
 use crate::analysis::comparison::options::ComparisonOptions;
 use crate::analysis::comparison::record::{
-    ComparisonRecord, FieldPath, RecordField, RecordMessage, RecordSection, RecordValue,
+    ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord, FieldPath,
 };
 use crate::analysis::comparison::record_comparison::{ComparedCounts, RecordComparer};
-use crate::analysis::comparison::recorder::{LocatedField, Recorder};
+use crate::analysis::comparison::recorder::{ComparisonRecorder, LocatedField};
 use crate::replay::seed::files::ObjectVersion;
 
 /// Maximum number of unsupported operations that are remembered.
@@ -105,7 +105,7 @@ pub enum ReplyCheckResult {
 /// Compares live Replies with recorded ones.
 #[derive(Debug)]
 pub struct ReplyChecker {
-    recorder: Recorder,
+    recorder: ComparisonRecorder,
     selection: ComparisonOptions,
     identities: IdentityMap,
     /// Counts of compared fields and bytes.
@@ -142,7 +142,7 @@ impl ReplyChecker {
         selection: ComparisonOptions,
     ) -> Self {
         Self {
-            recorder: Recorder::default(),
+            recorder: ComparisonRecorder::default(),
             selection,
             identities: IdentityMap::default(),
             compared: ComparedCounts::default(),
@@ -304,7 +304,7 @@ impl ReplyChecker {
             pattern.identities.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
         let place = replies.place();
         for (named, [one, other]) in pattern.identities.iter().zip(names) {
-            self.identities.record_pair(one, other, || FirstPairing {
+            self.identities.record_pair(one, other, || FirstIdentityPairing {
                 operation: self.recorder.word(replies.title),
                 section: Rc::clone(&named.section),
                 path: Rc::clone(&named.path),
@@ -357,7 +357,7 @@ impl ReplyChecker {
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
-            let status = |section: &RecordSection| {
+            let status = |section: &ComparedSection| {
                 section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
             };
             if !self.is_strict && status(a) == status(b) {
@@ -482,7 +482,7 @@ impl ReplyChecker {
     }
 
     /// Records the attributes and operations of the live server.
-    fn record_capabilities(&mut self, live: &RecordMessage) {
+    fn record_capabilities(&mut self, live: &ComparedMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
             if is_done && !self.executed_operations.contains(&section.name) {
@@ -500,7 +500,7 @@ impl ReplyChecker {
 }
 
 /// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
-fn align_root_sections(recorded: &RecordMessage, live: &mut RecordMessage) {
+fn align_root_sections(recorded: &ComparedMessage, live: &mut ComparedMessage) {
     for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
         if matches!(&*section.name, "PUTROOTFH" | "PUTPUBFH") && &*of.name == "PUTFH" {
             of.name = Rc::clone(&section.name);
@@ -509,30 +509,30 @@ fn align_root_sections(recorded: &RecordMessage, live: &mut RecordMessage) {
 }
 
 /// Fills in the hashes of data that the message does not contain.
-fn fill_hashes(message: &mut RecordMessage, known: &[(u32, Option<u128>)]) {
+fn fill_hashes(message: &mut ComparedMessage, known: &[(u32, Option<u128>)]) {
     let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
     let unknown = entries.filter(|entry| entry.datum.is_unknown());
     for (entry, (length, hash)) in unknown.zip(known) {
         if let Some(hash) = hash {
-            entry.datum = RecordValue::Digest(u64::from(*length), *hash);
+            entry.datum = ComparedValue::Digest(u64::from(*length), *hash);
         }
     }
 }
 
-fn is_status(entry: &RecordField) -> bool {
+fn is_status(entry: &ComparedField) -> bool {
     entry.path.class == CompareClass::Equal(DifferenceKind::Status)
 }
 
-fn is_ok(datum: &RecordValue) -> bool {
+fn is_ok(datum: &ComparedValue) -> bool {
     match datum {
-        RecordValue::Named(name) => name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED",
-        RecordValue::Number(number) => *number == 0,
+        ComparedValue::Named(name) => name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED",
+        ComparedValue::Number(number) => *number == 0,
         _ => false,
     }
 }
 
 /// Returns the status of each operation.
-fn statuses(message: &RecordMessage) -> Vec<&RecordValue> {
+fn statuses(message: &ComparedMessage) -> Vec<&ComparedValue> {
     let sections = message.sections.iter();
     sections
         .filter_map(|section| section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum))
@@ -572,7 +572,7 @@ fn is_unsupported(status: &str) -> bool {
 
 /// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
 /// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
-fn remove_incomparable(section: &mut RecordSection, has_restarted: bool) {
+fn remove_incomparable(section: &mut ComparedSection, has_restarted: bool) {
     let name = Rc::clone(&section.name);
     section.entries.retain(|entry| !is_incomparable(&name, &entry.path, has_restarted));
 }

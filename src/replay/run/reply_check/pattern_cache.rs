@@ -17,7 +17,7 @@ use super::relations::attributes::AttributePair;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
 use crate::analysis::comparison::identity_map::IdentityName;
-use crate::analysis::comparison::record::{FieldPath, RecordValue, hash};
+use crate::analysis::comparison::record::{ComparedValue, FieldPath, hash};
 use crate::analysis::comparison::record_comparison::{ComparedCounts, OPERATION_COUNT_FIELD};
 use crate::analysis::comparison::recorder::LocatedField;
 
@@ -65,15 +65,15 @@ impl ReplyPatternIdentity {
             return Some([one.1, other.1]);
         }
         let name =
-            |bytes: &[u8]| IdentityName::from_value(self.identity, &RecordValue::from_bytes(bytes), None);
+            |bytes: &[u8]| IdentityName::from_value(self.identity, &ComparedValue::from_bytes(bytes), None);
         let names = [name(of[0])?, name(of[1])?];
         self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
         Some(names)
     }
 
     /// Returns the values in both messages.
-    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [RecordValue; 2] {
-        sides.map(|side| RecordValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
+    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparedValue; 2] {
+        sides.map(|side| ComparedValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
     }
 }
 

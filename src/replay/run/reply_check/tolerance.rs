@@ -7,15 +7,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ReplyChecker;
 use crate::analysis::comparison::compare_class::CompareClass;
-use crate::analysis::comparison::record::{FieldPath, RecordField, RecordSection, RecordValue};
+use crate::analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, FieldPath};
 use crate::replay::run::rules::{self, ToleranceRule};
 
 impl ReplyChecker {
     /// Removes fields covered by a rule from both sides and adds the rules that were needed to `needed`.
     pub(super) fn tolerate(
         &mut self,
-        a: &mut RecordSection,
-        b: &mut RecordSection,
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
         is_directory: bool,
         needed: &mut Vec<ToleranceRule>,
     ) {
@@ -31,8 +31,8 @@ impl ReplyChecker {
         &self,
         rulings: &mut ToleranceRuleCache,
         operation: &Rc<str>,
-        a: &mut RecordSection,
-        b: &mut RecordSection,
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
         is_directory: bool,
         needed: &mut Vec<ToleranceRule>,
     ) {
@@ -42,7 +42,7 @@ impl ReplyChecker {
         if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(rules::OWNER)) {
             tolerate_squashed_owner(a, b, squashed, needed);
         }
-        let mut taken: [Vec<(ToleranceRule, RecordField)>; 2] = [Vec::new(), Vec::new()];
+        let mut taken: [Vec<(ToleranceRule, ComparedField)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
             let mut kinds = DirectoryTypeFields::default();
             section.entries.retain(|entry| {
@@ -66,7 +66,7 @@ impl ReplyChecker {
             });
         }
         let [of_a, of_b] = &taken;
-        let is_same = |(a, b): (&(ToleranceRule, RecordField), &(ToleranceRule, RecordField))| {
+        let is_same = |(a, b): (&(ToleranceRule, ComparedField), &(ToleranceRule, ComparedField))| {
             a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum)
         };
         if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
@@ -79,8 +79,13 @@ impl ReplyChecker {
     }
 
     /// Removes attributes that only one side has, if the live server has never returned them or they are optional.
-    fn remove_optional(&self, a: &mut RecordSection, b: &mut RecordSection, needed: &mut Vec<ToleranceRule>) {
-        let names = |section: &RecordSection| -> FxHashSet<Box<str>> {
+    fn remove_optional(
+        &self,
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
+        needed: &mut Vec<ToleranceRule>,
+    ) {
+        let names = |section: &ComparedSection| -> FxHashSet<Box<str>> {
             section
                 .entries
                 .iter()
@@ -88,7 +93,7 @@ impl ReplyChecker {
                 .map(|entry| entry.path.text.clone())
                 .collect()
         };
-        let is_one = |(a, b): (&RecordField, &RecordField)| Rc::ptr_eq(&a.path, &b.path);
+        let is_one = |(a, b): (&ComparedField, &ComparedField)| Rc::ptr_eq(&a.path, &b.path);
         if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
             return;
         }
@@ -145,11 +150,11 @@ impl ToleranceRuleCache {
 
 /// Returns `true` if no rule applies: all differences are in fields that vary anyway or have no rule.
 fn needs_no_rule(
-    a: &RecordSection,
-    b: &RecordSection,
+    a: &ComparedSection,
+    b: &ComparedSection,
     mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool,
 ) -> bool {
-    let mut is_plain = |(a, b): (&RecordField, &RecordField)| {
+    let mut is_plain = |(a, b): (&ComparedField, &ComparedField)| {
         let (path, leaf) = (&a.path, a.path.leaf());
         // The rules for these depend on more than the path.
         let is_special =
@@ -187,7 +192,7 @@ struct DirectoryTypeFields {
 
 impl DirectoryTypeFields {
     /// Processes the next field of an operation.
-    fn process_field(&mut self, entry: &RecordField) {
+    fn process_field(&mut self, entry: &ComparedField) {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
         if let Some(entries) = path.text.strip_suffix("entries.name") {
@@ -195,7 +200,7 @@ impl DirectoryTypeFields {
                 !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
             });
         }
-        if path.leaf() == "type" && matches!(entry.datum, RecordValue::Named("NF4DIR" | "NF3DIR")) {
+        if path.leaf() == "type" && matches!(entry.datum, ComparedValue::Named("NF4DIR" | "NF3DIR")) {
             self.directories.push(path.parent_path().into());
         }
     }
@@ -211,14 +216,14 @@ impl DirectoryTypeFields {
 }
 
 /// Returns `true` if two READ_PLUS results have the same bytes, or the same length if the recorded bytes are unknown.
-fn has_same_data(a: &RecordSection, b: &RecordSection) -> bool {
-    let data = |section: &RecordSection| {
+fn has_same_data(a: &ComparedSection, b: &ComparedSection) -> bool {
+    let data = |section: &ComparedSection| {
         let mut entries = section.entries.iter();
         entries.find(|entry| &*entry.path.text == "data").map(|entry| entry.datum.clone())
     };
-    let is_unknown = |section: &RecordSection| section.entries.iter().any(|entry| entry.datum.is_unknown());
+    let is_unknown = |section: &ComparedSection| section.entries.iter().any(|entry| entry.datum.is_unknown());
     match (data(a), data(b)) {
-        (Some(RecordValue::Digest(one, _)), Some(RecordValue::Digest(other, _))) if is_unknown(a) => {
+        (Some(ComparedValue::Digest(one, _)), Some(ComparedValue::Digest(other, _))) if is_unknown(a) => {
             one == other
         }
         (Some(one), Some(other)) => one.is_same(&other),
@@ -228,18 +233,18 @@ fn has_same_data(a: &RecordSection, b: &RecordSection) -> bool {
 
 /// Removes the stability of written data if the live server did better.
 fn tolerate_committed(
-    a: &mut RecordSection,
-    b: &mut RecordSection,
+    a: &mut ComparedSection,
+    b: &mut ComparedSection,
     needed: &mut Vec<ToleranceRule>,
     is_on: impl Fn(ToleranceRule) -> bool,
 ) {
     let find =
-        |section: &RecordSection| section.entries.iter().position(|entry| entry.path.leaf() == "committed");
+        |section: &ComparedSection| section.entries.iter().position(|entry| entry.path.leaf() == "committed");
     let (Some(at), Some(other)) = (find(a), find(b)) else { return };
-    let rank = |datum: Option<&RecordField>| match datum.map(|entry| &entry.datum) {
-        Some(RecordValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
-        Some(RecordValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
-        Some(RecordValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
+    let rank = |datum: Option<&ComparedField>| match datum.map(|entry| &entry.datum) {
+        Some(ComparedValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
+        Some(ComparedValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
+        Some(ComparedValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
         _ => None,
     };
     let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
@@ -252,19 +257,19 @@ fn tolerate_committed(
 
 /// Treats owners as equal if the live one is the user or group that the export squashes root to.
 fn tolerate_squashed_owner(
-    a: &mut RecordSection,
-    b: &RecordSection,
+    a: &mut ComparedSection,
+    b: &ComparedSection,
     squashed: [u32; 2],
     needed: &mut Vec<ToleranceRule>,
 ) {
-    let owner = |entry: &RecordField| match entry.path.field {
+    let owner = |entry: &ComparedField| match entry.path.field {
         "nfs.fattr3.uid" => Some(squashed[0]),
         "nfs.fattr3.gid" => Some(squashed[1]),
         _ => None,
     };
     // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
     // same path occurs once per entry.
-    let mut of_live: FxHashMap<&str, VecDeque<&RecordValue>> = FxHashMap::default();
+    let mut of_live: FxHashMap<&str, VecDeque<&ComparedValue>> = FxHashMap::default();
     for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
         of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
     }
@@ -273,7 +278,7 @@ fn tolerate_squashed_owner(
         let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
             continue;
         };
-        let is_squashed = matches!(live, RecordValue::Number(number) if *number == u64::from(owner));
+        let is_squashed = matches!(live, ComparedValue::Number(number) if *number == u64::from(owner));
         if is_squashed && recorded.datum != *live {
             recorded.datum = live.clone();
             needed.push(rules::OWNER);
@@ -283,17 +288,17 @@ fn tolerate_squashed_owner(
 
 /// Compares access rights in the bits that both servers support.
 fn tolerate_access(
-    a: &mut RecordSection,
-    b: &mut RecordSection,
+    a: &mut ComparedSection,
+    b: &mut ComparedSection,
     needed: &mut Vec<ToleranceRule>,
     is_on: impl Fn(ToleranceRule) -> bool,
 ) {
     if &*a.name != "ACCESS" || !is_on(rules::ACCESS_SUPPORTED) {
         return;
     }
-    let mask = |section: &RecordSection, leaf: &str| {
+    let mask = |section: &ComparedSection, leaf: &str| {
         section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
-            RecordValue::Flags(mask, _) | RecordValue::Number(mask) => Some(mask),
+            ComparedValue::Flags(mask, _) | ComparedValue::Number(mask) => Some(mask),
             _ => None,
         })
     };
@@ -312,8 +317,8 @@ mod tests {
     use super::*;
     use crate::analysis::comparison::difference::DifferenceKind;
 
-    fn entry(text: &str, datum: RecordValue) -> RecordField {
-        RecordField {
+    fn entry(text: &str, datum: ComparedValue) -> ComparedField {
+        ComparedField {
             path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(DifferenceKind::Result))),
             datum,
         }
@@ -322,9 +327,9 @@ mod tests {
     #[test]
     fn of_a_listing_the_sizes_of_directories_alone_are_the_file_systems_own() {
         let of = |kind| {
-            let name = entry("reply.entries.name", RecordValue::Text((*b"n").into()));
-            let size = entry("reply.entries.attrs.size", RecordValue::Number(1));
-            [name, entry("reply.entries.attrs.type", RecordValue::Named(kind)), size]
+            let name = entry("reply.entries.name", ComparedValue::Text((*b"n").into()));
+            let size = entry("reply.entries.attrs.size", ComparedValue::Number(1));
+            [name, entry("reply.entries.attrs.type", ComparedValue::Named(kind)), size]
         };
         let mut kinds = DirectoryTypeFields::default();
         for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
@@ -333,6 +338,8 @@ mod tests {
             // READDIR applies to a directory, but its entries may be of any type.
             assert_eq!(kinds.describes_directory(&entries[2].path, true), is_directory);
         }
-        assert!(kinds.describes_directory(&entry("obj_attributes.size", RecordValue::Number(1)).path, true));
+        assert!(
+            kinds.describes_directory(&entry("obj_attributes.size", ComparedValue::Number(1)).path, true)
+        );
     }
 }

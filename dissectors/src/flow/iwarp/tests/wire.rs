@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU64;
 
-use super::super::{Iwarp, IwarpEvent, IwarpEventSink, MpaCounts};
+use super::super::{IwarpConnection, IwarpEvent, IwarpEventSink, MpaCounts};
 use crate::flow::PacketMeta;
-use crate::flow::stream::{Position, StreamBytes};
+use crate::flow::stream::{StreamBytes, StreamPosition};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
@@ -15,7 +15,7 @@ use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
 use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaOperation};
 
 /// Start position of streams.
-pub(in crate::flow) const START: Position = 1 << 32;
+pub(in crate::flow) const START: StreamPosition = 1 << 32;
 
 /// Bytes that one side sends.
 #[derive(Clone)]
@@ -184,7 +184,7 @@ pub(in crate::flow) enum Seen {
 /// Collects events, and feeds the connection.
 #[derive(Default)]
 pub(in crate::flow) struct Bench {
-    pub(in crate::flow) iwarp: Iwarp,
+    pub(in crate::flow) iwarp: IwarpConnection,
     pub(in crate::flow) log: Log,
     number: u64,
 }
@@ -312,7 +312,13 @@ impl IwarpEventSink for Log {
 
 impl Bench {
     /// Feeds a piece of which `captured` bytes were captured, in a frame of its own.
-    pub(in crate::flow) fn cut(&mut self, side: ConnectionSide, at: Position, bytes: &[u8], captured: usize) {
+    pub(in crate::flow) fn cut(
+        &mut self,
+        side: ConnectionSide,
+        at: StreamPosition,
+        bytes: &[u8],
+        captured: usize,
+    ) {
         self.number += 1;
         let number = FrameNumber(self.number);
         let frames = [number];
@@ -321,12 +327,12 @@ impl Bench {
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
-    pub(in crate::flow) fn feed(&mut self, side: ConnectionSide, at: Position, bytes: &[u8]) {
+    pub(in crate::flow) fn feed(&mut self, side: ConnectionSide, at: StreamPosition, bytes: &[u8]) {
         self.cut(side, at, bytes, bytes.len());
     }
 
     /// Feeds bytes that were not captured.
-    pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: Position, length: usize) {
+    pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: StreamPosition, length: usize) {
         let packet_meta = PacketMeta::new(&[], Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &[], length: length as u32 };
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);

@@ -43,10 +43,10 @@ fn rfc5403_section_3_3_the_verifiers_of_bind_channel_hold_its_arguments_and_resu
         rbcva_chan_mic: Opaque(b"mic!"),
     };
     let bytes = b"\0\0\0\x20\0\0\0\x0atls-unique\0\0\0\0\0\x02\x2b\x0e\0\0\0\0\0\x04mic!";
-    reads(bytes, &VerifierBody::BindArgs(args));
+    reads(bytes, &GssVerifierBody::BindArgs(args));
 
     let done = BindChanVerfRes { rbcvr_res: BindChanRes::Ok, rbcvr_mic: Opaque(b"mic!") };
-    reads(b"\0\0\0\x0c\0\0\0\0\0\0\0\x04mic!", &VerifierBody::BindRes(done));
+    reads(b"\0\0\0\x0c\0\0\0\0\0\0\0\x04mic!", &GssVerifierBody::BindRes(done));
 
     let prefixes = [Text(&b"tls-"[..])];
     let other = BindChanVerfRes {
@@ -54,7 +54,7 @@ fn rfc5403_section_3_3_the_verifiers_of_bind_channel_hold_its_arguments_and_resu
         rbcvr_mic: Opaque(b"mic!"),
     };
     let bytes = b"\0\0\0\x18\0\0\0\x01\0\0\0\x01\0\0\0\x04tls-\0\0\0\x04mic!";
-    reads(bytes, &VerifierBody::BindRes(other));
+    reads(bytes, &GssVerifierBody::BindRes(other));
 
     let hashes = [Opaque(&b"\x2b\x0e"[..])];
     let other = BindChanVerfRes {
@@ -62,14 +62,14 @@ fn rfc5403_section_3_3_the_verifiers_of_bind_channel_hold_its_arguments_and_resu
         rbcvr_mic: Opaque(b"mic!"),
     };
     let bytes = b"\0\0\0\x18\0\0\0\x02\0\0\0\x01\0\0\0\x02\x2b\x0e\0\0\0\0\0\x04mic!";
-    reads(bytes, &VerifierBody::BindRes(other));
+    reads(bytes, &GssVerifierBody::BindRes(other));
 }
 
 #[test]
 fn rfc4121_section_4_2_6_a_checksum_stays_a_checksum() {
     let token = b"\0\0\0\x1c\x04\x04\x05\xff\xff\xff\xff\xff\0\0\0\0\x2f\x3a\x17\x6c0123456789ab";
-    reads(token, &VerifierBody::Checksum(Opaque(&token[4..])));
-    reads(b"\0\0\0\0", &VerifierBody::Checksum(Opaque(b"")));
+    reads(token, &GssVerifierBody::Checksum(Opaque(&token[4..])));
+    reads(b"\0\0\0\0", &GssVerifierBody::Checksum(Opaque(b"")));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
         (RpcGssService::rpc_gss_svc_channel_prot, args),
     ];
     for (service, bytes) in cases {
-        let control = Control::List(service);
+        let control = GssControlMessage::List(service);
         let mut cursor = Cursor::new(bytes);
         control.arguments(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
@@ -133,14 +133,19 @@ proptest::proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>, service in 0u32..6) {
         let service = RpcGssService(service);
-        for control in [Control::Init, Control::Create(service), Control::List(service), Control::Unknown] {
+        for control in [
+            GssControlMessage::Init,
+            GssControlMessage::Create(service),
+            GssControlMessage::List(service),
+            GssControlMessage::Unknown,
+        ] {
             let _ = control.arguments(&mut Cursor::new(&bytes), &mut NullObserver);
             let _ = control.results(&mut Cursor::new(&bytes), &mut NullObserver);
             let _ = control.reencode_arguments(&mut Cursor::new(&bytes), &mut Encoder::new());
             let _ = control.reencode_results(&mut Cursor::new(&bytes), &mut Encoder::new());
         }
         let verifier = [&(bytes.len() as u32).to_be_bytes()[..], &bytes, &[0; 3]].concat();
-        let read = VerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut NullObserver);
+        let read = GssVerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut NullObserver);
         proptest::prop_assert_eq!(read.is_ok(), bytes.len() <= 400);
     }
 }

@@ -34,7 +34,7 @@ use self::server_clock::ServerClockTraits;
 use self::violations::AttributeObservation;
 pub(super) use self::violations::RelationViolation;
 use super::ReplyPair;
-use crate::analysis::comparison::record::{RecordValue, hash};
+use crate::analysis::comparison::record::{ComparedValue, hash};
 use crate::analysis::comparison::recorder::LocatedField;
 use crate::replay::run::call_description::ROOT;
 use crate::replay::run::dependencies::effects::OperationEffect;
@@ -409,7 +409,7 @@ impl AttributeRelations {
         if **known == *told.bytes[1] {
             return None;
         }
-        let text = |bytes: &[u8]| RecordValue::Text(bytes.into()).display_text();
+        let text = |bytes: &[u8]| ComparedValue::Text(bytes.into()).display_text();
         let values = [text(told.bytes[0]), format!("{}, then {}", text(known), text(told.bytes[1]))];
         Some(told.violation("one", values))
     }
