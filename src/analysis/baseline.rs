@@ -4,18 +4,18 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`canonical_names`]: canonical form of records; [`fields`]: paths and their fields; [`settings`]: user settings;
-//! - [`writer`](mod@writer) and [`reader`](mod@reader): the text format, and [`value`]: one value of it;
+//! - [`canonical_records`]: canonical form of records; [`fields`]: paths and their fields; [`settings`]: user settings;
+//! - [`writer`](mod@writer) and [`reader`](mod@reader): the text format, and [`value_parser`]: one value of it;
 //! - [`check`]: comparison of a capture with a baseline.
 
-mod canonical_names;
+mod canonical_records;
 mod check;
 mod fields;
 mod reader;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod value;
+mod value_parser;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,7 +149,7 @@ impl Baseline {
         }
         baseline.records.sort_by_key(|(_, record)| (record.location.frame(), record.location.index));
         for (_, record) in &mut baseline.records {
-            canonical_names::canonicalize(record);
+            canonical_records::canonicalize(record);
             baseline.fields.record(record);
         }
         Ok(baseline)

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::series::{TimeSeries, TimeSeriesStep};
+use super::time_series::{TimeSeries, TimeSeriesStep};
 
 /// Maximum number of steps in the load of a capture, and in the credits of a connection.
 const STEPS: usize = 512;

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, ChannelAttrs4, ChannelDirFromServer4, CompoundCall, CompoundReply, CreateSessionFlags, Results,
 };
 
-use super::sequence::{self, SessionId};
+use super::session_slots::{self, SessionId};
 
 /// Maximum number of pairs of a session and a connection.
 const MAX_BINDINGS: usize = 4_096;
@@ -132,7 +132,7 @@ impl SessionRegistry {
         }
         // The Call that binds a connection to the backchannel uses no channel.
         if operation != "BIND_CONN_TO_SESSION"
-            && let Some(id) = sequence::session(reading, facts)
+            && let Some(id) = session_slots::session(reading, facts)
             && let Some(binding) = self.bind(id, number)
         {
             match transaction.direction {

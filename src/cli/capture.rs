@@ -14,7 +14,7 @@ use super::live::{AutostopCondition, LiveArgs};
 use super::progress::ProgressLine;
 use super::{ExitStatus, SOURCE_WAIT, report_error};
 use crate::interrupt;
-use crate::output::recording::{CaptureRecording, RecordingTarget, Rotation};
+use crate::output::capture_recording::{CaptureRecording, RecordingTarget, Rotation};
 use crate::output::units;
 use crate::output_file::is_standard_output;
 

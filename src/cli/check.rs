@@ -10,10 +10,10 @@ use clap::{Args, ValueHint};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_rpc::url::ServerUrl;
 
+use super::comparison_input::ComparisonInput;
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
-use super::record_reader::ComparisonInput;
 use super::replay::check::{ReplayCheckOptions, check as replayed};
 use super::replay::reports::ReportArgs;
 use super::replay::server::parse_percent;

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
+use super::comparison_input::ComparisonInput;
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
-use super::record_reader::ComparisonInput;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};

@@ -19,7 +19,7 @@ use nfsrdma_conformance::{RULES, SeverityLevel};
 use super::ExitStatus;
 use crate::analysis::comparison::options::IgnoreKey;
 use crate::filter::catalog::Catalog;
-use crate::replay::run::rules;
+use crate::replay::run::tolerance_rules;
 
 /// Environment variable that selects completion.
 pub(super) const REQUEST_VARIABLE: &str = "NFSRDMA_INSPECT_COMPLETE";
@@ -245,7 +245,7 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
         (_, "RULE") => {
             return complete_list(current, || {
                 CompletionList::from_values(
-                    rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())),
+                    tolerance_rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())),
                 )
             });
         }

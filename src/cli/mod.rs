@@ -8,6 +8,7 @@ mod capture;
 mod check;
 mod command_suggestions;
 mod compare;
+mod comparison_input;
 mod completion;
 mod dialect;
 #[cfg(feature = "parquet")]
@@ -25,7 +26,6 @@ mod memory;
 mod outputs;
 mod probe;
 mod progress;
-mod record_reader;
 mod renamed_options;
 mod replay;
 mod seconds;

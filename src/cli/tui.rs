@@ -25,9 +25,9 @@ use super::seconds::SecondsArg;
 use super::style;
 use crate::memory::MemoryBudget;
 use crate::output::{FilehandleDisplay, TimeFormat};
-use crate::tui::capture::CaptureHandle;
+use crate::tui::capture_handle::CaptureHandle;
 #[cfg(feature = "live")]
-use crate::tui::capture::LiveReadStopCondition;
+use crate::tui::capture_handle::LiveReadStopCondition;
 use crate::tui::theme::{Theme, ThemeName};
 use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
 

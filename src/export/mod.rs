@@ -8,12 +8,12 @@
 //! DIR/transactions/capture=rxe-v42.pcap/part-0.parquet
 //! ```
 
+mod connection_tally;
 mod findings;
 mod operations;
 mod parquet_files;
 mod rows;
 mod table;
-mod tally;
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -28,12 +28,12 @@ use crate::memory::MemoryBudget;
 use crate::output::json::JsonLines;
 use crate::output_file::InputFiles;
 
+use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;
 use operations::OperationRow;
 use parquet_files::ParquetTable;
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
 pub use table::{ParquetColumn, ParquetColumnType, ParquetRow};
-use tally::ExportConnectionTallies;
 
 /// The tables of one capture.
 pub struct ParquetExport {

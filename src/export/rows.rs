@@ -13,8 +13,8 @@ use nfsrdma_dissectors::frame::Timestamp;
 use crate::analysis::names::OperationPaths;
 use crate::output::json;
 
+use super::connection_tally::ExportConnectionTally;
 use super::table::{Micros, table};
-use super::tally::ExportConnectionTally;
 
 type RowText<'r> = Cow<'r, str>;
 

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{DecodeLayer, RegisteredField};
 
-use super::bits::{self, MaskBit};
 use super::generated_fields::{ALIASES, FieldAlias, FieldAliasPart, GeneratedField};
+use super::mask_bits::{self, MaskBit};
 use super::procedures::{self, ProcedureField};
 
 pub use super::types::FilterType;
@@ -99,7 +99,7 @@ impl Catalog {
             let entry = plain(alias.name, kind, alias.about, alias.source, FieldOrigin::Alias(alias));
             entries.insert(alias.name, CatalogEntry { names, ..entry });
         }
-        for bit in bits::all_bits() {
+        for bit in mask_bits::all_bits() {
             let entry = plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FieldOrigin::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::Filter;
 use super::catalog::{Catalog, FilterType};
 use super::compile::FilterField;
+use super::compiled_program::FilterNode;
 use super::error::proposal;
-use super::program::FilterNode;
 use super::value::{FilterFieldIndex, FilterValue};
 
 /// A field that is shown.

@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use regex::bytes::RegexBuilder;
 
 use super::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType};
+use super::compiled_program::{ComparisonOperator, CompiledExpression, FilterFunction, FilterNode};
 use super::error::{FilterError, proposal};
 use super::literal;
-use super::program::{ComparisonOperator, CompiledExpression, FilterFunction, FilterNode};
 use super::syntax::{
     ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
     Quantifier,

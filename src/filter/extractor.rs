@@ -7,8 +7,8 @@ use nfsrdma_dissectors::field::{Field, FieldKind};
 
 use super::catalog::{COMBINED_PROTOCOL, Catalog, FieldOrigin};
 use super::compile::FilterField;
+use super::field_description_cache::FieldDescriptionCache;
 use super::generated_fields::{FieldAliasPart, GeneratedField};
-use super::ptr_cache::FieldDescriptionCache;
 use super::required_layers::RequiredLayers;
 use super::value::{FilterFieldIndex, FilterValue, FilterValues};
 

@@ -1,8 +1,9 @@
 //! Display filters in Wireshark's language, over the fields that the protocols describe.
 //!
 //! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
-//! [`program`] over its fields. The [`catalog`] has all fields, of which [`generated_fields`] are in no structure, and
-//! [`identifiers`] their possible values; [`bits`] and [`procedures`] are derived from masks and tables.
+//! [`compiled_program`] over its fields. The [`catalog`] has all fields, of which [`generated_fields`] are in no
+//! structure, and [`generated_values`] their possible values; [`mask_bits`] and [`procedures`] are derived from masks
+//! and tables.
 //!
 //! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
 //! fields, [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.
@@ -10,16 +11,16 @@
 pub mod catalog;
 pub mod generated_fields;
 
-mod bits;
 mod columns;
 mod compile;
+mod compiled_program;
 mod error;
 mod extractor;
-mod identifiers;
+mod field_description_cache;
+mod generated_values;
 mod literal;
+mod mask_bits;
 mod procedures;
-mod program;
-mod ptr_cache;
 mod required_layers;
 mod runner;
 mod syntax;
@@ -36,8 +37,8 @@ pub use runner::{FilterRunner, FrameTally};
 
 use catalog::{Catalog, FieldOrigin};
 use compile::{FilterCompiler, FilterField};
+use compiled_program::FilterNode;
 use generated_fields::GeneratedField;
-use program::FilterNode;
 
 /// A compiled display filter.
 #[derive(Clone, Debug)]

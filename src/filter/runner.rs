@@ -19,9 +19,9 @@ use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::compiled_program::FilterNode;
 use super::extractor::FieldExtractor;
 use super::generated_fields::GeneratedField;
-use super::program::FilterNode;
 use super::value::{FilterValue, FilterValues};
 use super::{Filter, FilterColumn, FilterColumnValue, transaction_fields};
 use crate::analysis::names::{FileNames, FilehandleDisplay, OperationPaths};

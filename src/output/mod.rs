@@ -4,6 +4,8 @@
 //! the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
 mod all_fields;
+#[cfg(feature = "live")]
+pub mod capture_recording;
 pub mod check_report;
 pub mod comparison;
 pub mod connections;
@@ -19,8 +21,6 @@ pub mod operations;
 pub mod pcapng_export;
 pub mod plan;
 pub mod probe;
-#[cfg(feature = "live")]
-pub mod recording;
 pub mod replay;
 mod settings;
 pub mod style;
@@ -47,7 +47,7 @@ use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::connection_lifetimes::ConnectionStats;
 use crate::analysis::connection_lifetimes::OpenConnections;
 use crate::analysis::names::{FileNames, OperationPaths};
-use crate::analysis::sequence::{self, SessionSlot};
+use crate::analysis::session_slots::{self, SessionSlot};
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, FilterRunner, FrameTally};
 
@@ -418,7 +418,7 @@ impl<W: Write> OutputWriter<W> {
             {
                 return Ok(());
             }
-            let slot = sequence::slot(reading, &facts);
+            let slot = session_slots::slot(reading, &facts);
             let pending = PendingCallState { age_ns, phase: call.phase(), slot };
             match lines_view {
                 OutputLines::List(list) => list.pending(to, &transaction, reading, &facts, names, pending),

@@ -10,7 +10,7 @@ use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 use crate::replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
-use crate::replay::trace::layout::{ContentRetention, FileType, TraceTransport};
+use crate::replay::trace::file_format::{ContentRetention, FileType, TraceTransport};
 
 /// Report on a plan.
 #[derive(Clone, Copy, Debug)]

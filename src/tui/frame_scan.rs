@@ -17,7 +17,7 @@ use crate::output::frames::{FrameListWriter, FrameSortKeys};
 use crate::output::style::TerminalStyle;
 use crate::output::units::TimeFormat;
 
-use super::capture::CaptureHandle;
+use super::capture_handle::CaptureHandle;
 use super::search;
 
 /// Time that a scan of a capture received once waits for more frames.

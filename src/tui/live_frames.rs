@@ -17,7 +17,7 @@ use crate::analysis::names::OperationPaths;
 use crate::output::frame_ring::FrameRing;
 use crate::output::tree::FrameStore as _;
 
-use super::capture::FrameCopy;
+use super::capture_handle::FrameCopy;
 use super::model::row;
 
 /// Maximum number of distinct interfaces.

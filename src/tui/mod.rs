@@ -9,9 +9,9 @@
 //! ```
 //!
 //! - A [`read_pass`] reads all frames once, on a thread of its own: it decodes them, keeps the Transactions that the
-//!   filter selects, and puts light [rows](model::row) and [tables](model::tables) into a [`pass_channel`]. Without a
-//!   filter there is one pass; a filter starts a second one, so that removing the filter costs nothing. A pass whose
-//!   channel is full waits, so that a pause loses nothing.
+//!   filter selects, and puts light [rows](model::row) and [tables](model::tables) into a [`read_pass_channel`].
+//!   Without a filter there is one pass; a filter starts a second one, so that removing the filter costs nothing. A
+//!   pass whose channel is full waits, so that a pause loses nothing.
 //! - The [`model`] stores the rows of a pass in pages, in bounded memory. Pages far from the visible ones are evicted,
 //!   and reloaded when they are needed.
 //! - [`reload`] is the other thread: it reads the frames of the chosen Transaction again and decodes them with all
@@ -25,24 +25,24 @@
 //! - [`terminal`] takes control of the terminal and restores it at the end, after a panic and after a signal.
 //!
 //! For frames of an interface, pass a [`CaptureSource`](nfsrdma_capture_file::CaptureSource) to
-//! [`capture::CaptureHandle::received_once`]; everything else is the same as for files.
+//! [`capture_handle::CaptureHandle::received_once`]; everything else is the same as for files.
 
 pub mod app;
-pub mod capture;
+pub mod capture_handle;
 mod clipboard;
+mod event_loop;
 mod findings;
 mod frame_scan;
 pub mod keys;
 mod live_frames;
+mod memory_shares;
 pub mod model;
-mod pass_channel;
 mod prompt;
 mod read_pass;
+mod read_pass_channel;
 pub mod reload;
-mod run;
 mod save;
 mod search;
-mod shares;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -50,5 +50,5 @@ pub mod theme;
 mod views;
 
 pub use app::{App, TuiOptions};
-pub use run::{TuiEnd, run};
-pub use shares::ViewMemoryShares;
+pub use event_loop::{TuiEnd, run};
+pub use memory_shares::ViewMemoryShares;

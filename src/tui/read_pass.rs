@@ -15,19 +15,19 @@ use nfsrdma_dissectors::frame::Timestamp;
 use crate::analysis::conformance::run::ConformanceRun;
 use crate::analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use crate::analysis::rates::{EndedTransaction, RecentRates};
-use crate::analysis::sequence;
+use crate::analysis::session_slots;
 use crate::analysis::statistics::OperationKey;
 use crate::filter::{Filter, FilterRunner};
 use crate::memory::MemoryBudget;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
-use super::capture::{CaptureHandle, OneTimeFrameSource};
+use super::capture_handle::{CaptureHandle, OneTimeFrameSource};
 use super::findings::SharedFindings;
 use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::row::{PAGE_ROWS, RowPage, RowWriter};
 use super::model::tables::ViewTablesBuilder;
-use super::pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
+use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 
 /// Number of frames between two checks of the clock.
 const CLOCK_CHECK_FRAMES: u64 = 512;
@@ -135,9 +135,9 @@ impl ReadPass {
         let work = PassState {
             delivers_at_once: capture.is_received_once(),
             max_pages: if capture.is_received_once() {
-                manner.max_pending_pages.max(pass_channel::MAX_PENDING_PAGES)
+                manner.max_pending_pages.max(read_pass_channel::MAX_PENDING_PAGES)
             } else {
-                pass_channel::MAX_PENDING_PAGES
+                read_pass_channel::MAX_PENDING_PAGES
             },
             capture: capture.clone(),
             flow,
@@ -591,7 +591,7 @@ impl PassState {
                     connection: call.connection.number,
                     client: call.connection.client.address,
                     xid: transaction.xid,
-                    slot: sequence::slot(reading, &facts),
+                    slot: session_slots::slot(reading, &facts),
                     phase: call.phase(),
                     copies: call.copies,
                     is_reverse: call.direction == CallDirection::Reverse,

@@ -16,11 +16,11 @@ use crate::output::LineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
 use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
 
-use super::capture::{CaptureHandle, LiveFrameReader};
+use super::capture_handle::{CaptureHandle, LiveFrameReader};
+use super::memory_shares::ViewMemoryShares;
 use super::model::{RowEntry, row};
 use super::read_pass::ReadPassSettings;
 use super::reload::TransactionReloadKey;
-use super::shares::ViewMemoryShares;
 
 /// A request to save Transactions.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::replay::compile::TraceCompiler;
 use nfsrdma_inspect::replay::plan::ReplayPlan;
-use nfsrdma_inspect::replay::trace::layout::ContentRetention;
+use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
 use nfsrdma_inspect::replay::trace::{MessageSlotKind, TraceReader};
 
 use crate::captures;

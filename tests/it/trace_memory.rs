@@ -9,7 +9,7 @@ use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_inspect::replay::compile::TraceCompiler;
 use nfsrdma_inspect::replay::plan::ReplayPlan;
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::trace::layout::ContentRetention;
+use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
 
 const MIB: u64 = 1 << 20;
 const UDP: usize = 14 + 20;

@@ -15,11 +15,11 @@ use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_inspect::replay::plan::ReplayPlan;
-use nfsrdma_inspect::replay::trace::binding::{bind_slots, visit_reply};
-use nfsrdma_inspect::replay::trace::emission::{
+use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
+use nfsrdma_inspect::replay::trace::message_emission::{
     CapturedMessageSlotValues, EmittedHeader, MessageSlotValueSource, PlacedPayload, captured_value, emit,
 };
-use nfsrdma_inspect::replay::trace::layout::ContentRetention;
+use nfsrdma_inspect::replay::trace::variable_binding::{bind_slots, visit_reply};
 use nfsrdma_inspect::replay::trace::{
     GssProtection, MessageSlot, MessageSlotKind, PayloadContentState, TraceError, TraceMessage,
     TraceProcedure, TraceReader, VariableUse,

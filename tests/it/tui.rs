@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::CaptureSource;
-use nfsrdma_inspect::tui::capture::CaptureHandle;
+use nfsrdma_inspect::tui::capture_handle::CaptureHandle;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 
 use crate::captures;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use crate::header::BitFieldValue;
+use crate::fixed_header::BitFieldValue;
 use crate::xdr::Xdr;
 
 use super::{Field, FieldKind, FlagName};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{Handle, PacketPayload};
 
-use super::coverage::ByteRangeSet;
+use super::byte_range_set::ByteRangeSet;
 
 /// Purpose of a chunk (RFC 8166 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

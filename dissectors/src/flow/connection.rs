@@ -20,12 +20,12 @@ use crate::net::Datagram;
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
 
+use super::connection_setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
 use super::conversation::{MessageCredits, RpcConversation};
 use super::packet_order::PacketOrder;
 use super::recent_frames::IpIdVariation;
 use super::reliable_connection::{ObservedPathMtu, RequestPackets};
 use super::reorder_buffer::ReorderBuffer;
-use super::setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
 use super::slab_limit;
 use super::transaction::{CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint};
 use super::transport_event::TransportChecks;

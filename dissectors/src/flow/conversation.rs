@@ -4,11 +4,11 @@
 
 mod credits;
 mod dialect;
+mod fpdu_trailer;
 mod memory_access;
 mod messages;
 mod plain_rpc;
 mod read_depth;
-mod trailer;
 mod unexpected_messages;
 
 use std::hash::Hash;
@@ -27,12 +27,12 @@ use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, XdrError};
 
+use super::advertised_handles::{AdvertisedSegment, HandleSegments};
 use super::chunk::ChunkSegment;
-use super::delivery::RetransmissionStall;
-use super::frame_event::FrameRole;
-use super::handles::{AdvertisedSegment, HandleSegments};
+use super::connection_setup::NegotiatedParameters;
+use super::frame_role::FrameRole;
 use super::message_continuation::MessageContinuations;
-use super::setup::NegotiatedParameters;
+use super::packet_delivery::RetransmissionStall;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, Transaction,
@@ -309,7 +309,7 @@ impl RpcConversation {
                 record_retransmission(context, owner, ends)
             }
             RdmaOperation::TrailerRetransmission { attribution: owner } => {
-                trailer::record_retransmitted_trailer(context, owner)
+                fpdu_trailer::record_retransmitted_trailer(context, owner)
             }
         }
     }

@@ -3,7 +3,7 @@
 mod call_operation;
 mod decoded_compound;
 mod message_end;
-mod round_trip;
+mod reencoding;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -22,7 +22,7 @@ use super::transaction::{CapturedMessage, MissingPart, RpcMessageKind, Transacti
 
 pub use call_operation::CallOperation;
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
-pub use round_trip::{ReencodedBytes, ReencodedMessage};
+pub use reencoding::{ReencodedBytes, ReencodedMessage};
 
 /// Program, procedure and result of a Transaction.
 #[derive(Clone, Debug, Default, PartialEq)]

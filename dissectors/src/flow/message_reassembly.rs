@@ -10,8 +10,8 @@ use crate::infiniband::PacketPosition;
 use crate::rdma::{Handle, PacketPayload, RdmaMessage};
 
 use super::PacketMeta;
-use super::delivery::RetransmissionStall;
 use super::gaps::add_gap;
+use super::packet_delivery::RetransmissionStall;
 use super::reliable_connection::ExtendedPsn;
 use super::reorder_buffer::MAX_AGE_NS;
 

@@ -3,81 +3,83 @@
 //! [`Flow`] takes frames and returns [`Transaction`]s in the order in which they close. The layers, bottom
 //! up:
 //!
-//! - [`connection`]: pairs of queue pairs, from the connection manager ([`setup`]) or from traffic;
-//! - [`packets`]: attribution of each packet to its connection, and its effect there;
+//! - [`connection`]: pairs of queue pairs, from the connection manager ([`connection_setup`]) or from traffic;
+//! - [`infiniband_packets`]: attribution of each packet to its connection, and its effect there;
 //! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
 //! - [`message_reassembly`]: messages of several packets;
-//! - [`delivery`]: the copy of a packet that its receiver accepted;
+//! - [`packet_delivery`]: the copy of a packet that its receiver accepted;
 //! - [`reorder_buffer`]: packets captured before the packet that determines their place;
 //! - [`recent_frames`]: frames that the capture contains twice;
-//! - [`segments`] and [`stream`]: TCP segments become bytes in order, and [`records`] finds the messages in
+//! - [`tcp_segments`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the messages in
 //!   them;
-//! - [`datagrams`]: messages in UDP datagrams;
+//! - [`udp_datagrams`]: messages in UDP datagrams;
 //! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
 //!   they move;
-//! - [`handles`]: the segments that a handle names;
+//! - [`advertised_handles`]: the segments that a handle names;
 //! - [`memory`]: the memory limits of all this;
 //! - [`transaction_table`]: open Transactions, and closed ones that wait for late copies;
 //! - [`finality`]: Transactions that expect nothing more, for live views;
 //! - [`connection_end`]: connections that have ended;
 //! - [`pending_calls`]: Calls without a Reply, for live views;
 //! - [`packet_order`]: First, Middle and Last packets of a message;
-//! - [`transport_event`], [`segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
+//! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
 //! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowStats`] counts the state evicted at a limit.
 
+mod advertised_handles;
+mod byte_range_set;
+mod call_retries;
 pub mod chunk;
 mod connection;
 mod connection_end;
+mod connection_setup;
 mod conversation;
-mod coverage;
-mod datagrams;
 pub mod decode;
-mod delivery;
 mod finality;
-mod frame_event;
 mod frame_kind;
+mod frame_role;
 mod gaps;
-mod handles;
+mod header_only_message;
+mod infiniband_packets;
 pub mod ip_reassembly;
 mod iwarp;
-mod lone_header;
 mod memory;
 mod message_continuation;
 mod message_reassembly;
+mod packet_delivery;
 mod packet_order;
-mod packets;
 pub mod pending_calls;
 mod recent_frames;
-mod records;
 mod reliable_connection;
 mod reorder_buffer;
-mod retries;
-mod segment_events;
-mod segments;
-mod setup;
+mod rpc_records;
 mod slab_limit;
 mod statistics;
 mod stream;
+mod tcp_segment_events;
+mod tcp_segments;
 #[cfg(test)]
 mod tests;
 pub mod transaction;
 mod transaction_table;
 pub mod transport_event;
 mod transport_header;
+mod udp_datagrams;
 
 use std::collections::VecDeque;
 
+pub use byte_range_set::ByteRangeSet;
 pub use connection::ConnectionState;
+pub use connection_setup::{
+    ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, SetUpFrame,
+};
 pub use conversation::MessageCredits;
-pub use coverage::ByteRangeSet;
-pub use frame_event::{FrameRole, TransactionFrame};
 pub use frame_kind::FrameKind;
+pub use frame_role::{FrameRole, TransactionFrame};
+pub use header_only_message::HeaderOnlyMessage;
 pub use iwarp::{MpaCounts, observe_segment};
-pub use lone_header::HeaderOnlyMessage;
 pub use packet_order::PacketOrderFault;
-pub use setup::{ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, SetUpFrame};
 pub use statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionKey;
@@ -90,14 +92,14 @@ use crate::net::{self, Datagram, DatagramPayload, IpFragment, TcpSegment, Unread
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
+use call_retries::{CallRetries, EarlierCallCopy};
 use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairPath};
 use connection_end::ClosingConnections;
+use connection_setup::PendingSetUps;
 use conversation::ConversationContext;
-pub use delivery::RetransmissionStall;
 use ip_reassembly::IpReassembler;
+pub use packet_delivery::RetransmissionStall;
 use recent_frames::RecentFrames;
-use retries::{CallRetries, EarlierCallCopy};
-use setup::PendingSetUps;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;

@@ -14,8 +14,8 @@ use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPosition, P
 use crate::rdma::{Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
 
 use super::PacketMeta;
-use super::delivery::{PacketDelivery, PacketOutcome};
 use super::message_reassembly::{MessageReassembly, PacketRun};
+use super::packet_delivery::{PacketDelivery, PacketOutcome};
 use super::reorder_buffer::OrphanWritePacket;
 
 /// Reason why a packet of a reliable connection yields no operation.

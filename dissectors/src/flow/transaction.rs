@@ -14,8 +14,8 @@ use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageTy
 use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
-pub use super::delivery::RetransmissionStall;
-use super::setup::NegotiatedParameters;
+use super::connection_setup::NegotiatedParameters;
+pub use super::packet_delivery::RetransmissionStall;
 
 /// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,8 +9,8 @@ use crate::rdma::{ConnectionSide, RdmaAttribution};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
-use super::frame_event::{FrameRole, TransactionFrame};
-use super::lone_header::HeaderOnlyMessages;
+use super::frame_role::{FrameRole, TransactionFrame};
+use super::header_only_message::HeaderOnlyMessages;
 use super::transaction::{DeliveryEvidence, RpcMessageKind, Transaction};
 use super::transport_event::TransportEvents;
 use super::transport_header::TransportHeaderSummary;
@@ -197,7 +197,7 @@ const LINGER_NS: u64 = 2_000_000_000;
 
 /// Nanoseconds of frame time that a closed Transaction waits for a Reply that was refused: until the last retry of a
 /// lost packet.
-const REFUSED_LINGER_NS: u64 = super::delivery::MAX_GAP_AGE_NS;
+const REFUSED_LINGER_NS: u64 = super::packet_delivery::MAX_GAP_AGE_NS;
 
 #[derive(Debug, Default)]
 struct TransactionSlot {

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use super::Qpn;
 use crate::address::Lid;
 use crate::field::{FieldKind, FieldValue};
-use crate::header::BitFieldValue;
+use crate::fixed_header::BitFieldValue;
 use crate::rdma::Handle;
 
 crate::number! {

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::field::registry::Registry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::fixed_header::BitFieldValue;
 use crate::frame::CapturedSlice;
-use crate::header::BitFieldValue;
 use crate::rdma::Handle;
 
 /// Encapsulation of a packet.

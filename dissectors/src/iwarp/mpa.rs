@@ -2,8 +2,8 @@
 
 use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::fixed_header::BitFieldValue;
 use crate::frame::CapturedSlice;
-use crate::header::BitFieldValue;
 use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use super::crc::Crc;

@@ -8,8 +8,8 @@ use super::tunnel::{FrameDecodeContext, TunnelNesting};
 use super::{Datagram, DatagramPayload, HeaderDefect, transport};
 use crate::address::Address;
 use crate::field::{FieldKind, FieldValue, Observer};
+use crate::fixed_header::{BitFieldValue, bits, put_bits};
 use crate::frame::CapturedSlice;
-use crate::header::{BitFieldValue, bits, put_bits};
 
 crate::named! {
     /// IP protocol number. <https://www.iana.org/assignments/protocol-numbers>

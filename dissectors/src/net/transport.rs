@@ -6,8 +6,8 @@ use super::tunnel::{self, FrameDecodeContext, TunnelPayload};
 use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, gre, infiniband_link, vxlan};
 use crate::address::Port;
 use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
+use crate::fixed_header::BitFieldValue;
 use crate::frame::CapturedSlice;
-use crate::header::BitFieldValue;
 use crate::infiniband::RdmaEncapsulation;
 
 crate::number! {

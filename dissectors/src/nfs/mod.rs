@@ -6,6 +6,8 @@
 
 use crate::field::registry::Registry;
 
+#[cfg(test)]
+mod example_messages;
 pub mod mount;
 pub mod nfsacl;
 pub mod nlm;
@@ -20,8 +22,6 @@ mod tests;
 pub mod v2;
 pub mod v3;
 pub mod v4;
-#[cfg(test)]
-mod wire_builder;
 
 pub use procedure::{LinkTextChunks, Procedure, link_text_chunks, procedure_name};
 pub use status_union::{ProcedureStatus, ResultStatus, StatusUnion};

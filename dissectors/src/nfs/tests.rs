@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::wire_builder::ExampleMessages;
+use super::example_messages::ExampleMessages;
 use super::{Procedure, mount, nfsacl, nlm, nsm, procedure_name, rpcbind, rquota, v2};
 use crate::field::{Field, FieldValue, NullObserver, Observer};
 use crate::rpc::{self, Program};

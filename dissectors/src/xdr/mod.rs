@@ -9,7 +9,7 @@ mod describe;
 mod enclosed_structure;
 mod encoder;
 mod list;
-mod padding;
+mod msgp_padding;
 mod types;
 mod write_chunk_pairing;
 
@@ -17,7 +17,7 @@ pub use cursor::{ChunkItem, Cursor, XdrError};
 pub use enclosed_structure::EnclosedStructure;
 pub use encoder::{DataItemSplice, Encoder};
 pub use list::{Chain, List, ListItems};
-pub use padding::RdmaMsgpPadding;
+pub use msgp_padding::RdmaMsgpPadding;
 pub use types::{Ddp, DdpText, Opaque, RemainingBytes, Text, Void};
 pub use write_chunk_pairing::WriteChunkPairing;
 

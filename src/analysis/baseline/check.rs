@@ -2,7 +2,7 @@
 
 use std::vec;
 
-use super::canonical_names::{canonicalize, set_match_keys};
+use super::canonical_records::{canonicalize, set_match_keys};
 use super::{Baseline, BaselineCounts};
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};

@@ -12,10 +12,10 @@ use std::str::Lines;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use super::canonical_names::set_match_keys;
+use super::canonical_records::set_match_keys;
 use super::fields::program;
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
-use super::value::value;
+use super::value_parser::value;
 use super::writer::{FORMAT_NAME, write};
 use super::{Baseline, BaselineCounts, VERSION};
 use crate::analysis::comparison::difference::DifferenceLocation;

@@ -2,10 +2,10 @@
 //!
 //! - [`recorder`]: reduces a Transaction to a [`record`] with every field, whatever the operation;
 //! - [`compare_class`]: the table of fields that must be equal, that are identities, and that may differ;
-//! - [`clients`]: pairing of clients; [`pairing_queue`]: records of one client and direction, on both sides;
+//! - [`client_pairing`]: pairing of clients; [`pairing_queue`]: records of one client and direction, on both sides;
 //! - [`queue_matching`]: matching along both queues; [`alignment`]: pairs of records by stable keys;
-//! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`listing`]: directory entries;
-//!   [`lengths`]: chunks and inline lengths;
+//! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`directory_listing`]: directory
+//!   entries; [`lengths`]: chunks and inline lengths;
 //! - [`identity_map`]: mapping between the identities of both sides;
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
 //!   first;
@@ -17,15 +17,15 @@
 
 mod alignment;
 pub mod capture;
-mod clients;
+mod client_pairing;
 pub mod compare_class;
 mod compare_policy;
 pub mod difference;
+mod directory_listing;
 mod exact_comparison;
 pub mod identity_map;
 mod ignore_keys;
 mod lengths;
-mod listing;
 mod main_loop;
 pub mod options;
 mod pairing_queue;

@@ -8,9 +8,9 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use super::compare_class::{CompareClass, IdentityType};
 use super::compare_policy::{ComparePolicy, FieldTreatment};
 use super::difference::{Difference, DifferenceKind, DifferenceSide};
+use super::directory_listing::{ComparisonListing, ListingMatch};
 use super::exact_comparison::{compare_exactly, compare_findings};
 use super::identity_map::{FirstIdentityPairing, IdentityMap, IdentityName};
-use super::listing::{ComparisonListing, ListingMatch};
 use super::options::ComparisonOptions;
 use super::record::{
     AMBIGUOUS_FIELD, ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord,

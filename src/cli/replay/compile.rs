@@ -19,7 +19,7 @@ use crate::memory::MemoryBudget;
 use crate::output::units::{HumanCount, HumanSize};
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
 use crate::replay::compile::{TraceCompileCounts, TraceCompiler};
-use crate::replay::trace::layout::ContentRetention;
+use crate::replay::trace::file_format::ContentRetention;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =

@@ -16,7 +16,7 @@ use crate::cli::{ExitStatus, outputs, write_error};
 use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
-use crate::replay::run::rules::inference::infer_rules;
+use crate::replay::run::tolerance_rules::inference::infer_rules;
 use crate::replay::seed::SeedMode;
 
 /// Examples for the help.

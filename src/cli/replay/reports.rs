@@ -10,7 +10,7 @@ use crate::cli::outputs;
 use crate::output::replay::ReplayReportView;
 use crate::output_file::{InputFiles, OutputError, OutputFile};
 use crate::replay::run::recording::TraceRecorder;
-use crate::replay::trace::layout::ContentRetention;
+use crate::replay::trace::file_format::ContentRetention;
 
 /// Treatment of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -25,7 +25,7 @@ use crate::replay::plan::planner::GssPolicy;
 use crate::replay::run::recording::ReplayRecorder;
 use crate::replay::run::{
     MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
-    ReplayRunError, rules, run_all as drive,
+    ReplayRunError, run_all as drive, tolerance_rules,
 };
 use crate::replay::seed::{SeedCounts, SeedMode};
 
@@ -210,8 +210,8 @@ impl RunOptionArgs {
     fn options(&self, server: &ServerArgs, part: StepSelection) -> Result<ReplayOptions> {
         let mut off = Vec::new();
         for name in &self.without {
-            let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
-            let names = || rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
+            let rule = tolerance_rules::ALL.iter().find(|rule| rule.name == name.as_str());
+            let names = || tolerance_rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
             off.push(rule.ok_or_else(|| anyhow!("--without: unknown rule {name}; rules: {}", names()))?.name);
         }
         let rules = match &self.rules {
@@ -244,10 +244,10 @@ impl RunOptionArgs {
 }
 
 /// Reads a file of rules.
-fn read_rules(path: &Path) -> Result<Vec<rules::file::ToleranceFileRule>> {
+fn read_rules(path: &Path) -> Result<Vec<tolerance_rules::file::ToleranceFileRule>> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("--rules: {name}: cannot read"))?;
-    rules::file::parse_rules(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
+    tolerance_rules::file::parse_rules(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
 }
 
 /// Monitor of a replay that shows its progress.

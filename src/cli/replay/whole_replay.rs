@@ -9,9 +9,9 @@ use super::compile;
 use super::run::{RunOptionArgs, run_and_report};
 use super::server::ServerArgs;
 use crate::cli::ExitStatus;
+use crate::cli::comparison_input::is_trace;
 use crate::cli::dialect::DialectArgs;
 use crate::cli::memory::MemoryArgs;
-use crate::cli::record_reader::is_trace;
 use crate::replay::seed::SeedMode;
 
 /// Examples for the help.

@@ -2,8 +2,8 @@
 
 use super::{FilterCompileResult, FilterCompiler};
 use crate::filter::catalog::{FilterType, nearest};
+use crate::filter::compiled_program::FilterFunction;
 use crate::filter::error::{FilterError, proposal};
-use crate::filter::program::FilterFunction;
 use crate::filter::syntax::{ArithmeticOperator, FilterSpan, Operand, OperandForm};
 
 /// Type of an operand in comparisons.

@@ -26,7 +26,7 @@ use super::SCHEMA;
 use super::members::{JsonMembers, object};
 use super::tape::{FieldTape, TapeOperation};
 use crate::analysis::names::{FileNames, OperationPaths};
-use crate::analysis::sequence::SessionId;
+use crate::analysis::session_slots::SessionId;
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
 

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport};
 use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
-use crate::replay::trace::layout::{TraceConnection, TraceTransport};
+use crate::replay::trace::file_format::{TraceConnection, TraceTransport};
 use crate::replay::trace::{NONE, TraceCaller, TraceProcedure};
 
 /// Maximum number of hosts per side and of connections. Further hosts get number [`NONE`].

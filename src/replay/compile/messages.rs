@@ -10,7 +10,7 @@ use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
 use super::variable_resolution::VariableResolutionState;
 use super::variable_table::hash;
 use crate::replay::trace::field_visitor::TraceFieldVisitor;
-use crate::replay::trace::layout::ContentRetention;
+use crate::replay::trace::file_format::ContentRetention;
 use crate::replay::trace::{
     CaptureCompleteness, MessageSlot, NONE, PayloadContentState, TraceMessage, TracePayload, TraceWriter,
 };

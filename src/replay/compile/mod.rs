@@ -22,7 +22,7 @@ use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::field_visitor::TraceFieldVisitor;
-use super::trace::layout::{
+use super::trace::file_format::{
     self, ContentRetention, End, TraceBlockKind, TraceExtent, TraceFileObject, TraceHost, TraceProvenance,
     TraceUndefinedVariable,
 };
@@ -352,7 +352,7 @@ fn object<W: Write + Seek>(
     let names: Vec<_> = node
         .names
         .iter()
-        .map(|name| layout::TraceObjectName {
+        .map(|name| file_format::TraceObjectName {
             parent: parent(name.parent),
             name: Opaque(&name.name),
             step: name.step,

@@ -4,8 +4,8 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use super::variable_table::{TwoGenerationCache, VariableDefinition, VariableScope, VariableTable};
-use crate::replay::trace::binding::field_value;
 use crate::replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor, VisitedOperation};
+use crate::replay::trace::variable_binding::field_value;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
 
 /// Maximum number of undefined variables that are recorded.

@@ -18,7 +18,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::trace::layout::{FileType, ObjectExistence, TraceFileObject};
+use super::trace::file_format::{FileType, ObjectExistence, TraceFileObject};
 use super::trace::{
     MessageSlotKind, NONE, PayloadContentState, TraceError, TraceReader, TraceStep, TraceSummary,
 };

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::reason::{PlanReason, PlannedStepState};
 use super::selected_steps::SelectedSteps;
 use crate::replay::auxiliary_programs::is_limited_to_files;
-use crate::replay::trace::layout::{FileType, ObjectExistence};
+use crate::replay::trace::file_format::{FileType, ObjectExistence};
 use crate::replay::trace::{
     CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError,
     TraceMessage, TraceProcedure, TraceReader, TraceStep, VariableUse,

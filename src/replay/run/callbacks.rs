@@ -20,9 +20,9 @@ use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpListenPort};
 use nfsrdma_rpc::{TransportKind, TransportParams};
 
+use super::callback_responder;
 use super::recording::{RecordedExchange, RecordedTcpStream, ReplayRecorder};
 use super::report::ReplayReport;
-use super::responder;
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;
@@ -296,7 +296,7 @@ fn answer_call(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> O
     let came = Instant::now();
     let mut names = Vec::new();
     let mut query = |handle: &[u8], mask: &Bitmap4<'_>| run.query_attributes(called.port, handle, mask);
-    let answer = responder::answer_callback(called.message, &mut names, &mut query);
+    let answer = callback_responder::answer_callback(called.message, &mut names, &mut query);
     {
         let mut counts = run.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {

@@ -19,7 +19,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_opens::CapturedOpens;
 use super::engine::SubstitutedStateid;
-use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::message_emission::PlacedPayload;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
 #[derive(Clone, Copy, Debug)]

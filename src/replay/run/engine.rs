@@ -2,14 +2,14 @@
 //!
 //! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
 //!
-//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`queue`], [`concurrency`]) and pace
-//!   ([`pacer`], [`think_time`]);
+//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`ready_queue`], [`concurrency`]) and
+//!   pace ([`pacer`], [`think_time`]);
 //! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
 //!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
-//! - [`verifier`]: compares Replies with the recorded ones, which determines the outcome of a step
-//!   ([`reply_check_queue`]); [`locks`]: lock stateids with a single user; [`outsiders`]: changes made by other clients
-//!   in the capture;
+//! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
+//!   ([`reply_check_queue`]); [`lock_stateids`]: lock stateids with a single user; [`uncaptured_clients`]: changes made
+//!   by other clients in the capture;
 //! - [`ReplayReport`]: outcomes and counts.
 //!
 //! The rest involves several parts. [`event_loop`] drives the engines and their transport until every step is finished:
@@ -31,10 +31,9 @@ mod event_loop;
 mod io_split;
 mod issuer;
 mod issuing;
-mod locks;
-mod outsiders;
+mod lock_stateids;
 mod pacer;
-mod queue;
+mod ready_queue;
 mod reclaim;
 mod reconnect;
 mod reply;
@@ -44,7 +43,8 @@ mod rpcsec_gss;
 mod scheduler;
 mod send;
 mod think_time;
-mod verifier;
+mod uncaptured_clients;
+mod verification;
 mod window;
 
 use std::fmt;
@@ -63,13 +63,13 @@ use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_targets::NameTargetTable;
 use super::file_divergence::FileDivergence;
+use super::live_values::{LiveValues, client_suffix};
 use super::options::ReplayOptions;
 use super::prologue::{PrologueError, create_missing_state};
 use super::recording::ReplayRecorder;
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
 use super::tree_check::{LiveServerNames, TreeCheckReport};
-use super::values::{LiveValues, client_suffix};
 use crate::analysis::comparison::record::hash;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::replay::containment::{ContainedTransport, Containment};
@@ -83,7 +83,7 @@ use io_split::MissingValueReason;
 use issuer::CallIssuer;
 use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
-use verifier::RunVerification;
+use verification::RunVerification;
 use window::WindowStep;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
@@ -232,8 +232,8 @@ pub fn run<R: Read + Seek>(
     run_all(vec![ReplayClientCopy { steps, contents, seeded }], transport, target, options, watch)
 }
 
-/// Runs several copies of the captured clients concurrently, at most [`MAX_CLIENT_COPIES`], and returns one report for all of
-/// them.
+/// Runs several copies of the captured clients concurrently, at most [`MAX_CLIENT_COPIES`], and returns one report for
+/// all of them.
 ///
 /// # Errors
 /// Returns the errors of [`run`].
@@ -317,7 +317,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 DependencyCollector::new(options.order, options.pace, names),
                 options.pace,
             ),
-            verifier: RunVerification::new(options, seeded, signing.is_some()),
+            verification: RunVerification::new(options, seeded, signing.is_some()),
             issuer: CallIssuer {
                 values,
                 containment,
@@ -356,7 +356,7 @@ struct ReplayEngine<'r, R> {
     scheduler: StepScheduler<'r, R>,
     issuer: CallIssuer,
     connections: ConnectionManager,
-    verifier: RunVerification<'r>,
+    verification: RunVerification<'r>,
     report: ReplayReport,
 }
 
@@ -378,14 +378,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         self.destroy_contexts(transport);
-        let late = self.verifier.checker.take_late_differences(true);
+        let late = self.verification.checker.take_late_differences(true);
         self.report.steps.apply_late_differences(late);
         if let (Some(why), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
             let failed = Some(format!("not begun: {why}"));
             self.report.tree_check = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
         } else if let Some(walk) = self
-            .verifier
+            .verification
             .expected_tree
             .take()
             .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
@@ -393,7 +393,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let left = LiveServerNames {
                 seeded: self.context.seeded,
                 values: &self.issuer.values,
-                checker: &self.verifier.checker,
+                checker: &self.verification.checker,
             };
             let (tag, shown) = (&self.context.tag, self.context.options.max_shown_mismatches);
             self.report.tree_check = Some(walk.check(
@@ -407,7 +407,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.report.dropped_values +=
             self.issuer.dropped_values + self.issuer.containment.take_dropped_count();
-        self.report.compared = self.verifier.checker.compared;
+        self.report.compared = self.verification.checker.compared;
         Ok(self.report)
     }
 
@@ -449,7 +449,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_),
         ) = (held.step.trace_step(), &state)
         {
-            self.verifier.mark_objects_uncertain(&held, &step, &state);
+            self.verification.mark_objects_uncertain(&held, &step, &state);
         }
         self.report.steps.count(held.id, held.description.title(), state);
         self.scheduler.release(window_index, held);

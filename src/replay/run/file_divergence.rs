@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::run::dependencies::effects::OperationEffect;
-use crate::replay::tree::ranges::ReplayByteRangeSet;
+use crate::replay::tree::byte_ranges::ReplayByteRangeSet;
 
 /// Maximum number of separate ranges remembered per file.
 const MAX_RANGES: usize = 64;

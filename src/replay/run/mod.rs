@@ -1,24 +1,25 @@
 //! Replay of a trace against a live server: each step is read, sent with the values of this run, compared with its
 //! recorded Reply, and dropped.
 //!
-//! - [`options`]: options; [`rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states
+//! - [`options`]: options; [`tolerance_rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states
 //!   of steps; [`issue_delay`]: accuracy of send
-//!   times; [`merge`]: merged reports of several copies;
+//!   times; [`report_merge`]: merged reports of several copies;
 //! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
-//! - [`values`]: identifiers given by the live server and this run;
+//! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
 //!   caused by earlier steps;
 //! - [`call_description`]: operations and files of a Call; [`compound_rewrite`]: changes to a COMPOUND for the live
-//!   server; [`captured_opens`]: options and grants of captured OPENs; [`outcome`]: outcome of a live Reply;
+//!   server; [`captured_opens`]: options and grants of captured OPENs; [`reply_outcome`]: outcome of a live Reply;
 //! - [`prologue`]: state that the capture requires from before its start;
 //! - [`recovery`]: recovery from lost connections and server restarts;
-//! - [`responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
+//! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
 //! - [`recording`]: trace of the messages of a run;
 //! - [`tree_check`]: comparison of the final file tree with the expected one.
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
 
 mod call_description;
+mod callback_responder;
 mod callbacks;
 mod captured_opens;
 mod compound_rewrite;
@@ -26,19 +27,18 @@ mod dependencies;
 mod engine;
 mod file_divergence;
 pub mod issue_delay;
-mod merge;
+pub mod live_values;
 pub mod options;
-mod outcome;
 mod prologue;
 pub mod recording;
 pub mod recovery;
 pub mod reply_check;
+mod reply_outcome;
 pub mod report;
-mod responder;
-pub mod rules;
+mod report_merge;
 mod step_outcome;
+pub mod tolerance_rules;
 pub mod tree_check;
-pub mod values;
 
 pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
 pub use options::{ReplayOptions, ReplayOrder, ReplayPace};

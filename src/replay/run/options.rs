@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::rules::file::ToleranceFileRule;
+use super::tolerance_rules::file::ToleranceFileRule;
 use crate::analysis::comparison::options::ComparisonOptions;
 use crate::replay::auxiliary_programs::AuxiliaryPorts;
 use crate::replay::plan::planner::GssPolicy;

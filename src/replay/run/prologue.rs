@@ -6,7 +6,7 @@ use nfsrdma_rpc::rpc_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::values::{LiveSession, LiveValues};
+use super::live_values::{LiveSession, LiveValues};
 use crate::replay::containment::{ContainedRpcClient, Containment};
 use crate::replay::root_credential;
 use crate::replay::seed::files::FileServerError;

@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 
 use crate::replay::compile::{ReplayCallOrigin, TraceCompiler};
 use crate::replay::trace::TraceMessageForm;
-use crate::replay::trace::layout::ContentRetention;
+use crate::replay::trace::file_format::ContentRetention;
 use crate::replay::trace::wire_transaction::{WireChunkItem, WireMessage, WireTransaction};
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.

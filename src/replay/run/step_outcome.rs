@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use super::rules::ToleranceRule;
+use super::tolerance_rules::ToleranceRule;
 use crate::analysis::comparison::difference::Difference;
 
 /// Final state of a step.

@@ -16,11 +16,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_description::{CallDescription, ROOT};
 use super::dependencies::effects::OperationEffect;
+use super::live_values::LiveValues;
 use super::reply_check::ReplyChecker;
 use super::report::{StepId, StepMismatch};
-use super::rules;
 use super::step_outcome::StepOutcome;
-use super::values::LiveValues;
+use super::tolerance_rules;
 use crate::analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
 };
@@ -30,9 +30,9 @@ use crate::replay::seed::SeededTree;
 use crate::replay::seed::files::{FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes};
 use crate::replay::seed::v3::Nfs3Client;
 use crate::replay::seed::v4::Nfs4Client;
-use crate::replay::trace::layout::{FileType, ObjectExistence};
+use crate::replay::trace::file_format::{FileType, ObjectExistence};
 use crate::replay::trace::{
-    PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, keyed_content,
+    PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, generated_file_data,
 };
 use crate::replay::tree::{CurrentFileState, CurrentName, InferredObjectId, InferredTree, TreeStepInput};
 
@@ -113,13 +113,17 @@ impl ExpectedTree {
                 step.reply.is_complete() && step.call.is_complete()
             }
             // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
-            StepOutcome::Tolerated(rules::AFTER) if changes() == 0 && !parts.effects.is_empty() => return,
-            StepOutcome::Tolerated(rules::AFTER) => {
+            StepOutcome::Tolerated(tolerance_rules::AFTER) if changes() == 0 && !parts.effects.is_empty() => {
+                return;
+            }
+            StepOutcome::Tolerated(tolerance_rules::AFTER) => {
                 went == StepFidelity::WithOtherAttributes && step.reply.is_complete()
             }
             // With these rules the files differ from the capture.
             StepOutcome::Tolerated(rule) => {
-                ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_complete()
+                ![tolerance_rules::ROOM, tolerance_rules::DELAYED, tolerance_rules::CREDENTIALS]
+                    .contains(rule)
+                    && step.reply.is_complete()
             }
             // The effects are certain if only relations to earlier values are violated.
             StepOutcome::Mismatched(differences) => {
@@ -136,7 +140,7 @@ impl ExpectedTree {
                 .iter()
                 .all(|act| !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..)))
         };
-        if *state == StepOutcome::Tolerated(rules::ROOM) && writes() {
+        if *state == StepOutcome::Tolerated(tolerance_rules::ROOM) && writes() {
             // It failed for lack of space in the capture.
             let frames = [step.origin.call_frame, step.origin.reply_frame];
             for payload in step.call.payloads.iter() {
@@ -594,7 +598,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 to.clear();
                 to.resize(payload.length as usize, 0);
                 if payload.content == PayloadContentState::KEYED {
-                    keyed_content::fill(self.contents.summary().key, payload.file, payload.offset, to);
+                    generated_file_data::fill(self.contents.summary().key, payload.file, payload.offset, to);
                 }
                 true
             }

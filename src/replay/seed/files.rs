@@ -4,7 +4,7 @@ use std::fmt;
 
 use nfsrdma_rpc::rpc_client::RpcCallError;
 
-use crate::replay::trace::layout::FileType;
+use crate::replay::trace::file_format::FileType;
 
 /// A live filehandle.
 pub type LiveFilehandle = Vec<u8>;

@@ -17,8 +17,8 @@ use std::io::{Read, Seek};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::trace::layout::{FileType, ObjectExistence};
-use super::trace::{NONE, PayloadContentState, TraceError, TraceReader, keyed_content};
+use super::trace::file_format::{FileType, ObjectExistence};
+use super::trace::{NONE, PayloadContentState, TraceError, TraceReader, generated_file_data};
 use files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
 };
@@ -588,7 +588,7 @@ fn write_contents(
             data.resize(extent.length as usize, 0);
             match (extent.content, object.handles.first()) {
                 (PayloadContentState::KEYED, Some(file)) => {
-                    keyed_content::fill(key, *file, extent.offset, &mut data)
+                    generated_file_data::fill(key, *file, extent.offset, &mut data)
                 }
                 _ => maker.counts.unknown_bytes += u64::from(extent.length),
             }

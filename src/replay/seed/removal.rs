@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::files::{FileServerClient, FileServerError};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
-use crate::replay::trace::layout::FileType;
+use crate::replay::trace::file_format::FileType;
 
 /// Name of the directory that marks a run's directory as completely seeded. A directory in it names the trace.
 pub const SEED_MARKER_DIRECTORY: &str = "seeded";

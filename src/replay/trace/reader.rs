@@ -10,7 +10,7 @@ use twox_hash::XxHash3_128;
 
 use super::TraceStep;
 use super::error::TraceError;
-use super::layout::{
+use super::file_format::{
     ContentRetention, End, FILE, HEADER, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
     TraceConnection, TraceExtent, TraceFileObject, TraceHost, TracePreamble, TraceProvenance,
     TraceUndefinedVariable, VERSION,

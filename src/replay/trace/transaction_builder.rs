@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::layout::{LONGEST, TraceTransport};
+use super::file_format::{LONGEST, TraceTransport};
 use super::wire_transaction::{WireChunkItem, WireMessage, WireTransaction, padded};
 use super::{
     CaptureCompleteness, ChunkSegmentLengths, NONE, PayloadContentState, TraceError, TraceMessage,

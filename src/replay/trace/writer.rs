@@ -11,7 +11,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 use rustc_hash::FxHashMap;
 
 use super::TraceStep;
-use super::layout::{
+use super::file_format::{
     End, HEADER, LONGEST, TraceBlockHeader, TraceBlockKind, TraceExtent, TracePreamble, TraceProvenance,
 };
 

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::TreeObservedAttributes;
 use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeStepInput};
-use crate::replay::trace::layout::FileType;
+use crate::replay::trace::file_format::FileType;
 use crate::replay::trace::{MessageSlotKind, TracePayload};
 
 /// Maximum number of extents tracked per file. The content of a file with more extents is not tracked.

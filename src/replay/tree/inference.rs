@@ -5,8 +5,8 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Text, roundup};
 use rustc_hash::FxHashMap;
 
 use super::{InferredObjectId, InferredTree, v3 as of_v3, v4 as of_v4};
-use crate::replay::trace::emission::captured_value;
-use crate::replay::trace::layout::FileType;
+use crate::replay::trace::file_format::FileType;
+use crate::replay::trace::message_emission::captured_value;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
 
 /// The parts of a step that are relevant to files.

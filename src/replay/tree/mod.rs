@@ -9,9 +9,9 @@
 //! - [`v3`], [`v4`]: the same for the procedures of NFSv3 and MOUNT, and for COMPOUND;
 //! - [`current_state`]: the tree in its state after the steps.
 
+pub(in crate::replay) mod byte_ranges;
 mod current_state;
 mod inference;
-pub(in crate::replay) mod ranges;
 mod v3;
 mod v4;
 
@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 use twox_hash::XxHash3_128;
 
 use super::trace::NONE;
-use super::trace::layout::{FileType, ObjectExistence};
-use ranges::ReplayByteRangeSet;
+use super::trace::file_format::{FileType, ObjectExistence};
+use byte_ranges::ReplayByteRangeSet;
 
 pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentName};
 pub use inference::{InitialFileContent, TreeStepInput};

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Text};
 use super::InferredObjectId;
 use super::inference::{TreeObservedAttributes, TreeStepInference};
 use crate::replay::trace::NONE;
-use crate::replay::trace::layout::FileType;
+use crate::replay::trace::file_format::FileType;
 
 fn decode_attributes(attributes: &Fattr3) -> TreeObservedAttributes<'static> {
     TreeObservedAttributes {

@@ -13,7 +13,7 @@ use super::inference::{TreeObservedAttributes, TreeStepInference};
 use super::v3::record_entry;
 use super::{InferredNameBinding, InferredObjectId};
 use crate::replay::trace::NONE;
-use crate::replay::trace::layout::FileType;
+use crate::replay::trace::file_format::FileType;
 
 /// The current or saved filehandle, as an object; `None` if that is unknown.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,12 +5,12 @@ mod copy_text;
 mod filters;
 mod frame_list;
 mod frame_order;
-mod list;
 mod mouse;
 mod navigation;
-mod pass_view;
+mod read_pass_results;
 mod row_rates;
 mod save_command;
+mod transaction_list;
 mod tree;
 mod view_rows;
 
@@ -30,23 +30,23 @@ use crate::output::style::Glyphs;
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::TimeFormat;
 
-use super::capture::CaptureHandle;
+use super::capture_handle::CaptureHandle;
 use super::findings::SharedFindings;
 use super::keys;
+use super::memory_shares::ViewMemoryShares;
 use super::model::{PAGE_ROWS, TransactionRows};
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
 use super::read_pass::ReadPassSettings;
 use super::reload::{DetailSubject, ReloadClient, ReloadRequest, ReloadResponse};
 use super::search::RunningSearch;
-use super::shares::ViewMemoryShares;
 use super::theme::{Theme, ThemeName, TuiGlyphs};
 use super::views;
 
 pub(super) use frame_list::FrameListPane;
 pub(super) use frame_order::{FrameColumn, FrameSort};
-pub(super) use list::{TransactionListPane, scrolled};
-pub(super) use pass_view::ReadPassResults;
+pub(super) use read_pass_results::ReadPassResults;
 pub(super) use row_rates::ChosenRowRates;
+pub(super) use transaction_list::{TransactionListPane, scrolled};
 pub(super) use tree::TreePane;
 pub(super) use view_rows::MarkedRow;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use crate::output::tree::TreeLine;
 use crate::tui::reload::{DetailPaneContent, DetailSubject};
 
-use super::list::scrolled;
+use super::transaction_list::scrolled;
 
 /// Key of a group: its depth and the first word of its line. Groups stay closed in other Transactions.
 type TreeGroupKey = (usize, String);

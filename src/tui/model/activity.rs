@@ -6,7 +6,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
 use crate::analysis::rates::RateTable;
-use crate::analysis::sequence::SessionSlot;
+use crate::analysis::session_slots::SessionSlot;
 
 /// Maximum number of pending Calls listed, oldest first.
 pub const MAX_LISTED_CALLS: usize = 200;

@@ -13,9 +13,9 @@ use crate::analysis::histogram::LatencyHistogram;
 use crate::analysis::load::{self, LoadSample};
 use crate::analysis::names::OperationPaths;
 use crate::analysis::operations::{self, CaptureTotals, OperationStats};
-use crate::analysis::sequence;
-use crate::analysis::series::TimeSeries;
+use crate::analysis::session_slots;
 use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
+use crate::analysis::time_series::TimeSeries;
 use crate::filter;
 
 /// Maximum number of files listed by bytes, and of files listed by time.
@@ -174,8 +174,8 @@ impl ViewTablesBuilder {
             step.errors += u64::from(failed);
         }
         self.lifetimes.transaction(transaction, reading, facts);
-        if let Some(used) = sequence::slot(reading, facts) {
-            self.lifetimes.slot(transaction, used.slot, sequence::granted_slots(reading, facts));
+        if let Some(used) = session_slots::slot(reading, facts) {
+            self.lifetimes.slot(transaction, used.slot, session_slots::granted_slots(reading, facts));
         }
     }
 

@@ -4,7 +4,7 @@
 //! read regularly checks for new ones.
 
 mod acknowledgements;
-mod list;
+mod frame_list;
 mod pages;
 mod transaction;
 mod waterfall;
@@ -26,7 +26,7 @@ use crate::output::transaction_list::wire_bytes;
 use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::output::units::TimeFormat;
 
-use super::capture::CaptureHandle;
+use super::capture_handle::CaptureHandle;
 use super::model::{RowPage, TransactionListRow, row};
 use super::read_pass::{ReadPassSettings, SharedNames};
 use super::save::{self, SaveRequest};

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
 use rustc_hash::FxHashMap;
 
 use crate::output::tree::{ByteRangeBuffer, FieldTreeWriter, FrameStore};
-use crate::tui::capture::FrameCopy;
+use crate::tui::capture_handle::FrameCopy;
 
 use super::acknowledgements::ReliablePacket;
 use super::waterfall::{Waterfall, WaterfallPacket};

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use crate::memory::MemoryBudget;
 use crate::tui::TuiOptions;
-use crate::tui::capture::CaptureHandle;
+use crate::tui::capture_handle::CaptureHandle;
 use crate::tui::model::PAGE_ROWS;
 
 use super::{Screen, path};

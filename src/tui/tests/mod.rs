@@ -20,7 +20,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use super::capture::CaptureHandle;
+use super::capture_handle::CaptureHandle;
 use super::{App, TuiOptions};
 
 /// Timeout of waits, long enough for a busy machine.

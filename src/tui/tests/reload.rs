@@ -7,7 +7,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::tui::app::TuiView;
-use crate::tui::capture::CaptureHandle;
+use crate::tui::capture_handle::CaptureHandle;
 use crate::tui::reload::DetailSubject;
 
 use super::{PATIENCE, Screen, TuiOptions, path};

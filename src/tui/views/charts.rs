@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::analysis::histogram::LatencyHistogram;
-use crate::analysis::series::{TimeSeries, TimeSeriesStep};
+use crate::analysis::time_series::{TimeSeries, TimeSeriesStep};
 use crate::output::style::columns as width_of;
 use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
 use crate::tui::app::{App, MarkedRow};

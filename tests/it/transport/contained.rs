@@ -32,10 +32,10 @@ use nfsrdma_inspect::replay::seed::SeededTree;
 use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
 use nfsrdma_inspect::replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
-use nfsrdma_inspect::replay::trace::emission::{EmittedHeader, MessageSlotValueSource, emit};
-use nfsrdma_inspect::replay::trace::layout::{
+use nfsrdma_inspect::replay::trace::file_format::{
     ContentRetention, TraceBlockKind, TraceProvenance, TraceUndefinedVariable,
 };
+use nfsrdma_inspect::replay::trace::message_emission::{EmittedHeader, MessageSlotValueSource, emit};
 use nfsrdma_inspect::replay::trace::{
     CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,

@@ -12,7 +12,7 @@ use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::SeededTree;
 use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
-use nfsrdma_inspect::replay::trace::layout::{ContentRetention, TraceProvenance};
+use nfsrdma_inspect::replay::trace::file_format::{ContentRetention, TraceProvenance};
 use nfsrdma_inspect::replay::trace::{
     CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,

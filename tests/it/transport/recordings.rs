@@ -12,7 +12,7 @@ use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, Re
 use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, files::FileServerClient, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::trace::layout::ContentRetention;
+use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};

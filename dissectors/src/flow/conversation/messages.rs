@@ -2,7 +2,7 @@
 
 use crate::field::NullObserver;
 use crate::flow::FrameKind;
-use crate::flow::frame_event::FrameRole;
+use crate::flow::frame_role::FrameRole;
 use crate::flow::message_continuation::ReassembledRpcMessage;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, HeaderWords, RpcMessageKind};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::flow::setup::NegotiatedParameters;
+use crate::flow::connection_setup::NegotiatedParameters;
 use crate::flow::transaction_table::TransactionKey;
 use crate::flow::transport_event::TransportEventKind;
 use crate::frame::{FrameNumber, Timestamp};

@@ -39,7 +39,7 @@ use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaOperation};
 use crate::rpcrdma;
 
 use super::PacketMeta;
-use super::setup::SetUpFrame;
+use super::connection_setup::SetUpFrame;
 use super::statistics::UndecodedReason;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transport_event::{RdmapFault, TransportEventKind};

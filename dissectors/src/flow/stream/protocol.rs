@@ -3,9 +3,9 @@
 use crate::address::Port;
 use crate::rpc::{self, tls};
 
+use crate::flow::connection_setup::NFS_RDMA_PORT;
 use crate::flow::iwarp::{self, IwarpConnection};
-use crate::flow::records::RpcRecordReader;
-use crate::flow::setup::NFS_RDMA_PORT;
+use crate::flow::rpc_records::RpcRecordReader;
 use crate::flow::statistics::UndecodedReason;
 use crate::iwarp::mpa::{MpaStartupFrameKind, REPLY_KEY, REQUEST_KEY};
 use crate::rdma::PacketPayload;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::Port;
 use crate::flow::connection::{ConnectionKey, PortPair};
-use crate::flow::records::RpcRecordReader;
+use crate::flow::rpc_records::RpcRecordReader;
 use crate::flow::slab_limit;
 use crate::flow::statistics::UndecodedReason;
 use crate::frame::{FrameNumber, Timestamp};

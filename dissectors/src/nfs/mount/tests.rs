@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1094 appendix A and RFC 1813 section 5.
 
 use super::*;
-use crate::nfs::wire_builder::{items, lay_out};
+use crate::nfs::example_messages::{items, lay_out};
 use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Opaque, Text, Void};
 
@@ -73,7 +73,7 @@ macro_rules! of_nfsv2 {
 pub(in crate::nfs) mod version_1 {
     use super::*;
 
-    crate::nfs::wire_builder::examples! { crate::nfs::mount::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
+    crate::nfs::example_messages::examples! { crate::nfs::mount::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
 }
 
 pub(in crate::nfs) mod version_2 {
@@ -99,7 +99,7 @@ pub(in crate::nfs) mod version_2 {
         [of_nfsv2!(replies), vec![(bytes, Results::PATHCONF(pathconf))]].concat()
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::mount::v2: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::mount::v2: calls(), replies() }
 }
 
 pub(in crate::nfs) mod version_3 {
@@ -115,7 +115,7 @@ pub(in crate::nfs) mod version_3 {
         [of_every_version!(replies), mnt].concat()
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::mount::v3: of_every_version!(calls), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::mount::v3: of_every_version!(calls), replies() }
 }
 
 #[test]

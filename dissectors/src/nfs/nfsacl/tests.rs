@@ -1,8 +1,8 @@
 //! Arguments and results of each procedure, encoded by hand from the XDR of the program.
 
 use super::*;
+use crate::nfs::example_messages::{ValueOrderObserver, items, lay_out};
 use crate::nfs::v3::Access3;
-use crate::nfs::wire_builder::{ValueOrderObserver, items, lay_out};
 use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Opaque, Void, XdrError};
 
@@ -92,7 +92,7 @@ pub(in crate::nfs) mod version_2 {
         ]
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::nfsacl::v2: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::nfsacl::v2: calls(), replies() }
 }
 
 pub(in crate::nfs) mod version_3 {
@@ -157,7 +157,7 @@ pub(in crate::nfs) mod version_3 {
         ]
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::nfsacl::v3: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::nfsacl::v3: calls(), replies() }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Arguments and results of each procedure, encoded by hand from XNFS version 3W chapter 10 and RFC 1813 section 6.
 
 use super::*;
+use crate::nfs::example_messages::{ValueOrderObserver, lay_out};
 use crate::nfs::nsm;
-use crate::nfs::wire_builder::{ValueOrderObserver, lay_out};
 use crate::xdr::{Opaque, Text, Void};
 
 const COOKIE: Netobj<'static> = Opaque(b"cook");
@@ -196,7 +196,7 @@ pub(in crate::nfs) mod version_1 {
     use super::narrow::*;
     use super::*;
 
-    crate::nfs::wire_builder::examples! { crate::nfs::nlm::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
+    crate::nfs::example_messages::examples! { crate::nfs::nlm::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
 }
 
 pub(in crate::nfs) mod version_3 {
@@ -212,7 +212,7 @@ pub(in crate::nfs) mod version_3 {
             .concat()
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::nlm::v3: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::nlm::v3: calls(), replies() }
 }
 
 pub(in crate::nfs) mod version_4 {
@@ -269,7 +269,7 @@ pub(in crate::nfs) mod version_4 {
         [all, of_dos!(replies, Nlm4Shareres, Nlm4Res, Nlm4Stats, NLM4_GRANTED, NLM4_DENIED)].concat()
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::nlm::v4: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::nlm::v4: calls(), replies() }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from XNFS version 3W chapter 11.
 
 use super::*;
-use crate::nfs::wire_builder::lay_out;
+use crate::nfs::example_messages::lay_out;
 
 const PRIV: [u8; 16] = *b"sixteen of these";
 
@@ -41,7 +41,7 @@ fn replies() -> Vec<(Vec<u8>, Results)> {
 pub(in crate::nfs) mod table {
     use super::{calls, replies};
 
-    crate::nfs::wire_builder::examples! { crate::nfs::nsm: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::nsm: calls(), replies() }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1833 sections 2.1 and 3.1.
 
 use super::*;
-use crate::nfs::wire_builder::{ValueOrderObserver, items, lay_out};
+use crate::nfs::example_messages::{ValueOrderObserver, items, lay_out};
 use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Cursor, Opaque, Text, Void};
@@ -79,7 +79,7 @@ pub(in crate::nfs) mod version_2 {
         ]
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::rpcbind::v2: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::rpcbind::v2: calls(), replies() }
 }
 
 /// Calls and replies common to versions 3 and 4. Procedure 5 has another name in each.
@@ -119,7 +119,7 @@ macro_rules! of_rpcbind {
 pub(in crate::nfs) mod version_3 {
     use super::*;
 
-    crate::nfs::wire_builder::examples! {
+    crate::nfs::example_messages::examples! {
         crate::nfs::rpcbind::v3: of_rpcbind!(calls, CALLIT), of_rpcbind!(replies, CALLIT)
     }
 }
@@ -193,7 +193,7 @@ pub(in crate::nfs) mod version_4 {
         [of_rpcbind!(replies, BCAST), more].concat()
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::rpcbind::v4: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::rpcbind::v4: calls(), replies() }
 }
 
 #[test]

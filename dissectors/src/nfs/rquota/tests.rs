@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from the XDR of the program.
 
 use super::*;
-use crate::nfs::wire_builder::lay_out;
+use crate::nfs::example_messages::lay_out;
 use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Text, Void};
 
@@ -65,7 +65,7 @@ pub(in crate::nfs) mod version_1 {
         ]
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::rquota::v1: calls(), replies!() }
+    crate::nfs::example_messages::examples! { crate::nfs::rquota::v1: calls(), replies!() }
 }
 
 pub(in crate::nfs) mod version_2 {
@@ -92,7 +92,7 @@ pub(in crate::nfs) mod version_2 {
         ]
     }
 
-    crate::nfs::wire_builder::examples! { crate::nfs::rquota::v2: calls(), replies!() }
+    crate::nfs::example_messages::examples! { crate::nfs::rquota::v2: calls(), replies!() }
 }
 
 #[test]

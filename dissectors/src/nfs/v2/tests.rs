@@ -3,7 +3,7 @@
 use super::*;
 use crate::field::{Field, FieldValue, NullObserver, Observer};
 use crate::nfs::ResultStatus;
-use crate::nfs::wire_builder::{ValueOrderObserver, items, lay_out};
+use crate::nfs::example_messages::{ValueOrderObserver, items, lay_out};
 use crate::xdr::{ChunkItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
@@ -118,7 +118,7 @@ fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
 pub(in crate::nfs) mod table {
     use super::{calls, replies};
 
-    crate::nfs::wire_builder::examples! { crate::nfs::v2: calls(), replies() }
+    crate::nfs::example_messages::examples! { crate::nfs::v2: calls(), replies() }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::field::NullObserver;
 use crate::nfs::ResultStatus;
-use crate::nfs::wire_builder::{ValueOrderObserver, holds, lay_out};
+use crate::nfs::example_messages::{ValueOrderObserver, holds, lay_out};
 use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");

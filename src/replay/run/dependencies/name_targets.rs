@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use rustc_hash::FxHashMap;
 
 use crate::analysis::comparison::record::hash;
-use crate::replay::trace::layout::ObjectExistence;
+use crate::replay::trace::file_format::ObjectExistence;
 use crate::replay::trace::{NONE, TraceError, TraceReader};
 
 use super::super::call_description::ROOT;

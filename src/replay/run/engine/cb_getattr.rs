@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::super::values::LiveValues;
+use super::super::live_values::LiveValues;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TraceStep};
 
 /// Maximum number of answers that are kept.
@@ -107,7 +107,7 @@ impl CbGetattrAnswers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::run::values::LiveValues;
+    use crate::replay::run::live_values::LiveValues;
 
     #[test]
     fn rfc8881_section_20_1_the_answer_is_that_of_the_capture() {

@@ -450,7 +450,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up a substitute; the captured owner's open stands in for the delegation.
     fn abandon_substitute(&mut self, one: DelegationSubstitute) {
-        self.verifier.leaves_open = true;
+        self.verification.leaves_open = true;
         if let Some(slot) = one.slot {
             self.retire_slot(slot);
         }

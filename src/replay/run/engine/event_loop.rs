@@ -7,10 +7,10 @@ use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
 
+use super::super::callback_responder;
 use super::super::callbacks::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
-use super::super::responder;
 use super::reply_check_queue::ReplyCheckQueue;
 use super::window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
@@ -106,12 +106,11 @@ pub(super) fn drive<R: Read + Seek>(
         // also needed by the device, so checking is put off; with more in flight, waiting would cost more than it
         // gains.
         let may_wait = is_alone && in_flight == 1;
-        let is_behind = engines.iter().map(|engine| &engine.verifier.unchecked_replies).any(if may_wait {
-            ReplyCheckQueue::is_far_behind
-        } else {
-            ReplyCheckQueue::is_behind
-        }) && due
-            .is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
+        let is_behind = engines
+            .iter()
+            .map(|engine| &engine.verification.unchecked_replies)
+            .any(if may_wait { ReplyCheckQueue::is_far_behind } else { ReplyCheckQueue::is_behind })
+            && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
         let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
         if event.is_none() && takes_more {
             together = 0;
@@ -147,7 +146,7 @@ pub(super) fn drive<R: Read + Seek>(
                     let engine = engine_of_connection(engines, call.connection)?;
                     engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
                 };
-                answer = responder::answer_callback(call.message, &mut names, &mut told)
+                answer = callback_responder::answer_callback(call.message, &mut names, &mut told)
                     .map(|message| (call.connection, call.xid, message));
                 if let Some(tape) = tape {
                     let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
@@ -192,7 +191,7 @@ pub(super) fn drive<R: Read + Seek>(
             None => {
                 if let Some(engine) = engines
                     .iter_mut()
-                    .find(|engine| is_behind && engine.verifier.unchecked_replies.is_behind())
+                    .find(|engine| is_behind && engine.verification.unchecked_replies.is_behind())
                 {
                     engine.check_next()?;
                 }

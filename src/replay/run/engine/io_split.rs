@@ -22,14 +22,14 @@ use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
 use super::super::call_description::CallDescription;
-use super::super::outcome::ReplyOutcome;
 use super::super::recovery;
+use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::replay::seed::files::IoLimits;
-use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::message_emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, TraceStep, VariableUse};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
@@ -305,11 +305,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn record_undone(&mut self, held: &WindowStep, state: &StepOutcome) {
         let StepOutcome::Unreplayable(why) = state else { return };
         let Some(step) = held.step.trace_step() else { return };
-        self.verifier.record_undone_effects(&step, &held.description);
+        self.verification.record_undone_effects(&step, &held.description);
         let lack = match why.split(':').next() {
             Some(SERVER_LIMIT_CODE) => {
                 // The file that it would have closed stays open.
-                self.verifier.leaves_open = true;
+                self.verification.leaves_open = true;
                 MissingValueReason::Limit
             }
             Some(NOT_SEEDED_CODE) => MissingValueReason::Object,

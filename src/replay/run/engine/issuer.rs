@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::live_values::LiveValues;
 use super::super::recovery::client_state::RecoverableState;
-use super::super::values::LiveValues;
 use super::cb_getattr::CbGetattrAnswers;
 use super::delegation_return::DelegationReturn;
 use super::delegation_substitutes::DelegationSubstitutes;
@@ -15,7 +15,7 @@ use super::rpcsec_gss::GssCallSigner;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::replay::containment::Containment;
 use crate::replay::trace::TraceStep;
-use crate::replay::trace::emission::{EmittedHeader, PlacedPayload, emit};
+use crate::replay::trace::message_emission::{EmittedHeader, PlacedPayload, emit};
 
 /// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.
     pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
-        let Self { context, scheduler, issuer, verifier, report, .. } = self;
+        let Self { context, scheduler, issuer, verification, report, .. } = self;
         let directories = &context.seeded.directories;
         let is_directory = |variable| directories.contains(&variable);
         Ok(scheduler.admit(context.options.window.max(1), is_directory, |step, held| {
@@ -20,7 +20,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 issuer.cb_getattr_answers.record_answers(step);
             }
             if held.reason == Some(PlanReason::Filtered) {
-                verifier.record_filtered(step, held);
+                verification.record_filtered(step, held);
             }
             if let Some(outcome) = unsent_outcome(held.reason) {
                 report.steps.count(held.id, held.description.title(), outcome);

@@ -13,12 +13,12 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 
-use super::super::outcome::ReplyOutcome;
+use super::super::live_values::LiveSession;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
 use super::super::recovery::client_state::{CallReplyPair, StateidOther, may_change_state};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
+use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
-use super::super::values::LiveSession;
 use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
 use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
@@ -597,7 +597,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.recoveries += 1;
         self.report.recovery.recovered += 1;
         if restart.is_client_lost {
-            self.verifier.checker.record_restart();
+            self.verification.checker.record_restart();
         }
         if let Some((id, sequence, slots)) = restart.session
             && let Some(session) = self.issuer.client_state.session(id)
@@ -615,7 +615,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues the steps of a client again; Calls that were to be sent unchanged are rebuilt with the new state.
     fn requeue_client(&mut self, captured: u32) {
         // The server returns new lock stateids.
-        std::mem::take(&mut self.verifier.locks);
+        std::mem::take(&mut self.verification.locks);
         self.scheduler.requeue_client(captured);
     }
 }

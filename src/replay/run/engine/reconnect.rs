@@ -231,7 +231,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(slot) = held.call.counts.slot {
             self.retire_slot(slot);
         }
-        if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {
+        if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
         Ok(StepOutcome::Mismatched(vec![missing_reply_difference(held, what)]))
@@ -243,7 +243,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
-        if let Some(walk) = &mut self.verifier.expected_tree {
+        if let Some(walk) = &mut self.verification.expected_tree {
             walk.mark_uncertain(step);
         }
         Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))

@@ -11,10 +11,10 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
-use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
+use super::super::live_values::{CallSequenceIds, LiveSession};
 use super::super::recovery;
+use super::super::reply_outcome::{GrantedForeChannel, ReplyOutcome};
 use super::super::step_outcome::StepOutcome;
-use super::super::values::{CallSequenceIds, LiveSession};
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings};
@@ -28,9 +28,10 @@ use crate::analysis::comparison::difference::{
 use crate::replay::containment::ReplyIdentifiers;
 use crate::replay::plan::reason::PlanReason;
 use crate::replay::seed::files::advice_for_status;
-use crate::replay::trace::emission::{PlacedPayload, captured_value};
+use crate::replay::trace::message_emission::{PlacedPayload, captured_value};
 use crate::replay::trace::{
-    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, TraceStep, VariableUse, binding,
+    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, TraceStep, VariableUse,
+    variable_binding,
 };
 
 /// A step that was in flight.
@@ -79,21 +80,21 @@ impl CallIssuer {
             }
             return None;
         }
-        let (ear, _) = binding::visit_reply(&step.asked, reply.cursor());
+        let (ear, _) = variable_binding::visit_reply(&step.asked, reply.cursor());
         let last = ear.slot_fields.iter().rev().find(|field| field.holds == MessageSlotKind::COOKIE);
-        let last = last.and_then(|field| binding::field_value(reply.message, field));
+        let last = last.and_then(|field| variable_binding::field_value(reply.message, field));
         let opened = ear
             .slot_fields
             .iter()
             .find(|field| field.holds == MessageSlotKind::STATEID && !field.is_constant);
-        let opened =
-            opened.and_then(|field| Some((field.operation, binding::field_value(reply.message, field)?)));
+        let opened = opened
+            .and_then(|field| Some((field.operation, variable_binding::field_value(reply.message, field)?)));
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
         let is_listing = step.reply.variable(MessageSlotKind::COOKIE).is_some();
         let mut missing = None;
-        binding::bind_slots(step, &ear, reply.message, |slot, value| {
+        variable_binding::bind_slots(step, &ear, reply.message, |slot, value| {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
             let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
             // The live server did not grant the delegation; the open's own stateid stands in for it.
@@ -355,11 +356,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
-            self.verifier.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
+            self.verification.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
         self.issuer.record_state(held, step, reply);
         if held.description.operations.contains(&Operation::OPEN) {
             self.issuer.record_unwanted_delegation(held, step, reply, &message);
-            self.verifier.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
+            self.verification.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
         }
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
             let sessions = step.call.variables(MessageSlotKind::SESSION);
@@ -457,7 +458,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: LiveReply<'_>,
         outcome: &ReplyOutcome,
     ) -> Option<MessageSlotKind> {
-        let (checker, recorded) = (&self.verifier.checker, step.reply.head.0);
+        let (checker, recorded) = (&self.verification.checker, step.reply.head.0);
         self.issuer.bind_values(step, reply, outcome, || {
             checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
         })
@@ -466,7 +467,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Puts off binding until the Reply is checked or a Call needs the values.
     fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
         let heard = step.reply.slots.iter().filter(is_used);
-        self.verifier.pending_variables.extend(heard.map(|slot| slot.variable));
+        self.verification.pending_variables.extend(heard.map(|slot| slot.variable));
         None
     }
 
@@ -502,7 +503,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             resends => format!("{what} (sent again {resends} times)"),
         };
         let difference = missing_reply_difference(&held, &what);
-        if let (Some(walk), Some(step)) = (&mut self.verifier.expected_tree, held.step.trace_step()) {
+        if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
             walk.mark_uncertain(&step);
         }
         let state = match held

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
-use super::super::outcome::ReplyOutcome;
+use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::window::{WindowStep, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};
@@ -192,8 +192,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Result<Box<WindowStep>, ReplayRunError> {
-        let room = self.verifier.unchecked_replies.push(held, findings, latency, reply);
-        while self.verifier.unchecked_replies.bytes > MAX_QUEUED_BYTES {
+        let room = self.verification.unchecked_replies.push(held, findings, latency, reply);
+        while self.verification.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
         }
         Ok(room)
@@ -201,7 +201,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Checks the oldest queued Reply.
     pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
-        let Some(mut kept) = self.verifier.unchecked_replies.pop() else { return Ok(()) };
+        let Some(mut kept) = self.verification.unchecked_replies.pop() else { return Ok(()) };
         let QueuedReplyCheck { window_step: held, findings, latency, reply } = &mut kept;
         let payloads = reply.payloads();
         let live = reply.live(&payloads);
@@ -212,15 +212,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             None => unreadable_state(),
         };
-        if !self.verifier.unchecked_replies.is_behind() {
-            self.verifier.pending_variables.clear();
+        if !self.verification.unchecked_replies.is_behind() {
+            self.verification.pending_variables.clear();
         }
         self.report.steps.count(held.id, held.description.title(), outcome);
-        let late = self.verifier.checker.take_late_differences(false);
+        let late = self.verification.checker.take_late_differences(false);
         if !late.is_empty() {
             self.report.steps.apply_late_differences(late);
         }
-        self.verifier.unchecked_replies.recycle(kept);
+        self.verification.unchecked_replies.recycle(kept);
         Ok(())
     }
 
@@ -240,13 +240,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Binds the values of queued Replies if the step's Call needs one of them.
     pub(super) fn bind_deferred_for(&mut self, step: &TraceStep<'_>) {
-        if self.verifier.pending_variables.is_empty()
-            || !step.call.slots.iter().any(|slot| self.verifier.pending_variables.contains(&slot.variable))
+        if self.verification.pending_variables.is_empty()
+            || !step
+                .call
+                .slots
+                .iter()
+                .any(|slot| self.verification.pending_variables.contains(&slot.variable))
         {
             return;
         }
-        self.verifier.pending_variables.clear();
-        let mut queue = std::mem::take(&mut self.verifier.unchecked_replies.queue);
+        self.verification.pending_variables.clear();
+        let mut queue = std::mem::take(&mut self.verification.unchecked_replies.queue);
         for QueuedReplyCheck { window_step: held, findings: answer, reply, .. } in
             queue.iter_mut().filter(|kept| kept.findings.is_unbound)
         {
@@ -255,12 +259,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.bind_deferred(held, &step, reply.live(&payloads), answer);
             }
         }
-        self.verifier.unchecked_replies.queue = queue;
+        self.verification.unchecked_replies.queue = queue;
     }
 
     /// Checks all queued Replies, because the next action depends on them.
     pub(super) fn check_all(&mut self) -> Result<(), ReplayRunError> {
-        while self.verifier.unchecked_replies.is_behind() {
+        while self.verification.unchecked_replies.is_behind() {
             self.check_next()?;
         }
         Ok(())
@@ -275,7 +279,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         answer: &ReplyFindings,
         latency: Duration,
     ) -> Result<StepOutcome, TraceError> {
-        let outcome = self.verifier.check(held, step, live, (answer, latency), self.contents)?;
+        let outcome = self.verification.check(held, step, live, (answer, latency), self.contents)?;
         if step.origin.latency > 0 {
             let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
             let of = self.report.steps.operation(held.description.title());

@@ -23,7 +23,7 @@ use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, Unsent};
 use crate::analysis::comparison::record::hash;
 use crate::replay::root_credential;
-use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::message_emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
 
 /// Maximum number of captured contexts with a context of their own; Calls of further ones share these.

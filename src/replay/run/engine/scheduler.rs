@@ -15,7 +15,7 @@ use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
 use super::concurrency::{CapturedConcurrency, LiveConcurrency};
 use super::pacer::StepPacer;
-use super::queue::ReadyStepQueue;
+use super::ready_queue::ReadyStepQueue;
 use super::step_id;
 use super::window::{CapturedStepContext, StepWindow, WindowStep};
 use crate::replay::plan::planner::StepPlanner;

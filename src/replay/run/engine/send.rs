@@ -28,10 +28,10 @@ use super::{
     record_divergence,
 };
 use crate::replay::containment::{ContainedTransport, ReplyIdentifiers};
-use crate::replay::trace::emission::captured_value;
+use crate::replay::trace::message_emission::captured_value;
 use crate::replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
-    TraceReader, TraceStep, keyed_content,
+    TraceReader, TraceStep, generated_file_data,
 };
 
 /// Filler for the unused entries of a Call's payload array.
@@ -283,7 +283,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
             return Err(Unsent::Parked(number));
         }
-        let files = &mut self.verifier.divergent_files;
+        let files = &mut self.verification.divergent_files;
         self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
             record_divergence(files, file, &touched);
         })?;
@@ -395,7 +395,7 @@ pub(super) fn read_content<R: Read + Seek>(
         buffer.clear();
         buffer.resize(payload.length as usize, 0);
         if is_keyed {
-            keyed_content::fill(key, payload.file, payload.offset, buffer);
+            generated_file_data::fill(key, payload.file, payload.offset, buffer);
         }
     }
     Ok(is_known || is_keyed)

@@ -7,14 +7,14 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 use nfsrdma_rpc::{CallTag, ConnectionId};
 
 use super::super::call_description::CallDescription;
+use super::super::live_values::CallSequenceIds;
 use super::super::report::StepId;
 use super::super::step_outcome::StepOutcome;
-use super::super::values::CallSequenceIds;
 use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssCallSignature;
 use crate::replay::containment::ReplyIdentifiers;
 use crate::replay::plan::reason::PlanReason;
-use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::message_emission::PlacedPayload;
 use crate::replay::trace::{
     ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplyNeeds, TraceStep,
     TraceTransfer,

@@ -17,8 +17,8 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use crate::replay::run::values::LiveValues;
-use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::run::live_values::LiveValues;
+use crate::replay::trace::message_emission::PlacedPayload;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of clients, and of sessions.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, hash};
-use crate::replay::run::rules::{self, ToleranceRule};
+use crate::replay::run::tolerance_rules::{self, ToleranceRule};
 
 /// Maximum number of directories being listed.
 const MAX_LISTINGS: usize = 32;
@@ -115,7 +115,7 @@ impl ReplayListingChecks {
             let known = self.by_directory.remove(&directory).unwrap_or_default();
             return known.remaining_differences();
         }
-        needed.push(rules::LISTING);
+        needed.push(tolerance_rules::LISTING);
         Vec::new()
     }
 }

@@ -1,18 +1,18 @@
 //! Comparison of a live Reply with the recorded one.
 //!
 //! Both are decoded to fields and compared with the table of the capture [`comparison`](crate::analysis::comparison).
-//! Before that, fields covered by a [rule](rules) are removed from both and compared separately, to determine the rule
-//! that was needed; directory entries are sorted, because servers list them in any order.
+//! Before that, fields covered by a [rule](tolerance_rules) are removed from both and compared separately, to determine
+//! the rule that was needed; directory entries are sorted, because servers list them in any order.
 //!
 //! - [`pattern_cache`]: cached results for pairs of the same pattern;
 //! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
 //! - [`required_results`]: operations that a server must support;
 //! - [`write_chunks`]: Write chunks and their data items;
-//! - [`relations`]: relations of values to earlier ones.
+//! - [`attribute_relations`]: relations of values to earlier ones.
 
+mod attribute_relations;
 mod directory_listing;
 mod pattern_cache;
-mod relations;
 mod required_results;
 mod tolerance;
 mod write_chunks;
@@ -25,16 +25,16 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::FxHashSet;
 
+pub use attribute_relations::StepExecution;
+use attribute_relations::{AttributeRelations, RelationViolation, attributes};
 use directory_listing::ReplayListingChecks;
 use pattern_cache::{ReplyPattern, ReplyPatternCache};
-pub use relations::StepExecution;
-use relations::{AttributeRelations, RelationViolation, attributes};
 use required_results::lacks_required;
 use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
-use super::rules::file::ToleranceFileRule;
-use super::rules::{self, ToleranceRule};
+use super::tolerance_rules::file::ToleranceFileRule;
+use super::tolerance_rules::{self, ToleranceRule};
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
 use crate::analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
@@ -438,14 +438,14 @@ impl ReplyChecker {
                 }
                 return ReplyCheckResult::Unsupported(operation.to_owned(), b);
             }
-            if self.is_enabled(rules::ROOM) && rules::is_no_space(&a) && is_success(&b) {
-                return ReplyCheckResult::Tolerated(rules::ROOM);
+            if self.is_enabled(tolerance_rules::ROOM) && tolerance_rules::is_no_space(&a) && is_success(&b) {
+                return ReplyCheckResult::Tolerated(tolerance_rules::ROOM);
             }
-            if self.is_enabled(rules::SAME_REFUSAL)
-                && rules::is_same_refusal(&a, &b)
+            if self.is_enabled(tolerance_rules::SAME_REFUSAL)
+                && tolerance_rules::is_same_refusal(&a, &b)
                 && differences.iter().all(|difference| difference.kind == DifferenceKind::Status)
             {
-                return ReplyCheckResult::Tolerated(rules::SAME_REFUSAL);
+                return ReplyCheckResult::Tolerated(tolerance_rules::SAME_REFUSAL);
             }
         }
         ReplyCheckResult::Mismatched(differences)
@@ -453,7 +453,7 @@ impl ReplyChecker {
 
     /// Returns `true` if the differences only concern access rights.
     pub fn are_only_access_rights(&self, differences: &[Difference]) -> bool {
-        self.is_enabled(rules::CREDENTIALS)
+        self.is_enabled(tolerance_rules::CREDENTIALS)
             && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
     }
 
@@ -463,7 +463,7 @@ impl ReplyChecker {
             difference.path == "DESTROY_CLIENTID.status"
                 && difference.b.value.as_deref() == Some("NFS4ERR_CLIENTID_BUSY")
         };
-        self.is_enabled(rules::DELEGATION) && differences.iter().all(is_busy)
+        self.is_enabled(tolerance_rules::DELEGATION) && differences.iter().all(is_busy)
     }
 
     /// Returns `true` if a rule is enabled.

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::ChunkItem;
 use rustc_hash::FxHashMap;
 
-use super::relations::attributes::AttributePair;
+use super::attribute_relations::attributes::AttributePair;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
 use crate::analysis::comparison::identity_map::IdentityName;

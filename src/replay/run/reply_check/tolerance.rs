@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::ReplyChecker;
 use crate::analysis::comparison::compare_class::CompareClass;
 use crate::analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, FieldPath};
-use crate::replay::run::rules::{self, ToleranceRule};
+use crate::replay::run::tolerance_rules::{self, ToleranceRule};
 
 impl ReplyChecker {
     /// Removes fields covered by a rule from both sides and adds the rules that were needed to `needed`.
@@ -39,7 +39,7 @@ impl ReplyChecker {
         let is_same_data = has_same_data(a, b);
         tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
         tolerate_access(a, b, needed, |rule| self.is_enabled(rule));
-        if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(rules::OWNER)) {
+        if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
             tolerate_squashed_owner(a, b, squashed, needed);
         }
         let mut taken: [Vec<(ToleranceRule, ComparedField)>; 2] = [Vec::new(), Vec::new()];
@@ -51,11 +51,11 @@ impl ReplyChecker {
                 let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
                 let rule = match rulings.rule_of(operation, path) {
                     None if is_size && kinds.describes_directory(path, is_directory) => {
-                        Some(rules::DIRECTORY_SIZE)
+                        Some(tolerance_rules::DIRECTORY_SIZE)
                     }
                     rule => rule,
                 };
-                let rule = rule.filter(|rule| *rule != rules::SEGMENTS || is_same_data);
+                let rule = rule.filter(|rule| *rule != tolerance_rules::SEGMENTS || is_same_data);
                 match rule.filter(|rule| self.is_enabled(*rule)) {
                     Some(rule) => {
                         taken.push((rule, entry.clone()));
@@ -105,11 +105,11 @@ impl ReplyChecker {
                     return true;
                 }
                 let rule = if is_post_op(text) {
-                    rules::POST_OP
+                    tolerance_rules::POST_OP
                 } else if is_attribute(text)
                     && (!is_recorded || !self.offered_attributes.contains(attribute(text)))
                 {
-                    rules::ATTRIBUTES_OFFERED
+                    tolerance_rules::ATTRIBUTES_OFFERED
                 } else {
                     return true;
                 };
@@ -142,7 +142,7 @@ impl ToleranceRuleCache {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
         let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
             _addresses: (Rc::clone(operation), Rc::clone(path)),
-            rule: rules::rule_of_field(operation, &path.text, path.field),
+            rule: tolerance_rules::rule_of_field(operation, &path.text, path.field),
         });
         ruling.rule
     }
@@ -248,10 +248,10 @@ fn tolerate_committed(
         _ => None,
     };
     let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
-    if live > recorded && recorded.is_some() && is_on(rules::COMMITTED) {
+    if live > recorded && recorded.is_some() && is_on(tolerance_rules::COMMITTED) {
         a.entries.remove(at);
         b.entries.remove(other);
-        needed.push(rules::COMMITTED);
+        needed.push(tolerance_rules::COMMITTED);
     }
 }
 
@@ -281,7 +281,7 @@ fn tolerate_squashed_owner(
         let is_squashed = matches!(live, ComparedValue::Number(number) if *number == u64::from(owner));
         if is_squashed && recorded.datum != *live {
             recorded.datum = live.clone();
-            needed.push(rules::OWNER);
+            needed.push(tolerance_rules::OWNER);
         }
     }
 }
@@ -293,7 +293,7 @@ fn tolerate_access(
     needed: &mut Vec<ToleranceRule>,
     is_on: impl Fn(ToleranceRule) -> bool,
 ) {
-    if &*a.name != "ACCESS" || !is_on(rules::ACCESS_SUPPORTED) {
+    if &*a.name != "ACCESS" || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
         return;
     }
     let mask = |section: &ComparedSection, leaf: &str| {
@@ -308,7 +308,7 @@ fn tolerate_access(
     if differs && rights.is_some_and(|(a, b)| a & common == b & common) {
         a.entries.retain(|entry| entry.path.leaf() != "access");
         b.entries.retain(|entry| entry.path.leaf() != "access");
-        needed.push(rules::ACCESS_SUPPORTED);
+        needed.push(tolerance_rules::ACCESS_SUPPORTED);
     }
 }
 

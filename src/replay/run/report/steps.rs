@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::comparison::difference::{DifferenceKind, DifferenceLocation, DifferenceSide};
-    use crate::replay::run::rules;
+    use crate::replay::run::tolerance_rules;
 
     const READ: &str = "NFS 4.2 READ";
 
@@ -247,7 +247,7 @@ mod tests {
         let mut results = StepResults { max_mismatches, ..StepResults::default() };
         let outcomes = [
             StepOutcome::Matched,
-            StepOutcome::Tolerated(rules::AFTER),
+            StepOutcome::Tolerated(tolerance_rules::AFTER),
             StepOutcome::Mismatched(vec![difference(2, DifferenceKind::Result)]),
             StepOutcome::Substituted("sent-again"),
             StepOutcome::Skipped("filtered: not selected".into()),
@@ -284,9 +284,9 @@ mod tests {
     #[test]
     fn a_late_difference_leaves_the_reason_of_other_steps() {
         let mut results = one_of_each(10);
-        results.count(step_id(9), READ, StepOutcome::Tolerated(rules::AFTER));
+        results.count(step_id(9), READ, StepOutcome::Tolerated(tolerance_rules::AFTER));
         results.apply_late_differences(vec![difference(1, DifferenceKind::Identity)]);
-        let because = &results.reasons[&(StepState::Tolerated, rules::AFTER.name.to_owned())];
+        let because = &results.reasons[&(StepState::Tolerated, tolerance_rules::AFTER.name.to_owned())];
         assert_eq!((because.steps, because.operations[READ], &*because.first), (1, 1, &[step_id(9)][..]));
     }
 }

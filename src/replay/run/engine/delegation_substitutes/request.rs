@@ -13,7 +13,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 use super::super::reply_check_queue::LiveReply;
 use super::super::window::WindowStep;
 use crate::replay::run::captured_opens::CapturedOpens;
-use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::message_emission::PlacedPayload;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.

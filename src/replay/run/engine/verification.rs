@@ -15,21 +15,21 @@ use super::super::options::ReplayOptions;
 use super::super::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair, StepExecution};
 use super::super::step_outcome::StepOutcome;
 use super::super::tree_check::{ExpectedTree, StepFidelity};
-use super::super::{recovery, rules};
-use super::locks::LiveLockStateids;
-use super::outsiders::is_data_unchanged_except;
+use super::super::{recovery, tolerance_rules};
+use super::lock_stateids::LiveLockStateids;
 use super::reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyFindings};
+use super::uncaptured_clients::is_data_unchanged_except;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
 use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::PlanReason;
 use crate::replay::seed::SeededTree;
-use crate::replay::trace::layout::LONGEST;
+use crate::replay::trace::file_format::LONGEST;
 use crate::replay::trace::{
     CaptureCompleteness, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
-    TraceStep, keyed_content,
+    TraceStep, generated_file_data,
 };
 
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
@@ -188,7 +188,7 @@ impl<'r> RunVerification<'r> {
             return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepFidelity::AsRecorded));
         }
         if recorded.is_delayed() && outcome.is_success() && !self.options.strict {
-            return Ok((StepOutcome::Tolerated(rules::DELAYED), StepFidelity::Differently));
+            return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), StepFidelity::Differently));
         }
         let key = contents.summary().key;
         let is_text = held.description.reads_link(step.asked.find_description());
@@ -264,14 +264,14 @@ impl<'r> RunVerification<'r> {
         // Index of the first operation that was executed only in the capture or only here.
         let from = match verdict {
             ReplyCheckResult::Unsupported(..) => Some(outcome.statuses.len().saturating_sub(1)),
-            ReplyCheckResult::Tolerated(rules::ROOM) => Some(0),
+            ReplyCheckResult::Tolerated(tolerance_rules::ROOM) => Some(0),
             _ => (copies && !touched.is_empty()).then_some(0),
         };
         if let Some(from) = from {
             record_operation_divergence(&mut self.divergent_files, step, parts, &files, from);
         }
         if let ReplyCheckResult::Mismatched(differences) = &verdict
-            && self.checker.is_enabled(rules::AFTER)
+            && self.checker.is_enabled(tolerance_rules::AFTER)
             && !held.captured.overlaps_change
             && !touched.is_outside()
             && !touched.explains(differences)
@@ -283,7 +283,8 @@ impl<'r> RunVerification<'r> {
         let mut went = StepFidelity::AsRecorded;
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
-                if (self.checker.is_enabled(rules::AFTER) || self.options.selected_steps.is_some())
+                if (self.checker.is_enabled(tolerance_rules::AFTER)
+                    || self.options.selected_steps.is_some())
                     && touched.explains(differences) =>
             {
                 let is_other_way = |one: &Difference| {
@@ -310,20 +311,20 @@ impl<'r> RunVerification<'r> {
             ReplyCheckResult::Mismatched(_)
                 if *has_delayed_entry && outcome.is_success() && !self.options.strict =>
             {
-                StepOutcome::Tolerated(rules::DELAYED)
+                StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
                 if step.asked.flavor == Flavor::RPCSEC_GSS.0
                     && !self.signs_calls
                     && self.checker.are_only_access_rights(&differences) =>
             {
-                StepOutcome::Tolerated(rules::CREDENTIALS)
+                StepOutcome::Tolerated(tolerance_rules::CREDENTIALS)
             }
             // The file is still open: through an open in place of a delegation, or because its CLOSE was not sent.
             ReplyCheckResult::Mismatched(differences)
                 if self.leaves_open && self.checker.are_only_client_busy(&differences) =>
             {
-                StepOutcome::Tolerated(rules::DELEGATION)
+                StepOutcome::Tolerated(tolerance_rules::DELEGATION)
             }
             ReplyCheckResult::Mismatched(_)
                 if is_after
@@ -332,17 +333,19 @@ impl<'r> RunVerification<'r> {
             {
                 StepOutcome::Unreplayable(CHANGED_OUTSIDE_REASON.into())
             }
-            ReplyCheckResult::Mismatched(_) if is_after => StepOutcome::Tolerated(rules::AFTER),
+            ReplyCheckResult::Mismatched(_) if is_after => StepOutcome::Tolerated(tolerance_rules::AFTER),
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
                 StepOutcome::Substituted(held.reason.map_or("", PlanReason::code))
             }
             ReplyCheckResult::Matched if held.rewrites.has_dropped_attributes => {
-                StepOutcome::Tolerated(rules::ATTRIBUTES_OFFERED)
+                StepOutcome::Tolerated(tolerance_rules::ATTRIBUTES_OFFERED)
             }
             ReplyCheckResult::Matched if held.rewrites.has_changed_wants => {
-                StepOutcome::Tolerated(rules::DELEGATION)
+                StepOutcome::Tolerated(tolerance_rules::DELEGATION)
             }
-            ReplyCheckResult::Matched if held.delay_retries > 0 => StepOutcome::Tolerated(rules::DELAYED),
+            ReplyCheckResult::Matched if held.delay_retries > 0 => {
+                StepOutcome::Tolerated(tolerance_rules::DELAYED)
+            }
             ReplyCheckResult::Matched => StepOutcome::Matched,
             ReplyCheckResult::Tolerated(rule) => StepOutcome::Tolerated(rule),
             ReplyCheckResult::Unsupported(operation, status) => {
@@ -358,9 +361,13 @@ impl<'r> RunVerification<'r> {
 fn has_recorded_effects(state: &StepOutcome) -> bool {
     match state {
         StepOutcome::Matched | StepOutcome::Substituted(_) => true,
-        StepOutcome::Tolerated(rule) => {
-            ![rules::DELAYED, rules::ROOM, rules::AFTER, rules::CREDENTIALS].contains(rule)
-        }
+        StepOutcome::Tolerated(rule) => ![
+            tolerance_rules::DELAYED,
+            tolerance_rules::ROOM,
+            tolerance_rules::AFTER,
+            tolerance_rules::CREDENTIALS,
+        ]
+        .contains(rule),
         StepOutcome::Mismatched(differences) => {
             differences.iter().all(|one| one.kind == DifferenceKind::Relation)
         }
@@ -437,7 +444,7 @@ fn expected_hash(key: u64, payload: &TracePayload, room: &mut Vec<u8>) -> Option
         PayloadContentState::KEYED if payload.length > LONGEST => None,
         PayloadContentState::KEYED => {
             room.resize(payload.length as usize, 0);
-            keyed_content::fill(key, payload.file, payload.offset, room);
+            generated_file_data::fill(key, payload.file, payload.offset, room);
             Some(hash(room))
         }
         _ => Some(u128::from_be_bytes(payload.hash)),

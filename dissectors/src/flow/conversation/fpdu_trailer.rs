@@ -1,7 +1,7 @@
 //! Trailers of FPDUs that TCP retransmits after data of RDMA Writes and Read responses.
 
 use crate::flow::FrameKind;
-use crate::flow::frame_event::FrameRole;
+use crate::flow::frame_role::FrameRole;
 use crate::flow::transaction_table::TransactionKey;
 use crate::rdma::RdmaAttribution;
 

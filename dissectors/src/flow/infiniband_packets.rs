@@ -13,8 +13,8 @@ use crate::rpc::Xid;
 
 use super::connection::{ConnectionLookup, FlowConnection, QueuePairPath};
 use super::conversation::{self, ConversationContext};
-use super::delivery::PacketOutcome;
 use super::finality;
+use super::packet_delivery::PacketOutcome;
 use super::packet_order::PacketOrderFault;
 use super::recent_frames;
 use super::reliable_connection::{NoOperationReason, OrphanWriteTarget, UnseenWriteRange};

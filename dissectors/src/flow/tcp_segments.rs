@@ -10,11 +10,11 @@ use crate::rpcrdma::SidePrivateData;
 use crate::iwarp::mpa::MpaStartupFrameKind;
 
 use super::connection::{ConnectionKey, ConnectionTable, FlowConnection, PortPair};
+use super::connection_setup::{ConnectedService, NegotiatedParameters, RdmaReadResources};
 use super::finality;
 use super::iwarp::IwarpConnection;
 use super::recent_frames;
-use super::records::{ProtocolSwitch, RpcRecordReader};
-use super::setup::{ConnectedService, NegotiatedParameters, RdmaReadResources};
+use super::rpc_records::{ProtocolSwitch, RpcRecordReader};
 use super::statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::direction::{self, TcpStreamDirection};

@@ -11,7 +11,7 @@ use super::super::call_description::CallDescription;
 use super::super::file_divergence::FileDivergence;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
-use super::verifier::RunVerification;
+use super::verification::RunVerification;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceReader, TraceStep};
 

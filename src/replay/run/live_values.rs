@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
 use crate::replay::seed::files::SessionLimits;
-use crate::replay::trace::emission::MessageSlotValueSource;
+use crate::replay::trace::message_emission::MessageSlotValueSource;
 use crate::replay::trace::{MessageSlot, MessageSlotKind};
 
 /// Maximum number of bytes of all values; further values are not stored.

@@ -40,7 +40,7 @@ impl HandEncoded for Vec<u8> {
 /// Concatenates the bytes of items.
 macro_rules! lay_out {
     () => { Vec::<u8>::new() };
-    ($($part:expr),+ $(,)?) => { [$($crate::nfs::wire_builder::HandEncoded::bytes(&$part)),+].concat() };
+    ($($part:expr),+ $(,)?) => { [$($crate::nfs::example_messages::HandEncoded::bytes(&$part)),+].concat() };
 }
 pub(super) use lay_out;
 
@@ -85,7 +85,7 @@ macro_rules! holds {
         #[track_caller]
         fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies) {
             use $crate::field::NullObserver;
-            use $crate::nfs::wire_builder::ValueOrderObserver;
+            use $crate::nfs::example_messages::ValueOrderObserver;
             use $crate::xdr::{Cursor, Encoder, XdrError};
             let mut cursor = Cursor::new(bytes);
             let mut observer = ValueOrderObserver::default();
@@ -121,11 +121,11 @@ macro_rules! examples {
     ($room:path: $calls:expr, $replies:expr) => {
         use $room::{Args, Procedure, Results};
 
-        $crate::nfs::wire_builder::holds!(arguments, Args);
-        $crate::nfs::wire_builder::holds!(results, Results);
+        $crate::nfs::example_messages::holds!(arguments, Args);
+        $crate::nfs::example_messages::holds!(results, Results);
 
-        pub(in crate::nfs) fn examples() -> $crate::nfs::wire_builder::ExampleMessages {
-            $crate::nfs::wire_builder::ExampleMessages {
+        pub(in crate::nfs) fn examples() -> $crate::nfs::example_messages::ExampleMessages {
+            $crate::nfs::example_messages::ExampleMessages {
                 calls: $calls.into_iter().map(|(bytes, args)| (Args::number(&args).0, bytes)).collect(),
                 replies: $replies.into_iter().map(|(bytes, results)| (Results::number(&results).0, bytes)).collect(),
             }
@@ -152,7 +152,7 @@ macro_rules! examples {
                 procedure in 0u32..26, words in proptest::collection::vec(0u32..5, 0..80), more: Vec<u8>, length: u16,
             ) {
                 use $crate::field::NullObserver;
-                use $crate::nfs::wire_builder::ValueOrderObserver;
+                use $crate::nfs::example_messages::ValueOrderObserver;
                 use $crate::xdr::{Cursor, Encoder};
                 let procedure = Procedure(procedure);
                 let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();

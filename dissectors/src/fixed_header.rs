@@ -170,16 +170,16 @@ macro_rules! number {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $number);
 
-        impl<'a> $crate::header::BitFieldValue<'a> for $name {
+        impl<'a> $crate::fixed_header::BitFieldValue<'a> for $name {
             const KIND: $crate::field::FieldKind = { use $crate::field::FieldKind::*; $kind };
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-                Self(<$number as $crate::header::BitFieldValue>::get::<LENGTH, START, END>(header))
+                Self(<$number as $crate::fixed_header::BitFieldValue>::get::<LENGTH, START, END>(header))
             }
 
             fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-                $crate::header::BitFieldValue::put::<START, END>(self.0, header);
+                $crate::fixed_header::BitFieldValue::put::<START, END>(self.0, header);
             }
 
             fn value(self) -> $crate::field::FieldValue<'a> {
@@ -193,7 +193,7 @@ macro_rules! number {
     (@xdr $name:ident u16) => {};
     (@xdr $name:ident $number:ident) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
-            const KIND: $crate::field::FieldKind = <Self as $crate::header::BitFieldValue<'a>>::KIND;
+            const KIND: $crate::field::FieldKind = <Self as $crate::fixed_header::BitFieldValue<'a>>::KIND;
 
             #[inline]
             fn decode<O: $crate::field::Observer<'a>>(
@@ -246,17 +246,17 @@ macro_rules! named {
             }
         }
 
-        impl<'a> $crate::header::BitFieldValue<'a> for $name {
+        impl<'a> $crate::fixed_header::BitFieldValue<'a> for $name {
             const KIND: $crate::field::FieldKind = $crate::field::FieldKind::Enum;
             const NAMES: &'static [$crate::field::FlagName] = &[$(($value, $text)),*];
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-                Self(<$number as $crate::header::BitFieldValue>::get::<LENGTH, START, END>(header))
+                Self(<$number as $crate::fixed_header::BitFieldValue>::get::<LENGTH, START, END>(header))
             }
 
             fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-                $crate::header::BitFieldValue::put::<START, END>(self.0, header);
+                $crate::fixed_header::BitFieldValue::put::<START, END>(self.0, header);
             }
 
             fn value(self) -> $crate::field::FieldValue<'a> {
@@ -294,7 +294,7 @@ macro_rules! header {
             pub const FIELDS: &'static [$crate::field::Field] = &[$($crate::field::Field {
                 name: $filter,
                 label: stringify!($field),
-                kind: <$type as $crate::header::BitFieldValue>::KIND,
+                kind: <$type as $crate::fixed_header::BitFieldValue>::KIND,
                 doc: concat!("", $($field_doc),*),
             }),*];
 
@@ -350,7 +350,7 @@ macro_rules! header {
      [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {{
         let (header, rest) = $bytes.split_first_chunk::<$length>()?;
         let this = Self {
-            $($field: <$type as $crate::header::BitFieldValue>::get::<$length, $start, $end>(header),)*
+            $($field: <$type as $crate::fixed_header::BitFieldValue>::get::<$length, $start, $end>(header),)*
         };
         if O::ENABLED && $observer.is_interested_in_header(Self::GROUP, Self::describe) {
             $observer.enter(Self::GROUP, $at);
@@ -359,7 +359,7 @@ macro_rules! header {
                 $observer.value(
                     field,
                     $at + $start / 8..$at + usize::div_ceil($end, 8),
-                    $crate::header::BitFieldValue::value(this.$field),
+                    $crate::fixed_header::BitFieldValue::value(this.$field),
                 );
             })*
             $observer.leave($at + $length);
@@ -370,7 +370,7 @@ macro_rules! header {
         /// Encodes the header.
         pub fn encode(&self) -> [u8; $length] {
             let mut header = [0; $length];
-            $($crate::header::BitFieldValue::put::<$start, $end>(self.$field, &mut header);)*
+            $($crate::fixed_header::BitFieldValue::put::<$start, $end>(self.$field, &mut header);)*
             header
         }
     };

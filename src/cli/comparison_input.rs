@@ -22,7 +22,7 @@ use crate::analysis::conformance::run::ConformanceRun;
 use crate::filter::{Filter, FilterRunner};
 use crate::memory::MemoryBudget;
 use crate::output::{OutputSettings, OutputWriter};
-use crate::replay::trace::layout::MAGIC;
+use crate::replay::trace::file_format::MAGIC;
 use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
 use crate::replay::trace::{self, TraceError};
 
