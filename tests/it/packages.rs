@@ -3,13 +3,19 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Crates of the workspace besides the program, and their folders.
-const CRATES: [(&str, &str); 4] = [
-    ("nfsrdma-capture-file", "crates/capture-file"),
-    ("nfsrdma-dissectors", "dissectors"),
-    ("nfsrdma-mock-server", "crates/mock-server"),
-    ("nfsrdma-rpc", "crates/rpc"),
-];
+/// Folders of the crates of the workspace besides the program. The name of the package is that of the folder.
+fn folders() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = std::fs::read_dir(root.join("crates")).unwrap();
+    let names = crates.map(|entry| format!("crates/{}", entry.unwrap().file_name().to_string_lossy()));
+    let folders: Vec<String> = names.chain(["dissectors".to_owned()]).collect();
+    assert!(folders.iter().any(|folder| folder == "crates/conformance"), "{folders:?}");
+    folders
+}
+
+fn package_name(folder: &str) -> String {
+    format!("nfsrdma-{}", folder.rsplit('/').next().unwrap())
+}
 
 /// The files of a package.
 fn files(package: &str) -> Vec<String> {
@@ -24,8 +30,9 @@ fn files(package: &str) -> Vec<String> {
 
 #[test]
 fn every_crate_packs_its_licences_and_a_readme() {
-    for package in CRATES.map(|(package, _)| package).into_iter().chain(["nfsrdma-inspect"]) {
-        let files = files(package);
+    let packages = folders().iter().map(|folder| package_name(folder)).collect::<Vec<_>>();
+    for package in packages.into_iter().chain(["nfsrdma-inspect".to_owned()]) {
+        let files = files(&package);
         for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs"] {
             assert!(files.iter().any(|of| of == file), "{package}: {file} is not among {files:?}");
         }
@@ -64,8 +71,8 @@ fn the_licences_of_all_crates_are_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
         let ours = std::fs::read(root.join(file)).unwrap();
-        for (_, folder) in CRATES {
-            assert_eq!(std::fs::read(root.join(folder).join(file)).unwrap(), ours, "{folder}/{file}");
+        for folder in folders() {
+            assert_eq!(std::fs::read(root.join(&folder).join(file)).unwrap(), ours, "{folder}/{file}");
         }
     }
 }

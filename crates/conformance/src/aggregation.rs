@@ -15,8 +15,48 @@ const MAX_CONNECTIONS: usize = 1 << 16;
 /// Rule, connection, side and severity.
 type FindingKey = (&'static str, u64, ConnectionRole, SeverityLevel);
 
+/// Numbers of judgements of one rule on one connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct JudgementCounts {
+    of_transactions: u32,
+    /// Of messages of the client, and of the server.
+    of_messages: [u32; 2],
+}
+
 /// Numbers of judgements on one connection, by [`tally_index`].
-pub(crate) type Judgements = Vec<u32>;
+#[derive(Debug, Default)]
+pub(crate) struct Judgements(Vec<JudgementCounts>);
+
+impl Judgements {
+    /// Counts a judgement of a message of this sender, or of a Transaction.
+    #[inline]
+    pub(crate) fn count(&mut self, tally_index: usize, sender: Option<ConnectionRole>) {
+        if self.0.len() <= tally_index {
+            self.0.resize(tally_index + 1, JudgementCounts::default());
+        }
+        let Some(counts) = self.0.get_mut(tally_index) else { return };
+        let count = match sender {
+            None => &mut counts.of_transactions,
+            Some(ConnectionRole::Client) => &mut counts.of_messages[0],
+            Some(ConnectionRole::Server) => &mut counts.of_messages[1],
+        };
+        *count = count.saturating_add(1);
+    }
+
+    /// Returns the number of judgements of Transactions and of the messages of these senders; 0 if it is not known.
+    fn total(&self, tally_index: usize, senders: Senders) -> u64 {
+        self.0.get(tally_index).map_or(0, |counts| {
+            let messages = counts.of_messages.iter().zip(senders.0);
+            let of_messages =
+                messages.filter(|(_, is_sender)| *is_sender).map(|(count, _)| u64::from(*count));
+            u64::from(counts.of_transactions) + of_messages.sum::<u64>()
+        })
+    }
+}
+
+/// Senders of the messages that broke a rule: client, and server.
+#[derive(Clone, Copy, Debug, Default)]
+struct Senders([bool; 2]);
 
 /// Returns the index of the judgements of a rule, if its findings are about connections and come from messages.
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
@@ -30,16 +70,18 @@ pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
 /// Findings by rule, connection, side and severity.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionFindings {
-    findings: FxHashMap<FindingKey, Finding>,
+    findings: FxHashMap<FindingKey, (Finding, Senders)>,
     /// By the number of the connection.
     judgements: FxHashMap<u64, Judgements>,
 }
 
 impl ConnectionFindings {
-    /// Adds a violation. Returns it if it is the first of its rule, connection, side and severity.
-    pub(crate) fn add(&mut self, finding: Finding) -> Option<&Finding> {
+    /// Adds a violation by a message of this sender. Returns it if it is the first of its rule, connection, side and severity.
+    pub(crate) fn add(&mut self, finding: Finding, sender: ConnectionRole) -> Option<&Finding> {
+        let is_server = usize::from(sender == ConnectionRole::Server);
         let key = (finding.rule.id, finding.connection.number, finding.side, finding.severity);
-        if let Some(known) = self.findings.get_mut(&key) {
+        if let Some((known, senders)) = self.findings.get_mut(&key) {
+            senders.0[is_server] = true;
             known.count += finding.count;
             if let (Some(all), Some(later)) = (&mut known.measurement, &finding.measurement) {
                 all.add(later);
@@ -53,7 +95,9 @@ impl ConnectionFindings {
             return None;
         }
         let has_room = self.findings.len() < MAX_FINDINGS;
-        has_room.then(|| &*self.findings.entry(key).or_insert(finding))
+        let mut senders = Senders::default();
+        senders.0[is_server] = true;
+        has_room.then(|| &self.findings.entry(key).or_insert((finding, senders)).0)
     }
 
     /// Removes and returns the judgements on a connection. Add them again.
@@ -63,7 +107,7 @@ impl ConnectionFindings {
 
     /// Adds the judgements on a connection.
     pub(crate) fn put_judgements(&mut self, connection: u64, judgements: Judgements) {
-        if judgements.is_empty() {
+        if judgements.0.is_empty() {
             return;
         }
         if self.judgements.len() >= MAX_CONNECTIONS && !self.judgements.contains_key(&connection) {
@@ -74,13 +118,14 @@ impl ConnectionFindings {
 
     /// Removes and returns all findings, in the order of their first frames.
     pub(crate) fn take_all(&mut self) -> Vec<Finding> {
-        let mut findings: Vec<Finding> = std::mem::take(&mut self.findings).into_values().collect();
-        for finding in &mut findings {
+        let mut findings = Vec::with_capacity(self.findings.len());
+        for (mut finding, senders) in std::mem::take(&mut self.findings).into_values() {
             let judgements = self.judgements.get(&finding.connection.number);
-            let judged = judgements.zip(tally_index(finding.rule)).and_then(|(counts, at)| counts.get(at));
-            finding.complete_text(judged.copied().unwrap_or(0).into());
+            let judged = judgements.zip(tally_index(finding.rule));
+            finding.complete_text(judged.map_or(0, |(counts, at)| counts.total(at, senders)));
+            findings.push(finding);
         }
-        findings.sort_by_key(|finding| {
+        findings.sort_by_key(|finding: &Finding| {
             (finding.connection.number, finding.frames.first().copied(), finding.rule.id)
         });
         findings

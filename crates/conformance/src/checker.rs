@@ -26,6 +26,7 @@ use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::subject::{Subject, SubjectSet};
 use crate::transaction_view::TransactionView;
+use crate::unanswered_memory::UnansweredMemory;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
@@ -146,6 +147,7 @@ pub struct ConformanceChecker {
     sessions: SessionTable,
     orphans: OrphanReplies,
     memory: MemoryTable,
+    unanswered: UnansweredMemory,
     /// Findings of Transactions that were not emitted yet.
     pending: FxHashMap<TransactionKey, Vec<Finding>>,
     /// Findings without a Transaction.
@@ -186,6 +188,7 @@ impl ConformanceChecker {
             sessions: SessionTable::default(),
             orphans: OrphanReplies::default(),
             memory: MemoryTable::default(),
+            unanswered: UnansweredMemory::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
@@ -245,7 +248,7 @@ impl ConformanceChecker {
                     if let Some(attached) = &mut self.attached {
                         attached.add(flow, event, finding.clone());
                     }
-                    self.add_to_connection(finding);
+                    self.add_to_connection(finding, event.sender);
                 }
                 (RuleScope::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
                     self.pending.entry(key).or_default().push(finding);
@@ -297,6 +300,8 @@ impl ConformanceChecker {
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
+        view.earlier_memory = self.unanswered.take(transaction);
+        self.unanswered.record(transaction);
         view.has_invalid_access = transaction.has_suspected_access
             || findings.iter().any(|(_, finding)| ACCESS_RULES.contains(&finding.rule.id));
         let (subjects, evidence) = (view.subjects(), view.evidence());
@@ -318,7 +323,7 @@ impl ConformanceChecker {
         });
         for prepared in rules.iter() {
             let Some(verdict) = (prepared.check)(&view) else { continue };
-            prepared.count_judgement(&verdict, &mut found.judgements);
+            prepared.count_judgement(&verdict, None, &mut found.judgements);
             if let Some(violation) = self.count(prepared.at, verdict) {
                 let responder = view.responder();
                 let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
@@ -368,7 +373,7 @@ impl ConformanceChecker {
         });
         for prepared in rules.iter() {
             let Some(verdict) = (prepared.check)(message) else { continue };
-            prepared.count_judgement(&verdict, &mut found.judgements);
+            prepared.count_judgement(&verdict, Some(message.sender()), &mut found.judgements);
             if let Some(violation) = self.count(prepared.at, verdict) {
                 let context = FindingContext {
                     transaction: message.transaction.transaction,
@@ -422,14 +427,14 @@ impl ConformanceChecker {
             RuleScope::Each => Some(finding),
             RuleScope::Connection => {
                 let copy = self.attached.is_some().then(|| finding.clone());
-                self.add_to_connection(Finding { transaction: None, xid: None, ..finding });
+                self.add_to_connection(Finding { transaction: None, xid: None, ..finding }, side);
                 copy
             }
         }
     }
 
-    fn add_to_connection(&mut self, finding: Finding) {
-        if let (Some(finding), Some(first)) = (self.per_connection.add(finding), &mut self.first) {
+    fn add_to_connection(&mut self, finding: Finding, sender: ConnectionRole) {
+        if let (Some(finding), Some(first)) = (self.per_connection.add(finding, sender), &mut self.first) {
             first.push(finding.clone());
         }
     }

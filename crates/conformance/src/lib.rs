@@ -27,6 +27,7 @@ mod sequence;
 mod session_table;
 mod subject;
 mod transaction_view;
+mod unanswered_memory;
 mod waiting_calls;
 
 pub use checker::{ConformanceChecker, RuleTally};

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{Judgements, tally_index};
@@ -52,18 +53,16 @@ impl<F> PreparedRule<F> {
         self.suspects.is_some_and(|suspects| !subjects.contains(suspects))
     }
 
-    /// Counts a judgement on a connection.
+    /// Counts a judgement on a connection: of a message of this sender, or of a Transaction.
     #[inline]
-    pub(crate) fn count_judgement(&self, verdict: &Verdict, judgements: &mut Judgements) {
-        let Some(at) = self.tally_index else { return };
-        if matches!(verdict, Verdict::Unknown) {
-            return;
-        }
-        if judgements.len() <= at {
-            judgements.resize(at + 1, 0);
-        }
-        if let Some(count) = judgements.get_mut(at) {
-            *count = count.saturating_add(1);
+    pub(crate) fn count_judgement(
+        &self,
+        verdict: &Verdict,
+        sender: Option<ConnectionRole>,
+        judgements: &mut Judgements,
+    ) {
+        if let Some(at) = self.tally_index.filter(|_| !matches!(verdict, Verdict::Unknown)) {
+            judgements.count(at, sender);
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::orphan_replies::OrphanReply;
 use crate::rule::{Evidence, EvidenceSet};
 use crate::session_table::{EndedCopies, SessionTable, SlotHistory};
 use crate::subject::{Subject, SubjectSet};
+use crate::unanswered_memory::ResultMemory;
 
 /// Operations with a copy offload stateid. RFC 7862 section 4.8.
 const OFFLOAD_OPERATIONS: [Operation; 3] =
@@ -58,6 +59,8 @@ pub struct TransactionView<'t> {
     file_accesses: OnceCell<Vec<FileAccess>>,
     /// Memory that another Call in flight offered, too.
     pub overlap: Option<MemoryOverlap>,
+    /// Memory for results of the Call that this one repeats on another connection, if it is known.
+    pub(crate) earlier_memory: Option<ResultMemory>,
     /// `true` if an RDMA Read or Write that was not permitted is attributed to the Transaction.
     pub has_invalid_access: bool,
     /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
@@ -99,6 +102,7 @@ impl<'t> TransactionView<'t> {
             headers: records.map(|record| record.filter(|_| has_chunks)?.header()),
             file_accesses: OnceCell::new(),
             overlap: None,
+            earlier_memory: None,
             has_invalid_access: false,
             eligible_items: Default::default(),
         }

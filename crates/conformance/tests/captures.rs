@@ -202,6 +202,8 @@ fn swapped(frames: &[StoredFrame], first: &[usize], are_times_in_order: bool) ->
 enum Damage {
     /// This number of frames is missing.
     Loss(usize),
+    /// The first, third and sixth frame are missing: often in both directions.
+    Gaps,
     /// A frame and the one that follows it by this number are exchanged, with their times.
     Exchange(usize),
     /// The capture begins there.
@@ -209,14 +211,25 @@ enum Damage {
 }
 
 impl Damage {
-    const ALL: [Self; 6] =
-        [Self::Loss(1), Self::Loss(2), Self::Loss(20), Self::Exchange(1), Self::Exchange(3), Self::LateStart];
+    const ALL: [Self; 7] = [
+        Self::Loss(1),
+        Self::Loss(2),
+        Self::Loss(20),
+        Self::Gaps,
+        Self::Exchange(1),
+        Self::Exchange(3),
+        Self::LateStart,
+    ];
 
     /// Returns the frames of a damaged capture up to `until`; `None` if it ends before the damage does.
     fn apply(self, frames: &[StoredFrame], at: usize, until: usize) -> Option<Vec<&StoredFrame>> {
         let mut rest: Vec<&StoredFrame> = frames[..until].iter().collect();
         match self {
             Self::Loss(count) => drop(rest.drain(at..until.min(at + count))),
+            Self::Gaps if at + 5 >= until => return None,
+            Self::Gaps => [5, 2, 0].into_iter().for_each(|distance| {
+                rest.remove(at + distance);
+            }),
             Self::Exchange(distance) if at + distance >= until => return None,
             Self::Exchange(distance) => rest.swap(at, at + distance),
             Self::LateStart => drop(rest.drain(..at)),
@@ -312,6 +325,11 @@ fn a_start_within_the_first_packets_of_any_capture_breaks_no_rule() {
 fn the_first_replies_lost_with_their_acknowledgements_break_no_rule() {
     // Among the first packets of a connection.
     assert_harmless(&[Damage::Loss(2)], |_| true, |count| (0..count.min(60)).collect());
+}
+
+#[test]
+fn gaps_in_both_directions_break_no_rule() {
+    assert_harmless(&[Damage::Gaps], |_| true, |count| (0..count.min(60)).collect());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use nfsrdma_dissectors::field::{DdpEligibleItem, ItemPlacement};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode, WriteChunk};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
@@ -66,6 +67,40 @@ fn copy_difference(name: &str, offered: &Chunk, copy: &WriteChunk<'_>) -> Option
     })
 }
 
+/// Returns a segment of the Reply that is not in its Call, but in that which the Call repeats.
+fn stale_segment(view: &TransactionView<'_>) -> Option<(Handle, u64)> {
+    let earlier = view.earlier_memory.as_ref()?;
+    let header = rpc_reply(view)?.header()?;
+    let is_stale = |handle: Handle, offset: u64| {
+        let is_offered =
+            written_segments(view).any(|segment| (segment.handle, segment.offset) == (handle, offset));
+        !is_offered && earlier.contains(&(handle, offset))
+    };
+    let find = |chunk: &WriteChunk<'_>| {
+        let stale = chunk.target.iter().find(|segment| is_stale(segment.handle, segment.offset))?;
+        Some((stale.handle, stale.offset))
+    };
+    header.writes().iter().find_map(|chunk| find(&chunk)).or_else(|| find(header.reply_chunk()?))
+}
+
+fn stale_handles(view: &TransactionView<'_>) -> Option<Verdict> {
+    let (call, reply) = (call(view)?, rpc_reply(view)?);
+    let header = reply.header()?;
+    if view.transaction.retry_of.is_none() || (header.writes().is_empty() && header.reply_chunk().is_none()) {
+        return None;
+    }
+    if call.record.copies > 1 || view.earlier_memory.is_none() {
+        return Some(Verdict::Unknown);
+    }
+    Some(match stale_segment(view) {
+        None => Verdict::Kept,
+        Some((handle, offset)) => {
+            let text = format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call");
+            Verdict::broken(text).at_field("rpcordma.writes")
+        }
+    })
+}
+
 fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
     let (call, reply) = (call(view)?, rpc_reply(view)?);
     if call.record.has_no_chunks() && reply.record.has_no_chunks() {
@@ -74,6 +109,10 @@ fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
     // A Call that was sent again may offer other memory.
     if call.record.copies > 1 {
         return Some(Verdict::Unknown);
+    }
+    // rpc/stale-handles judges it.
+    if stale_segment(view).is_some() {
+        return None;
     }
     let header = reply.header()?;
     let (offered, copies) = (&view.transaction.write_chunks, header.writes());
@@ -411,6 +450,21 @@ pub(crate) const RULES: &[Rule] = &[
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(not_copied),
+    },
+    Rule {
+        id: "rpc/stale-handles",
+        severity: Severity::Error,
+        section: "RFC 8166 sections 3.4.6 and 4.3.3",
+        requirement: "The Reply to a Call that was repeated on another connection has the chunks of that Call, not those of \
+            the earlier one.",
+        explanation: "The handles of the lost connection mean other memory on the new one, or none: the Requester misses its \
+            results, or the Responder ends the connection with an access error. Look for a reply cache that keeps RDMA \
+            headers, or for Calls that the server still executes for the lost connection. Example: a client repeats a READ \
+            after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier Call\".",
+        subjects: &[Subject::Chunks, Subject::RepeatedCall],
+        needs: BOTH_LISTS,
+        scope: RuleScope::Each,
+        check: RuleCheck::Transaction(stale_handles),
     },
     Rule {
         id: "rpcrdma/returned-too-much",

@@ -27,6 +27,26 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "rpc/stale-handles",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let first = Exchange::read3(scene.xid(), 4096, 4096);
+            scene.call(&first);
+            let mut other = scene.second_connection();
+            // The same Call in other memory, and a READ that fails: the chunk comes back unused.
+            let mut again = Exchange::read3(first.call.xid, 4096, 0);
+            again.call.writes[0][0].handle += 0x80;
+            again.placed.clear();
+            let mut failure = rpc_reply(first.call.xid);
+            // NFS3ERR_IO, no attributes.
+            failure.words(&[5, 0]);
+            again.reply.rpc = failure.bytes;
+            let returned = if broken { &first } else { &again }.call.writes[0][0];
+            again.reply.writes = vec![vec![Memory { length: 0, ..returned }]];
+            scene.on(&mut other, |other| other.exchange(&again));
+        },
+    },
+    Pair {
         rule: "rpcrdma/returned-too-much",
         kinds: BOTH,
         conversation: |scene, broken| {

@@ -1,4 +1,4 @@
-//! RDMA through rdma_cm and libibverbs. The only module with `unsafe` code.
+//! RDMA through rdma_cm and libibverbs. In this crate, only this module and `gss::kerberos` have `unsafe` code.
 //!
 //! The libraries are loaded when the program starts, but are required only on first use: without them, without a device
 //! or without permission to use it, [`RpcTransport::connect`](super::RpcTransport::connect) returns a one-line error.
