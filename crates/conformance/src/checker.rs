@@ -3,9 +3,7 @@
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionIdentity, ConnectionRole, RpcMessageKind,
-};
+use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -14,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, Judgements};
 use crate::attachment::AttachedFindings;
-use crate::connection_history::{ConnectionHistories, ConnectionHistory};
+use crate::connection_history::{ConnectionHistories, TransactionFacts};
 use crate::finding::Finding;
 use crate::known::find_known;
 use crate::memory_table::MemoryTable;
@@ -295,7 +293,7 @@ impl ConformanceChecker {
         // Findings with the indices of their rules; those of events come first.
         let findings: Vec<(usize, Finding)> =
             of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
-        let history = self.connections.before(transaction);
+        let mut history = self.connections.take(transaction);
         let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
@@ -347,7 +345,9 @@ impl ConformanceChecker {
         findings.sort_by_key(|(at, _)| *at);
         self.per_connection.put_judgements(number, judgements);
         self.record_sessions(&view);
-        *self.connections.of(transaction.connection.number) = updated_history(&view, &history);
+        let facts = TransactionFacts::of(&view);
+        history.record(transaction, facts);
+        self.connections.put(number, history);
         findings
             .into_iter()
             .map(|(_, mut finding)| {
@@ -541,40 +541,4 @@ fn finding(
         count: 1,
         field: violation.field,
     }
-}
-
-/// Returns the history of a connection after a Transaction.
-fn updated_history(view: &TransactionView<'_>, before: &ConnectionHistory) -> ConnectionHistory {
-    let mut history = before.clone();
-    let transaction = view.transaction;
-    let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
-    let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
-    // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
-    let is_refused = view.reply().is_some_and(CapturedMessage::is_rdma_error);
-    let is_agreed = call.map(|words| words.version) == reply.map(|words| words.version);
-    if let Some(words) = call.filter(|words| is_agreed && !is_refused && matches!(words.version, 1 | 2)) {
-        history.version.get_or_insert(words.version);
-    }
-    let has_credits = transaction.credit_use.is_direction_known;
-    let (call, reply) = (call.filter(|_| has_credits), reply.filter(|_| has_credits));
-    if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
-        history.last_grants[usize::from(transaction.direction == CallDirection::Reverse)] = Some(granted);
-    }
-    if let Some(requested) = call.and_then(|words| words.calls_in_flight_credits()) {
-        history.last_requests[usize::from(transaction.direction == CallDirection::Reverse)] = Some(requested);
-    }
-    history.record_refusal(transaction);
-    history.losses = history.losses.max(transaction.credit_use.losses);
-    history.last_call_time = history.last_call_time.max(transaction.call.as_ref().map(|call| call.time));
-    history.is_rfc5666 |= view.is_rfc5666();
-    history.at_limit_ns += transaction.credit_use.at_limit_ns;
-    history.has_nfs4 |= view.is_nfs4();
-    history.backchannel.update(view);
-    let record = transaction.call.as_ref().or(transaction.reply.as_ref());
-    let first = record.and_then(|record| record.frames.first().copied());
-    history.first_frame = history.first_frame.or(first);
-    history.first_time = history.first_time.or(record.map(|record| record.time));
-    let is_unanswered = transaction.call.is_some() && transaction.reply.is_none();
-    history.unanswered_calls += u64::from(is_unanswered && transaction.has_connection_ended);
-    history
 }

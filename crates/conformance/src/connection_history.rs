@@ -2,12 +2,15 @@
 
 use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionIdentity};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, CapturedMessage, ConnectionIdentity, RpcMessageKind,
+};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Results};
+use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Operation, Results};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
+use crate::operations::OperationSet;
 use crate::rules::REFUSED;
 use crate::transaction_view::TransactionView;
 
@@ -48,6 +51,9 @@ pub struct ConnectionHistory {
     pub unanswered_calls: u64,
 }
 
+const BINDING_OPERATIONS: OperationSet =
+    OperationSet::of(&[Operation::CREATE_SESSION, Operation::BIND_CONN_TO_SESSION]);
+
 /// Use of a connection for callbacks by sessions. RFC 8881 section 2.10.3.1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backchannel {
@@ -61,13 +67,16 @@ pub struct Backchannel {
 
 impl Backchannel {
     /// Updates the state after a Transaction.
-    pub(crate) fn update(&mut self, view: &TransactionView<'_>) {
+    fn update(&mut self, view: &TransactionView<'_>) {
         if view.transaction.direction == CallDirection::Reverse {
             return;
         }
         let is_compound = view.summary.program.is_none() || view.summary.procedure_name == Some("COMPOUND");
         let is_read = view.operations.has_all_arguments && (view.operations.has_all_results || self.is_bound);
         self.is_uncertain |= is_compound && !is_read;
+        if !view.operations.has_any(BINDING_OPERATIONS) {
+            return;
+        }
         for (_, result) in view.operations.pairs() {
             match result {
                 Some(Results::CREATE_SESSION(created)) => {
@@ -88,6 +97,25 @@ impl Backchannel {
     }
 }
 
+/// Facts about a Transaction for the history of its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransactionFacts {
+    /// `true` if the connection follows RFC 5666.
+    is_rfc5666: bool,
+    is_nfs4: bool,
+    /// Use of the connection for callbacks after the Transaction.
+    backchannel: Backchannel,
+}
+
+impl TransactionFacts {
+    /// Returns the facts about a Transaction.
+    pub(crate) fn of(view: &TransactionView<'_>) -> Self {
+        let mut backchannel = view.connection.backchannel;
+        backchannel.update(view);
+        Self { is_rfc5666: view.is_rfc5666(), is_nfs4: view.is_nfs4(), backchannel }
+    }
+}
+
 /// Maximum number of XIDs in [`ConnectionHistory::refused_xids`].
 const MAX_REFUSED: usize = 16;
 
@@ -102,8 +130,42 @@ impl ConnectionHistory {
         self.last_requests[usize::from(direction == CallDirection::Reverse)]
     }
 
+    /// Records a Transaction with these facts.
+    pub(crate) fn record(&mut self, transaction: &Transaction, facts: TransactionFacts) {
+        let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
+        let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
+        // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
+        let is_refused = transaction.reply.as_ref().is_some_and(CapturedMessage::is_rdma_error);
+        let is_agreed = call.map(|words| words.version) == reply.map(|words| words.version);
+        if let Some(words) = call.filter(|words| is_agreed && !is_refused && matches!(words.version, 1 | 2)) {
+            self.version.get_or_insert(words.version);
+        }
+        let has_credits = transaction.credit_use.is_direction_known;
+        let (call, reply) = (call.filter(|_| has_credits), reply.filter(|_| has_credits));
+        let direction = usize::from(transaction.direction == CallDirection::Reverse);
+        if let Some(granted) = reply.and_then(|words| words.calls_in_flight_credits()) {
+            self.last_grants[direction] = Some(granted);
+        }
+        if let Some(requested) = call.and_then(|words| words.calls_in_flight_credits()) {
+            self.last_requests[direction] = Some(requested);
+        }
+        self.record_refusal(transaction);
+        self.losses = self.losses.max(transaction.credit_use.losses);
+        self.last_call_time = self.last_call_time.max(transaction.call.as_ref().map(|call| call.time));
+        self.is_rfc5666 = facts.is_rfc5666;
+        self.at_limit_ns += transaction.credit_use.at_limit_ns;
+        self.has_nfs4 |= facts.is_nfs4;
+        self.backchannel = facts.backchannel;
+        let record = transaction.call.as_ref().or(transaction.reply.as_ref());
+        let first = record.and_then(|record| record.frames.first().copied());
+        self.first_frame = self.first_frame.or(first);
+        self.first_time = self.first_time.or(record.map(|record| record.time));
+        let is_unanswered = transaction.call.is_some() && transaction.reply.is_none();
+        self.unanswered_calls += u64::from(is_unanswered && transaction.has_connection_ended);
+    }
+
     /// Records the XID of a Call that was answered ERR_CHUNK.
-    pub(crate) fn record_refusal(&mut self, transaction: &Transaction) {
+    fn record_refusal(&mut self, transaction: &Transaction) {
         let error = transaction.reply.as_ref().filter(|reply| reply.is_rdma_error());
         if error.and_then(|reply| reply.header()?.error()) == Some(REFUSED) {
             self.refused_xids.truncate(MAX_REFUSED - 1);
@@ -118,7 +180,7 @@ type HostPair = (Address, Address, Tenant);
 /// Histories of all connections by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionHistories {
-    histories: FxHashMap<u64, ConnectionHistory>,
+    histories: FxHashMap<u64, Box<ConnectionHistory>>,
     /// Inline thresholds of the newest connection between two hosts.
     thresholds: FxHashMap<HostPair, (u32, u32)>,
 }
@@ -126,13 +188,13 @@ pub(crate) struct ConnectionHistories {
 impl ConnectionHistories {
     /// Returns the history of a connection, if it has one.
     pub(crate) fn get(&self, number: u64) -> Option<&ConnectionHistory> {
-        self.histories.get(&number)
+        self.histories.get(&number).map(Box::as_ref)
     }
 
-    /// Removes and returns the history of the connection of a Transaction before it. Add it again, updated.
-    pub(crate) fn before(&mut self, transaction: &Transaction) -> ConnectionHistory {
+    /// Removes and returns the history of the connection of a Transaction before it. Put it back, updated.
+    pub(crate) fn take(&mut self, transaction: &Transaction) -> Box<ConnectionHistory> {
         let ConnectionIdentity { number, client, server, tenant, .. } = transaction.connection;
-        let mut history = std::mem::take(self.of(number));
+        let mut history = self.histories.remove(&number).unwrap_or_default();
         if history.first_frame.is_none()
             && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
         {
@@ -145,11 +207,11 @@ impl ConnectionHistories {
         history
     }
 
-    /// Returns the history of a connection.
-    pub(crate) fn of(&mut self, number: u64) -> &mut ConnectionHistory {
-        if self.histories.len() >= MAX_CONNECTIONS && !self.histories.contains_key(&number) {
+    /// Puts the history of a connection back.
+    pub(crate) fn put(&mut self, number: u64, history: Box<ConnectionHistory>) {
+        if self.histories.len() >= MAX_CONNECTIONS {
             self.histories.clear();
         }
-        self.histories.entry(number).or_default()
+        self.histories.insert(number, history);
     }
 }

@@ -47,6 +47,32 @@ impl fmt::Display for OperationNumber {
     }
 }
 
+/// Operations of COMPOUND.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OperationSet(u128);
+
+impl OperationSet {
+    /// Returns the set of these operations.
+    pub(crate) const fn of(operations: &[Operation]) -> Self {
+        let mut set = Self(0);
+        let mut rest = operations;
+        while let [operation, behind @ ..] = rest {
+            set = set.with(*operation);
+            rest = behind;
+        }
+        set
+    }
+
+    /// Adds an operation. Unknown operations with large numbers are in no set.
+    #[must_use]
+    const fn with(self, operation: Operation) -> Self {
+        match 1_u128.checked_shl(operation.0) {
+            Some(bit) => Self(self.0 | bit),
+            None => self,
+        }
+    }
+}
+
 /// Operations of a COMPOUND or CB_COMPOUND. RFC 8881 sections 16.2 and 19.2.
 #[derive(Debug, Default)]
 pub struct CompoundOperations<'t> {
@@ -88,8 +114,8 @@ pub struct CompoundOperations<'t> {
     pub results_digest: Option<OperationsDigest>,
     /// Failure of the RPC, if the Reply has no results.
     pub failure: Option<RpcFailure>,
-    /// Bit N is set if operation N of COMPOUND is among the arguments or results.
-    operation_bits: u128,
+    /// Operations of COMPOUND among the arguments and results that were decoded.
+    set: OperationSet,
 }
 
 /// Failure of an RPC without results.
@@ -180,7 +206,7 @@ impl<'t> CompoundOperations<'t> {
         all.mark_reduced(transaction);
         let numbers =
             { all.arguments.iter().map(Args::number) }.chain(all.results.iter().map(Results::number));
-        all.operation_bits = numbers.fold(0, |set, number| set | 1_u128.checked_shl(number.0).unwrap_or(0));
+        all.set = numbers.fold(OperationSet::default(), OperationSet::with);
         all
     }
 
@@ -245,9 +271,10 @@ impl<'t> CompoundOperations<'t> {
         self.results.len() + self.callback_results.len()
     }
 
-    /// Returns `true` if the operation is among the arguments or results that were decoded.
-    pub(crate) fn has(&self, operation: Operation) -> bool {
-        self.operation_bits & 1_u128.checked_shl(operation.0).unwrap_or(0) != 0
+    /// Returns `true` if one of these operations is among the arguments or results that were decoded.
+    #[inline]
+    pub(crate) fn has_any(&self, operations: OperationSet) -> bool {
+        self.set.0 & operations.0 != 0
     }
 
     /// Iterates over the operations of COMPOUND with their results.

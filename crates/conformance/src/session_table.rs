@@ -2,10 +2,10 @@
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Results, Sessionid4, Stateid4};
+use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
-use crate::operations::{CompoundOperations, OperationsDigest};
+use crate::operations::{CompoundOperations, OperationSet, OperationsDigest};
 use crate::sequence::Channel;
 use crate::waiting_calls::WaitingCalls;
 
@@ -15,6 +15,12 @@ const MAX_CHANNELS: usize = 8192;
 const MAX_COPIES: usize = 1024;
 /// Maximum number of slots of a channel with a history.
 const MAX_SLOTS: usize = 4096;
+
+const DESTROY_SESSION: OperationSet = OperationSet::of(&[Operation::DESTROY_SESSION]);
+const SESSION_OPERATIONS: OperationSet =
+    OperationSet::of(&[Operation::CREATE_SESSION, Operation::DESTROY_SESSION]);
+const COPY_OPERATIONS: OperationSet =
+    OperationSet::of(&[Operation::COPY, Operation::OFFLOAD_STATUS, Operation::OFFLOAD_CANCEL]);
 
 /// Limits of a channel. RFC 8881 section 18.36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +227,9 @@ impl SessionTable {
         transaction: &Transaction,
         operations: &CompoundOperations<'_>,
     ) -> Option<EndedCopies> {
+        if !operations.has_any(DESTROY_SESSION) {
+            return None;
+        }
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
                 result.ok().and_then(|_| self.channels.get(&(Channel::Fore, destroyed.dsa_sessionid)))
@@ -266,6 +275,18 @@ impl SessionTable {
 
     /// Records a COMPOUND or CB_COMPOUND.
     pub(crate) fn record(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+        if operations.has_any(SESSION_OPERATIONS) {
+            self.record_lifetimes(transaction, operations);
+        }
+        if operations.has_any(COPY_OPERATIONS) {
+            self.record_copies(transaction, operations);
+        }
+        self.record_reports(operations.callback_arguments);
+        self.record_use(transaction, operations);
+    }
+
+    /// Records sessions that are created and destroyed.
+    fn record_lifetimes(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
         for (arguments, result) in operations.pairs() {
             match (arguments, result) {
                 (Args::CREATE_SESSION(_), Some(Results::CREATE_SESSION(created))) => {
@@ -295,9 +316,6 @@ impl SessionTable {
                 _ => {}
             }
         }
-        self.record_copies(transaction, operations);
-        self.record_reports(operations.callback_arguments);
-        self.record_use(transaction, operations);
     }
 
     fn record_copies(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {

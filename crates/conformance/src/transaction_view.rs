@@ -19,16 +19,18 @@ use crate::eligible_items::EligibleItems;
 use crate::file_access::FileAccess;
 use crate::memory_table::MemoryOverlap;
 use crate::message_view::MessageView;
-use crate::operations::{CompoundOperations, RpcFailure};
+use crate::operations::{CompoundOperations, OperationSet, RpcFailure};
 use crate::orphan_replies::OrphanReply;
 use crate::rule::{Evidence, EvidenceSet};
 use crate::session_table::{EndedCopies, SessionTable, SlotHistory};
 use crate::subject::{Subject, SubjectSet};
 use crate::unanswered_memory::ResultMemory;
 
+const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
+const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);
 /// Operations with a copy offload stateid. RFC 7862 section 4.8.
-const OFFLOAD_OPERATIONS: [Operation; 3] =
-    [Operation::COPY, Operation::OFFLOAD_CANCEL, Operation::OFFLOAD_STATUS];
+const OFFLOAD_OPERATIONS: OperationSet =
+    OperationSet::of(&[Operation::COPY, Operation::OFFLOAD_CANCEL, Operation::OFFLOAD_STATUS]);
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub struct TransactionView<'t> {
@@ -81,8 +83,9 @@ impl<'t> TransactionView<'t> {
         connection: &'t ConnectionHistory,
         sessions: &SessionTable,
     ) -> Self {
-        let records = [transaction.call.as_ref(), transaction.reply.as_ref()];
-        let has_chunks = records.iter().flatten().any(|record| !record.has_no_chunks());
+        let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+        let has_chunks = [call, reply].into_iter().flatten().any(|record| !record.has_no_chunks());
+        let header_of = |record: Option<&'t CapturedMessage>| record.filter(|_| has_chunks)?.header();
         let (arguments, results) =
             (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
         let failure = summary.rpc_status.and_then(RpcFailure::of);
@@ -99,7 +102,8 @@ impl<'t> TransactionView<'t> {
             ended_copies: sessions.ended_copies(transaction, &operations),
             slot: sessions.slot(transaction, &operations),
             operations,
-            headers: records.map(|record| record.filter(|_| has_chunks)?.header()),
+            // `array::map` moves each header five times.
+            headers: [header_of(call), header_of(reply)],
             file_accesses: OnceCell::new(),
             overlap: None,
             earlier_memory: None,
@@ -269,9 +273,9 @@ impl<'t> TransactionView<'t> {
             .with(Subject::FileAccess, !self.file_accesses().is_empty())
             .with(Subject::RepeatedSequence, self.is_repeated_sequence())
             .with(Subject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
-            .with(Subject::CreateSession, operations.has(Operation::CREATE_SESSION))
-            .with(Subject::ReadPlus, operations.has(Operation::READ_PLUS))
-            .with(Subject::Offload, OFFLOAD_OPERATIONS.iter().any(|number| operations.has(*number)))
+            .with(Subject::CreateSession, operations.has_any(CREATE_SESSION))
+            .with(Subject::ReadPlus, operations.has_any(READ_PLUS))
+            .with(Subject::Offload, operations.has_any(OFFLOAD_OPERATIONS))
     }
 
     /// Returns the evidence that the Transaction provides.

@@ -29,14 +29,22 @@ impl<'a> DecodedCompound<'a> {
         let of = |wanted: Procedure, body: Option<(Procedure, Cursor<'a>)>| {
             body.filter(|(procedure, _)| *procedure == wanted).map(|(_, cursor)| cursor)
         };
-        let callback = DecodedCbCompound {
-            call: of(Procedure::CbCompound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
-            reply: of(Procedure::CbCompound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+        let callback = || {
+            let decoded = DecodedCbCompound {
+                call: of(Procedure::CbCompound, call)
+                    .and_then(|body| v4::DecodedOperations::decode(body).ok()),
+                reply: of(Procedure::CbCompound, reply)
+                    .and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            };
+            (decoded.call.is_some() || decoded.reply.is_some()).then(|| Box::new(decoded))
         };
+        // Most Transactions are no callbacks: nothing is moved for them.
+        let is_callback =
+            of(Procedure::CbCompound, call).is_some() || of(Procedure::CbCompound, reply).is_some();
         Self {
             call: of(Procedure::Compound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
             reply: of(Procedure::Compound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
-            callback: (callback.call.is_some() || callback.reply.is_some()).then(|| Box::new(callback)),
+            callback: if is_callback { callback() } else { None },
         }
     }
 }
