@@ -7,7 +7,7 @@
     reason = "a benchmark says what is wrong by panicking"
 )]
 
-#[path = "../tests/it/transport/made.rs"]
+#[path = "../tests/it/transport/generated_traces.rs"]
 mod made;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -4,9 +4,9 @@
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::exhibit::{ALL, Exhibit, named, run, same};
+use crate::independent_decoder;
+use crate::loss_comparison::{ALL, Exhibit, named, run, same};
 use crate::mutations::Kept;
-use crate::witness;
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -30,7 +30,7 @@ fn a_clock_that_jumps_changes_no_transaction_but_its_times() {
                 let found = named(&outcome.transactions, &said);
                 assert_eq!(found.len(), exhibit.transactions.len(), "{said}");
                 for before in &exhibit.transactions {
-                    let now = found[&witness::name(before)];
+                    let now = found[&independent_decoder::name(before)];
                     same(now, before, false, &said);
                     let (call, reply) = (now.call.as_ref().unwrap(), now.reply.as_ref().unwrap());
                     let passed = reply.end_time.0 - call.time.0;

@@ -10,9 +10,9 @@ use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, Rp
 use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
-use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
+use crate::independent_decoder::{Part, What};
+use crate::loss_comparison::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
 use crate::mutations::{Kept, frames};
-use crate::witness::{Part, What};
 
 /// Merges ranges.
 fn union(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {

@@ -18,15 +18,16 @@ mod comparison;
 #[cfg(all(feature = "tui", feature = "live", feature = "parquet"))]
 mod completion;
 mod conformance;
+mod control_characters;
 mod counting_views;
-mod crowd;
-mod delivered;
+mod delivery_times;
 mod dialects;
 mod display_filter;
+mod emission_delay;
 mod encode;
-mod exhibit;
 #[cfg(feature = "parquet")]
 mod export;
+mod field_coverage;
 mod field_lines;
 mod field_names;
 mod fields_like_tshark;
@@ -34,6 +35,7 @@ mod filters_like_tshark;
 mod founding_documents;
 mod generated;
 mod golden;
+mod independent_decoder;
 mod iwarp_loss;
 mod kernel_counters;
 mod lint;
@@ -41,11 +43,13 @@ mod linux_names;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod loss;
+mod loss_comparison;
 mod manual;
 mod many_connections;
 mod memory;
 mod mid_capture;
 mod mirrors;
+mod mixed_connections;
 mod mountstats;
 mod mutations;
 mod one_direction;
@@ -58,13 +62,11 @@ mod plans;
 #[allow(dead_code, reason = "the tool for measuring needs more of it")]
 mod player;
 mod program;
-mod promptness;
 mod readme;
 mod reordering;
 #[path = "../../benches/repeat.rs"]
 #[allow(dead_code, reason = "the benchmark needs more of it")]
 mod repeat;
-mod retold;
 mod rfc_names;
 mod schema;
 mod second_count;
@@ -76,7 +78,7 @@ mod skipped;
 mod snap;
 mod tcp_counters;
 mod tcp_loss;
-mod told;
+mod trace_comparison;
 mod trace_memory;
 mod traces;
 mod transport;
@@ -87,7 +89,5 @@ mod tshark;
 #[cfg(feature = "tui")]
 mod tui;
 mod tunnels;
-mod unseen;
 mod wireshark;
-mod witness;
 mod write;

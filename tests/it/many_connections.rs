@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::infiniband::OpcodeService;
 use nfsrdma_dissectors::net::{self, DatagramPayload};
 
-use crate::exhibit::ALL;
+use crate::loss_comparison::ALL;
 use crate::mutations::Kept;
 
 const MIB: u64 = 1 << 20;

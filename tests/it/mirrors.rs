@@ -5,9 +5,9 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, ConnectionTransport, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::exhibit::{ALL, named, run, same};
+use crate::independent_decoder;
+use crate::loss_comparison::{ALL, named, run, same};
 use crate::mutations::Kept;
-use crate::witness;
 
 /// Returns each frame, and a copy `behind` nanoseconds later.
 fn twice(frames: &[Kept], behind: i64) -> Vec<Kept> {
@@ -30,8 +30,13 @@ fn packets_that_were_captured_twice_change_nothing() {
             let few = exhibit.frames.len() as u64 * 9 / 10;
             assert!(outcome.captured_twice >= few, "{said}: {}", outcome.captured_twice);
             for before in &exhibit.transactions {
-                assert_eq!(found[&witness::name(before)].phases(), before.phases(), "{said}: {}", before.xid);
-                let now = found[&witness::name(before)];
+                assert_eq!(
+                    found[&independent_decoder::name(before)].phases(),
+                    before.phases(),
+                    "{said}: {}",
+                    before.xid
+                );
+                let now = found[&independent_decoder::name(before)];
                 same(now, before, false, &said);
                 for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                     let counts = |t: &Transaction| {
@@ -58,7 +63,7 @@ fn packets_that_were_captured_again_much_later_invent_nothing() {
             let found = named(&outcome.transactions, &said);
             assert_eq!(found.len(), exhibit.transactions.len(), "{said}: {:?}", outcome.undecoded);
             for before in &exhibit.transactions {
-                same(found[&witness::name(before)], before, false, &said);
+                same(found[&independent_decoder::name(before)], before, false, &said);
             }
         }
     }

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::net;
 
-use crate::exhibit::{ALL, agrees, named, run};
-use crate::witness;
+use crate::independent_decoder;
+use crate::loss_comparison::{ALL, agrees, named, run};
 
 #[test]
 fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
@@ -15,7 +15,7 @@ fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
         let name = exhibit.name;
         let source = |at: usize| net::decode(&exhibit.frames[at].frame(1), &mut NullObserver).source;
         let addresses: std::collections::BTreeSet<_> =
-            exhibit.transactions.iter().map(|t| witness::name(t).0).collect();
+            exhibit.transactions.iter().map(|t| independent_decoder::name(t).0).collect();
         let client = exhibit.transactions[0].connection.client.address;
         let server = exhibit.transactions[0].connection.server.address;
         assert!(addresses.iter().all(|address| [client, server].contains(address)));
@@ -26,10 +26,10 @@ fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
             let found = named(&outcome.transactions, &said);
             assert_eq!(found.len(), exhibit.transactions.len(), "{said}");
             for before in &exhibit.transactions {
-                let now = found[&witness::name(before)];
+                let now = found[&independent_decoder::name(before)];
                 let said = format!("{said}: {}", now.xid);
                 agrees(now, before, &said);
-                let is_caller = witness::name(before).0 == sender;
+                let is_caller = independent_decoder::name(before).0 == sender;
                 let (there, gone) = if is_caller {
                     (RpcMessageKind::Call, RpcMessageKind::Reply)
                 } else {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::exhibit::{ALL, named, run, same};
+use crate::loss_comparison::{ALL, named, run, same};
 use crate::mutations::{Kept, frames};
 
 /// Values independent of the order: by XID and direction the operation, the status, and the bytes of the chunks.

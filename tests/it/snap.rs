@@ -10,12 +10,12 @@ use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, RpcMessageKind}
 use serde_json::Value;
 
 use crate::captures::{self, Temporary};
-use crate::exhibit::{ALL, agrees, named, run};
+use crate::independent_decoder;
 use crate::kernel_counters::{equals_the_second_count, totals};
+use crate::loss_comparison::{ALL, agrees, named, run};
 use crate::mountstats::Mountstats;
 use crate::program::{self, Transaction};
 use crate::second_count::{self, Message};
-use crate::witness;
 
 const NAME: &str = "rxe-v42-snap128";
 
@@ -243,7 +243,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
             let outcome = run((1..).zip(&frames));
             let found = named(&outcome.transactions, &said);
             let expected: BTreeMap<_, _> =
-                exhibit.transactions.iter().map(|t| (witness::name(t), t)).collect();
+                exhibit.transactions.iter().map(|t| (independent_decoder::name(t), t)).collect();
             for (name, now) in &found {
                 let before = expected.get(name).unwrap_or_else(|| panic!("{said}: {name:x?} is invented"));
                 let said = format!("{said}: {name:x?}");

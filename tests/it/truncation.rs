@@ -4,8 +4,8 @@
 use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
-use crate::witness::What;
+use crate::independent_decoder::What;
+use crate::loss_comparison::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
 
 /// Returns the length of the trailer after the payload: the pad and the ICRC, or the pad and the CRC of MPA.
 fn trailer(transport: ConnectionTransport) -> usize {

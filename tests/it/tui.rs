@@ -211,7 +211,7 @@ fn a_pipe_is_shown_as_its_frames_come() {
 #[cfg(feature = "live")]
 #[test]
 fn an_interface_is_looked_at_filtered_followed_and_left() {
-    use crate::live::wire::{RECEIVER, Wire};
+    use crate::live::veth_link::{RECEIVER, Wire};
 
     let Some(wire) = Wire::new() else { return };
     let command = wire.command(program());
@@ -251,7 +251,7 @@ fn writes(pid: &str) -> u64 {
 #[cfg(feature = "live")]
 #[test]
 fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
-    use crate::live::wire::{RECEIVER, Wire};
+    use crate::live::veth_link::{RECEIVER, Wire};
 
     let Some(wire) = Wire::new() else { return };
     let command = wire.command(program());
@@ -283,7 +283,7 @@ fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
 #[cfg(feature = "live")]
 #[test]
 fn when_traffic_stops_the_rate_is_zero_one_second_later() {
-    use crate::live::wire::{RECEIVER, Wire};
+    use crate::live::veth_link::{RECEIVER, Wire};
 
     let Some(wire) = Wire::new() else { return };
     let command = wire.command(program());
@@ -393,7 +393,7 @@ fn a_locale_without_unicode_gets_an_interface_in_ascii() {
 #[cfg(feature = "live")]
 #[test]
 fn an_interface_that_goes_down_is_reported() {
-    use crate::live::wire::{RECEIVER, SENDER, Wire};
+    use crate::live::veth_link::{RECEIVER, SENDER, Wire};
 
     let Some(wire) = Wire::new() else { return };
     let command = wire.command(program());

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use nfsrdma_inspect::filter::catalog::{Catalog, FieldOrigin, FilterType};
 
-use crate::{captures, told};
+use crate::{captures, field_coverage};
 
 /// Separator of several values of a field; no value contains it.
 const BETWEEN: char = '^';
@@ -117,7 +117,7 @@ fn theirs(capture: &str) -> BTreeMap<u64, Theirs> {
 
 fn ours(capture: &str) -> BTreeMap<u64, Row> {
     // Fields that no structure of the capture has, and that represent no others, are not requested.
-    let heard = told::heard(capture).names();
+    let heard = field_coverage::heard(capture).names();
     let may_be_there = |name: &str| {
         let origin = Catalog::shared().get(name).map(|entry| &entry.origin);
         heard.contains(name) || !matches!(origin, Some(FieldOrigin::Structure(_)))

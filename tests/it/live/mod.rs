@@ -1,8 +1,8 @@
 //! Live capture between two network namespaces: a real capture is sent at one end of a link, and the program captures
 //! at the other. This requires root, `ip` and veth interfaces; elsewhere the tests report that they are skipped.
 
-mod counting;
+mod drop_counts;
+mod file_equality;
+mod privileges;
 mod recording;
-mod rights;
-mod same;
-pub(crate) mod wire;
+pub(crate) mod veth_link;

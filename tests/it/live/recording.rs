@@ -10,7 +10,7 @@ use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_inspect::output::units::HumanCount;
 use nix::sys::signal::Signal;
 
-use super::wire::{Capturing, RECEIVER, Wire};
+use super::veth_link::{Capturing, RECEIVER, Wire};
 use crate::captures;
 use crate::skipped::skip_without;
 

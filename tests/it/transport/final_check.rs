@@ -13,7 +13,7 @@ use nfsrdma_mock_server::server::fault_injection::{
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 
 use super::client::target;
-use super::liars::Work;
+use super::mock_server_faults::Work;
 
 /// Replays a trace on a server with these settings that may inject one fault, before the last step is complete. Returns
 /// also the server after that.
@@ -28,8 +28,11 @@ fn replayed(
     server.fault_injector = liar;
     let server = Arc::new(Mutex::new(server));
     let mut transport = MockTransport::for_server(Arc::clone(&server), settings);
-    let options =
-        ReplayOptions { order: ReplayOrder::Serial, max_shown_mismatches: 1000, ..super::beside::none() };
+    let options = ReplayOptions {
+        order: ReplayOrder::Serial,
+        max_shown_mismatches: 1000,
+        ..super::auxiliary_programs::none()
+    };
     let (target, mut watch) = (target(20049), Repenting(&server));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();

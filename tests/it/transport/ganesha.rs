@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use super::realm::Realm;
+use super::kerberos_realm::Realm;
 
 use crate::skipped::{skip, skip_without};
 

@@ -147,8 +147,12 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
     let tape = TraceRecorder::new(to, ContentRetention::KEPT, "a run").unwrap();
-    let options =
-        ReplayOptions { order, captured_chunks: true, tag: "recordings".into(), ..super::beside::none() };
+    let options = ReplayOptions {
+        order,
+        captured_chunks: true,
+        tag: "recordings".into(),
+        ..super::auxiliary_programs::none()
+    };
     let mut watch = Taped(Some(Box::new(tape)));
     let (mut steps, mut contents) = (open(), open());
     let report =
@@ -288,8 +292,11 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
     files.close();
     drop(files);
     transport.inject(after, MockTransportFault::NoReply);
-    let options =
-        ReplayOptions { timeout: Duration::from_millis(100), checks_tree: false, ..super::beside::none() };
+    let options = ReplayOptions {
+        timeout: Duration::from_millis(100),
+        checks_tree: false,
+        ..super::auxiliary_programs::none()
+    };
     run(&mut open(), &mut open(), &mut transport, &target, &seeded, &options, &mut ()).unwrap()
 }
 

@@ -12,7 +12,7 @@ use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::client::target;
-use super::liars::Work;
+use super::mock_server_faults::Work;
 use crate::captures::{self, Temporary};
 use crate::second_count;
 
@@ -45,8 +45,11 @@ fn replayed_on(
     let server = Arc::new(Mutex::new(server));
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let options =
-        ReplayOptions { order: ReplayOrder::Serial, max_shown_mismatches: 1000, ..super::beside::none() };
+    let options = ReplayOptions {
+        order: ReplayOrder::Serial,
+        max_shown_mismatches: 1000,
+        ..super::auxiliary_programs::none()
+    };
     let target = target(20049);
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();

@@ -12,7 +12,7 @@ use nfsrdma_mock_server::server::MockReply;
 use nfsrdma_rpc::tcp::TcpTransport;
 
 use super::client::target;
-use super::liars::Work;
+use super::mock_server_faults::Work;
 use super::proxy::Proxy;
 use super::proxy::lies::Liar;
 
@@ -39,7 +39,7 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
         timeout: Duration::from_secs(2),
         checks_tree: false,
         tag: "violations".into(),
-        ..super::beside::none()
+        ..super::auxiliary_programs::none()
     };
     let target = target(proxy.port);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::wire::{RECEIVER, Wire};
+use super::veth_link::{RECEIVER, Wire};
 use crate::captures;
 use crate::program;
 use crate::schema;

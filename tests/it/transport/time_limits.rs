@@ -11,7 +11,7 @@ use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServer
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::client::target;
-use super::liars::Work;
+use super::mock_server_faults::Work;
 
 /// NFS4ERR_DELAY and NFS3ERR_JUKEBOX.
 const DELAY: u32 = 10_008;
@@ -42,7 +42,7 @@ fn replayed(
 fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_does_not_wait_again() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "silent");
-        let options = ReplayOptions { timeout: Duration::from_secs(2), ..super::beside::none() };
+        let options = ReplayOptions { timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
         let (report, took) =
             replayed(&work, None, (100..5000).map(|at| (at, MockTransportFault::NoReply)), options);
         let why = report.end.unreachable.as_deref().unwrap();
@@ -70,7 +70,8 @@ fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
     let work = Work::of("rxe-v41", 4, "delays");
     let lie =
         MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
-    let options = ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::beside::none() };
+    let options =
+        ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     let why = report.end.unreachable.as_deref().unwrap();
     assert!(why.contains("NFS4ERR_DELAY"), "{why}");
@@ -84,7 +85,7 @@ fn one_operation_that_is_always_delayed_costs_less_each_time() {
     let work = Work::of("rxe-v3", 3, "one-delay");
     let lie =
         MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::WrongStatus(DELAY) };
-    let options = ReplayOptions { max_delay_retries: 4, ..super::beside::none() };
+    let options = ReplayOptions { max_delay_retries: 4, ..super::auxiliary_programs::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!(report.end.unreachable, None);
     assert!(report.mismatched() > 20, "{:?}", report.steps.states);
@@ -99,7 +100,7 @@ fn a_run_ends_at_its_limit() {
     let lie =
         MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
     let limit = Duration::from_secs(1);
-    let options = ReplayOptions { max_time: Some(limit), ..super::beside::none() };
+    let options = ReplayOptions { max_time: Some(limit), ..super::auxiliary_programs::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!((report.end.limit, report.end.is_interrupted), (Some(limit), true));
     assert!(took >= limit && took < Duration::from_secs(30), "{took:?}");

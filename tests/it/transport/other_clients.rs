@@ -18,7 +18,7 @@ use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 
 use super::client::target;
-use super::liars::Work;
+use super::mock_server_faults::Work;
 use super::program::{Passing, program};
 use crate::captures;
 
@@ -43,7 +43,7 @@ fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> ReplayReport {
         order: ReplayOrder::Serial,
         max_shown_mismatches: 1000,
         checks_tree: walk,
-        ..super::beside::none()
+        ..super::auxiliary_programs::none()
     };
     let target = target(20049);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()

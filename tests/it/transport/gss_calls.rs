@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use serde_json::Value as Json;
 
 use super::ganesha::Ganesha;
+use super::kerberos_realm::Realm;
 use super::program::{Passing, compiled, program};
-use super::realm::Realm;
 use crate::captures;
 
 fn plan(trace: &str, more: &[&str]) -> Json {

@@ -27,7 +27,7 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFa
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 
-use super::beside;
+use super::auxiliary_programs;
 use super::client::target;
 use super::program::compiled;
 
@@ -142,7 +142,7 @@ fn replayed_with(
         .is_some_and(|liar| matches!(liar.injected_fault().what, MockServerFaultKind::WrongTransport(_)));
     server.fault_injector = liar;
     let server = Arc::new(Mutex::new(server));
-    let programs = beside::serve(&server, super::proxy::lies::Liar::honest());
+    let programs = auxiliary_programs::serve(&server, super::proxy::lies::Liar::honest());
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let mut watch = Witness { server: &server, is_impatient, is_over: false };
     let (target, seeded) = (target(20049), &work.seeded);
@@ -155,7 +155,7 @@ fn replayed_with(
         max_shown_mismatches: 1000,
         rules: rules.to_vec(),
         checks_tree: walk,
-        auxiliary_ports: beside::of(&programs),
+        auxiliary_ports: auxiliary_programs::of(&programs),
         ..ReplayOptions::default()
     };
     let report =

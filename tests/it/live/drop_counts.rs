@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::same;
-use super::wire::{RECEIVER, Wire};
+use super::file_equality;
+use super::veth_link::{RECEIVER, Wire};
 use crate::program::number;
 
 /// Options for all frames in little memory.
@@ -35,7 +35,7 @@ fn what_the_kernel_drops_while_nobody_fetches_is_counted() {
     program.signal(Signal::SIGCONT);
     let carried = wire.carried();
     let (lines, _) = program.interrupt();
-    let counts = same::capture(&lines);
+    let counts = file_equality::capture(&lines);
     agree(&counts, &lines);
     assert_eq!(number(&counts, "received"), carried);
     assert!(number(&counts, "dropped_by_kernel") > 0, "{counts}");
@@ -58,7 +58,7 @@ fn what_the_program_drops_while_nobody_looks_is_counted() {
     let carried = wire.carried();
     program.listen();
     let (lines, _) = program.interrupt();
-    let counts = same::capture(&lines);
+    let counts = file_equality::capture(&lines);
     agree(&counts, &lines);
     assert_eq!(number(&counts, "received"), carried);
     assert!(number(&counts, "dropped_by_program") > 0, "{counts}");
@@ -87,7 +87,7 @@ fn what_came_before_the_filter_stood_is_not_counted_as_what_passed_it() {
         sending.join().unwrap();
         (lines, wire.carried())
     });
-    let counts = same::capture(&lines);
+    let counts = file_equality::capture(&lines);
     agree(&counts, &lines);
     assert_eq!(number(&counts, "received"), 0, "of {sent} packets: {counts}");
 }

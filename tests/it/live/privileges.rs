@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-use super::wire::{Capturing, RECEIVER, Wire};
+use super::veth_link::{Capturing, RECEIVER, Wire};
 
 use crate::skipped::skip;
 

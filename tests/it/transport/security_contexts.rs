@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use super::ganesha::Ganesha;
+use super::gss_calls::program_in;
+use super::kerberos_realm::Realm;
 use super::program::compiled;
 use super::proxy::contexts::{DATA, DESTROY, Heard, INIT, Signed, by_proc, forgetful};
-use super::realm::Realm;
-use super::signed::program_in;
 use crate::schema::{assert_keeps, validator};
 
 /// RPCSEC_GSS_CREDPROBLEM and RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.

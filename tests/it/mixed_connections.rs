@@ -3,9 +3,9 @@
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::exhibit::{ALL, Exhibit, named, run, same};
+use crate::independent_decoder;
+use crate::loss_comparison::{ALL, Exhibit, named, run, same};
 use crate::mutations::Kept;
-use crate::witness;
 
 /// Offsets of the IPv4 addresses after the Ethernet header.
 const ADDRESSES: [std::ops::Range<usize>; 2] = [26..30, 30..34];
@@ -143,7 +143,7 @@ fn amid_noise(exhibit: &Exhibit, seed: u64) {
     let found = named(&outcome.transactions, &said);
     assert_eq!(found.len(), exhibit.transactions.len(), "{said}");
     for before in &exhibit.transactions {
-        same(found[&witness::name(before)], before, false, &said);
+        same(found[&independent_decoder::name(before)], before, false, &said);
     }
     assert_eq!(outcome.given_up, 0, "{said}");
     // On the ports of NFS, unknown content is reported as such.

@@ -136,24 +136,24 @@ pub(crate) fn heard(capture: &str) -> Heard {
 /// Observer that records the covered bytes.
 struct Covered {
     base: usize,
-    is_told: Vec<bool>,
+    is_covered: Vec<bool>,
     unread: BTreeSet<&'static str>,
 }
 
 impl Covered {
     fn new(base: usize, length: usize) -> Self {
-        Self { base, is_told: vec![false; length], unread: BTreeSet::new() }
+        Self { base, is_covered: vec![false; length], unread: BTreeSet::new() }
     }
 
     fn tell(&mut self, bytes: Range<usize>) {
         let range = bytes.start.saturating_sub(self.base)..bytes.end.saturating_sub(self.base);
-        self.is_told.get_mut(range).expect("what is told lies in the message").fill(true);
+        self.is_covered.get_mut(range).expect("what is reported lies in the message").fill(true);
     }
 
     /// Returns the ranges of bytes that no field covers.
     fn untold(&self) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        for at in (0..self.is_told.len()).filter(|at| !self.is_told[*at]).map(|at| at + self.base) {
+        for at in (0..self.is_covered.len()).filter(|at| !self.is_covered[*at]).map(|at| at + self.base) {
             match ranges.last_mut() {
                 Some(range) if range.end == at => range.end += 1,
                 _ => ranges.push(at..at + 1),
@@ -184,7 +184,7 @@ impl<'a> Observer<'a> for Covered {
 }
 
 /// Checks a capture, and returns its number of messages.
-fn every_byte_is_told(capture: &str) -> u64 {
+fn every_byte_is_covered(capture: &str) -> u64 {
     let mut messages = 0;
     run(capture, &mut Heard::default(), |transaction, reading, _| {
         if !transaction.missing_parts().is_empty() {
@@ -214,7 +214,7 @@ fn every_byte_is_told(capture: &str) -> u64 {
 fn no_byte_of_a_complete_message_is_left_out() {
     let mut messages = 0;
     for capture in captures::ALL {
-        let of_capture = every_byte_is_told(capture);
+        let of_capture = every_byte_is_covered(capture);
         assert!(of_capture > 0, "{capture} has no complete message");
         messages += of_capture;
     }
@@ -230,18 +230,18 @@ fn every_field_that_is_told_is_in_the_registry_with_its_type() {
         .map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect()))
         .collect();
     for capture in captures::ALL {
-        for (field, told) in heard(capture).by_place.values() {
+        for (field, reports) in heard(capture).by_place.values() {
             // A group without a name exists only in the notation.
             if field.name.is_empty() {
                 continue;
             }
             let kinds =
                 known.get(field.name).unwrap_or_else(|| panic!("{capture}: {} is unknown", field.name));
-            assert!(kinds.contains(&field.kind), "{capture}: {} is told as {:?}", field.name, field.kind);
+            assert!(kinds.contains(&field.kind), "{capture}: {} is reported as {:?}", field.name, field.kind);
             let may_be = may_be_told(field.kind);
             assert!(
-                told.iter().all(|what| may_be.contains(what)),
-                "{capture}: {field:?} is told as {told:?}"
+                reports.iter().all(|what| may_be.contains(what)),
+                "{capture}: {field:?} is reported as {reports:?}"
             );
         }
     }

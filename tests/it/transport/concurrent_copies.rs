@@ -8,8 +8,8 @@ use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport};
 
-use super::made::{Kind, Made, Planned, made, target};
-use super::paces::Timed;
+use super::generated_traces::{Kind, Made, Planned, made, target};
+use super::pacing::Timed;
 
 fn reads(count: u64) -> Made {
     made((0..count).map(|n| Planned { kind: Kind::Read(0), time: n * 10, latency: 5, client: 0 }))
@@ -21,8 +21,14 @@ fn run(made: &Made, transport: &mut MockTransport, copies: usize) -> ReplayRepor
     let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
     let seeded = &made.seeded;
     let parties = traces.iter_mut().map(|(steps, contents)| ReplayClientCopy { steps, contents, seeded });
-    run_all(parties.collect(), transport, &target(ConnectOptions::default()), &super::beside::none(), &mut ())
-        .unwrap()
+    run_all(
+        parties.collect(),
+        transport,
+        &target(ConnectOptions::default()),
+        &super::auxiliary_programs::none(),
+        &mut (),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -64,7 +70,7 @@ fn credits_and_inline_thresholds_reach_the_transport() {
         ConnectOptions { credits: 5, send_size: 2048, receive_size: 1024, ..ConnectOptions::default() };
     let mut transport =
         MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
-    let report = made.run_over(&mut transport, &wish, &super::beside::none());
+    let report = made.run_over(&mut transport, &wish, &super::auxiliary_programs::none());
     assert_eq!(report.steps.states.matched, 100, "{report:?}");
     let rdma = transport.params(ConnectionId(0)).unwrap().rdma.clone().unwrap();
     assert_eq!((rdma.call_inline, rdma.reply_inline), (2048, 1024));
@@ -76,7 +82,7 @@ fn chunks_are_those_of_the_capture_or_those_that_the_connection_needs() {
     let made = reads(10);
     for (captured_chunks, segments) in [(false, 1), (true, 2)] {
         let mut transport = Timed::new(&made, 0);
-        let options = ReplayOptions { captured_chunks, ..super::beside::none() };
+        let options = ReplayOptions { captured_chunks, ..super::auxiliary_programs::none() };
         let report = made.run_over(&mut transport, &ConnectOptions::default(), &options);
         assert_eq!(report.steps.states.matched, 10, "{report:?}");
         let written: Vec<_> = transport.submitted.iter().map(|submitted| submitted.write_segments).collect();

@@ -255,11 +255,14 @@ fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let options = ReplayOptions {
         timeout: Duration::from_millis(4),
-        auxiliary_ports: AuxiliaryPorts { mount: Some(mount_port), ..super::beside::none().auxiliary_ports },
+        auxiliary_ports: AuxiliaryPorts {
+            mount: Some(mount_port),
+            ..super::auxiliary_programs::none().auxiliary_ports
+        },
         tag: "tag".into(),
         checks_tree: walk,
         max_delay_retries: 1,
-        ..super::beside::none()
+        ..super::auxiliary_programs::none()
     };
     let open = || TraceReader::open(Bytes::new(trace)).unwrap();
     let seeded = &base.seeded[usize::from(is_v4)];

@@ -11,7 +11,7 @@ use nfsrdma_rpc::{
     TransportParams,
 };
 
-use super::made::{Kind, Made, Planned, made};
+use super::generated_traces::{Kind, Made, Planned, made};
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -109,7 +109,7 @@ fn replies_that_came_together_are_taken_together_before_the_next_calls_go() {
     let made = planned((0..320).map(|n| (n, 1000)));
     let mut transport = Timed::new(&made, 1);
     let wish = ConnectOptions { credits: 16, ..ConnectOptions::default() };
-    let report = made.run_over(&mut transport, &wish, &super::beside::none());
+    let report = made.run_over(&mut transport, &wish, &super::auxiliary_programs::none());
     assert_eq!(report.steps.states.matched, 320, "{report:?}");
     // The first Call goes alone, as RFC 8166 section 3.3.1 requires.
     assert!(transport.turns <= 320 / 16 + 2, "{}", transport.turns);
@@ -121,7 +121,7 @@ fn planned(times: impl IntoIterator<Item = (u64, u64)>) -> Made {
 
 fn run(made: &Made, patience: u32, pace: ReplayPace, order: ReplayOrder) -> (Timed, ReplayReport) {
     let mut transport = Timed::new(made, patience);
-    let options = ReplayOptions { pace, order, ..super::beside::none() };
+    let options = ReplayOptions { pace, order, ..super::auxiliary_programs::none() };
     let report = made.run_over(&mut transport, &ConnectOptions::default(), &options);
     assert_eq!(report.steps.states.total(), report.steps.states.matched, "all match: {report:?}");
     (transport, report)
@@ -211,7 +211,7 @@ fn reads_match_and_their_data_is_compared() {
         latency: 25,
         client: (n % 2) as u32,
     }));
-    let report = trace.run(&super::beside::none());
+    let report = trace.run(&super::auxiliary_programs::none());
     assert_eq!(report.steps.states, StepCounts { matched: 300, ..StepCounts::default() }, "{report:?}");
     assert_eq!((report.connections, report.compared.data_bytes), (2, 200 * 4096));
 }

@@ -11,8 +11,8 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 
+use crate::independent_decoder::{self, Name, Part};
 use crate::mutations::{Kept, frames};
-use crate::witness::{self, Name, Part};
 
 /// Capture without loss.
 pub(crate) struct Exhibit {
@@ -79,7 +79,7 @@ pub(crate) fn facts(transaction: &Transaction) -> RpcSummary {
 pub(crate) fn named<'a>(transactions: &'a [Transaction], said: &str) -> BTreeMap<Name, &'a Transaction> {
     let mut named = BTreeMap::new();
     for transaction in transactions {
-        let name = witness::name(transaction);
+        let name = independent_decoder::name(transaction);
         assert!(named.insert(name, transaction).is_none(), "{said}: {name:x?} twice");
     }
     named
@@ -95,7 +95,7 @@ impl Exhibit {
         for transaction in &transactions {
             assert_eq!(transaction.missing_parts(), [], "{name}: {transaction:?}");
         }
-        let parts = witness::parts(&frames, &transactions);
+        let parts = independent_decoder::parts(&frames, &transactions);
         Self { name, frames, transactions, parts }
     }
 
@@ -125,7 +125,7 @@ impl Exhibit {
             messages.all(|message| message.frames.iter().all(|frame| range.contains(&(frame.0 as usize - 1))))
         };
         let all = self.transactions.iter().enumerate();
-        all.filter(|(_, t)| is_within(t)).map(|(at, t)| (witness::name(t), at)).collect()
+        all.filter(|(_, t)| is_within(t)).map(|(at, t)| (independent_decoder::name(t), at)).collect()
     }
 }
 

@@ -18,10 +18,10 @@ use nfsrdma_rpc::tcp::TcpTransport;
 
 use serde_json::Value as Json;
 
-use super::beside;
+use super::auxiliary_programs;
 use super::client::target;
 use super::ganesha::Ganesha;
-use super::liars::Work;
+use super::mock_server_faults::Work;
 use super::program::{Passing, compiled, program};
 use super::proxy::Proxy;
 use super::proxy::lies::{Kind, Liar, kinds};
@@ -37,12 +37,12 @@ fn is_full() -> bool {
 /// Replays a trace over TCP on the mock server, through a proxy with this fault.
 fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<Mutex<Liar>>) {
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
-    let proxy = beside::serve(&server, liar);
+    let proxy = auxiliary_programs::serve(&server, liar);
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut transport = TcpTransport::new();
     let timeout = Duration::from_secs(5);
-    let (tag, beside) = ("proxied".into(), beside::of(&proxy));
+    let (tag, beside) = ("proxied".into(), auxiliary_programs::of(&proxy));
     let options = ReplayOptions {
         order,
         timeout,

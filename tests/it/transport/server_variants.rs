@@ -21,9 +21,9 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFa
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 
-use super::beside;
+use super::auxiliary_programs;
 use super::client::target;
-use super::liars::Work;
+use super::mock_server_faults::Work;
 use super::proxy::lies::Liar;
 
 /// Replays a trace on its server after a change, with these faults by the number of the Call. Returns also the server
@@ -49,10 +49,10 @@ fn replayed_with(
     server.operation_counts.clear();
     change(&mut server);
     let server = Arc::new(Mutex::new(server));
-    let programs = beside::serve(&server, Liar::honest());
+    let programs = auxiliary_programs::serve(&server, Liar::honest());
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let beside = beside::of(&programs);
+    let beside = auxiliary_programs::of(&programs);
     let mut options = ReplayOptions {
         order: ReplayOrder::Serial,
         max_shown_mismatches: 1000,
