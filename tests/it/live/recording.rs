@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::{CaptureSource, SourceErrorKind};
 use nfsrdma_inspect::output::units::HumanCount;
 use nix::sys::signal::Signal;
 
@@ -22,6 +22,23 @@ fn frames(mut source: CaptureSource) -> Vec<Vec<u8>> {
     }
     assert_eq!(source.dropped().unwrap_or(0), 0);
     frames
+}
+
+/// Returns the number of whole frames in a file that may end within the last block: write(2) is not atomic for a reader, and
+/// SIGKILL can end it between two pages.
+fn whole_frames(file: &str) -> usize {
+    let mut source = CaptureSource::open([file]).unwrap();
+    let mut count = 0;
+    loop {
+        match source.next() {
+            Ok(Some(_)) => count += 1,
+            Ok(None) => return count,
+            Err(error) => {
+                assert!(matches!(error.kind(), SourceErrorKind::Truncated { .. }), "{error}");
+                return count;
+            }
+        }
+    }
 }
 
 fn sent(name: &'static str) -> Vec<Vec<u8>> {
@@ -215,7 +232,7 @@ fn a_recording_goes_through_a_pipe() {
 const RECORDERS: [&[&str]; 2] = [&["capture", "-i", RECEIVER, "-f", ""], &["-i", RECEIVER, "-f", ""]];
 
 #[test]
-fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time() {
+fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_readable_at_any_time() {
     let Some(wire) = Wire::new() else { return };
     for recorder in RECORDERS {
         let folder = Folder::new("grows");
@@ -238,15 +255,17 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time
         wire.send("rxe-v42", |player| player.play(1, None));
         let begun = std::time::Instant::now();
         let mut seen = 0;
-        // Reading stops at an error, so each look at the file verifies that it is valid.
+        // Any error but the end within a block fails.
         while seen < 1000 && recorder[0] == "capture" {
             assert!(begun.elapsed().as_secs() < 20, "{seen} frames");
             std::thread::sleep(std::time::Duration::from_millis(5));
-            seen = frames(CaptureSource::open([&file]).unwrap()).len();
+            let now = whole_frames(&file);
+            assert!(now >= seen, "{now} frames after {seen}");
+            seen = now;
         }
         program.signal(Signal::SIGKILL);
         program.gone();
-        frames(CaptureSource::open([&file]).unwrap());
+        assert!(whole_frames(&file) >= seen);
         assert_eq!(folder.files(), [Path::new(&file)], "nothing unfinished is left");
     }
 }
