@@ -114,8 +114,9 @@ fn a_capture_that_is_played_twice_has_everything_twice() {
             let rdma = transactions.iter().filter(|t| t.connection.transport != ConnectionTransport::Udp);
             rdma.map(|t| t.connection.number).collect::<std::collections::BTreeSet<_>>().len()
         };
-        // One after the other, and concatenated, so that the clock goes back.
-        for by in [last - first + 3_000_000_000, 0] {
+        // One after the other, within the lifetime of a segment and after it, and concatenated, so that the clock goes back.
+        let pauses = [3, 100, 121, 86_400].map(|pause| last - first + pause * 1_000_000_000);
+        for by in pauses.into_iter().chain([0]) {
             let said = format!("{}, again {by} ns later", exhibit.name);
             let frames: Vec<Kept> =
                 exhibit.frames.iter().cloned().chain(later(&exhibit.frames, by)).collect();

@@ -427,16 +427,17 @@ impl Flow {
         let is_ending = stream.is_ending;
         let (own, _) = stream.directions_from(sender);
         let is_other = own.starts_other_stream(segment.sequence);
-        let is_again = own.is_syn_copy(segment.sequence, packet_meta.time);
-        let is_over = is_ending && own.has_begun() && !is_again;
+        let is_again = own.has_syn(segment.sequence);
+        let is_copy = is_again && own.may_have_syn_copy(packet_meta.time);
+        let is_over = is_ending && own.has_begun() && !is_copy;
         // No SYN is retransmitted after data: another connection has the same number, as in a capture that is
         // replayed twice.
         let is_anew = is_again && own.has_bytes();
         let mut sender = sender;
         if is_other || is_late || is_over || is_anew {
             self.end_stream(at, packet_meta.time);
-            self.streams.begin_incarnation(at, ports, packet_meta.time);
-            if is_anew && let Some(stream) = self.streams.get_mut(at) {
+            self.streams.begin_incarnation(at, ports);
+            if is_again && let Some(stream) = self.streams.get_mut(at) {
                 stream.forget_previous();
             }
             sender = ConnectionSide::A;
@@ -561,7 +562,7 @@ impl Flow {
         if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < MAX_STRAY_DISTANCE)
         {
             self.end_stream(at, packet_meta.time);
-            self.streams.begin_incarnation(at, ports, packet_meta.time);
+            self.streams.begin_incarnation(at, ports);
             return self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
         let meaning = self.stats.count_undecoded(UndecodedReason::Stray);

@@ -102,30 +102,33 @@ struct PreviousDirection {
 pub(in crate::flow) struct PreviousIncarnation {
     /// Ranges of both directions.
     directions: [Option<PreviousDirection>; 2],
-    /// Time at which the next incarnation began.
-    ended_at: Timestamp,
+    /// Time of its last SYN or new bytes.
+    last_time: Timestamp,
 }
 
 impl PreviousIncarnation {
-    pub(in crate::flow) fn new(halves: [&TcpStreamDirection; 2], over: Timestamp) -> Self {
-        Self { directions: halves.map(TcpStreamDirection::to_previous), ended_at: over }
+    pub(in crate::flow) fn new(halves: [&TcpStreamDirection; 2]) -> Self {
+        let times = halves.map(|half| half.last.max(half.syn_time));
+        Self { directions: halves.map(TcpStreamDirection::to_previous), last_time: times[0].max(times[1]) }
     }
 
-    /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation.
+    /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation. `peer` is the
+    /// other direction now.
     pub(in crate::flow) fn contains_copy(
         &self,
         at: usize,
-        half: &TcpStreamDirection,
+        [half, peer]: [&TcpStreamDirection; 2],
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
         let Some(former) = self.directions.get(at).copied().flatten() else { return false };
-        if self.ended_at.abs_diff_ns(now) >= MAX_SEGMENT_LIFETIME_NS {
+        if self.last_time.abs_diff_ns(now) >= MAX_SEGMENT_LIFETIME_NS {
             return false;
         }
         if segment.flags.syn() {
             let is_of_former = former.syn == Some(segment.sequence);
-            return is_of_former && half.first_sequence != Some(segment.sequence.add(1));
+            let answers_new_syn = segment.flags.ack() && peer.first_sequence == Some(segment.acknowledgment);
+            return is_of_former && !answers_new_syn && half.first_sequence != Some(segment.sequence.add(1));
         }
         let end = segment.sequence.add(segment.payload.length as u32);
         former.from.distance(segment.sequence) >= 0
@@ -197,9 +200,14 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Returns `true` if a SYN with this number is a copy of the first SYN.
-    pub(in crate::flow) fn is_syn_copy(&self, syn: TcpSequence, now: Timestamp) -> bool {
-        self.first_sequence == Some(syn.add(1)) && self.syn_time.abs_diff_ns(now) < MAX_SEGMENT_LIFETIME_NS
+    /// Returns `true` if the first SYN had this number.
+    pub(in crate::flow) fn has_syn(&self, syn: TcpSequence) -> bool {
+        self.first_sequence == Some(syn.add(1))
+    }
+
+    /// Returns `true` if a copy of the first SYN may still arrive.
+    pub(in crate::flow) fn may_have_syn_copy(&self, now: Timestamp) -> bool {
+        self.syn_time.abs_diff_ns(now) < MAX_SEGMENT_LIFETIME_NS
     }
 
     /// Returns `true` if bytes of it were captured.

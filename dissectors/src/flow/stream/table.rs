@@ -106,8 +106,8 @@ impl TcpConversation {
     ) -> bool {
         let Some(former) = &self.previous else { return false };
         match sender {
-            ConnectionSide::A => former.contains_copy(0, &self.a, segment, now),
-            ConnectionSide::B => former.contains_copy(1, &self.b, segment, now),
+            ConnectionSide::A => former.contains_copy(0, [&self.a, &self.b], segment, now),
+            ConnectionSide::B => former.contains_copy(1, [&self.b, &self.a], segment, now),
         }
     }
 
@@ -317,13 +317,13 @@ impl TcpConversationTable {
     }
 
     /// Replaces a stream by its next incarnation between the same ports.
-    pub(in crate::flow) fn begin_incarnation(&mut self, at: usize, ports: PortPair, now: Timestamp) {
+    pub(in crate::flow) fn begin_incarnation(&mut self, at: usize, ports: PortPair) {
         if let Some(stream) = self.slots.get_mut(at) {
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
             }
             let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
-            let former = PreviousIncarnation::new(halves, now);
+            let former = PreviousIncarnation::new(halves);
             let weight = stream.counted_memory_bytes;
             *stream = TcpConversation {
                 previous: Some(former),
