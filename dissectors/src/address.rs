@@ -35,6 +35,17 @@ impl Address {
     pub fn from_gid(gid: Ipv6Addr) -> Self {
         Self::Ip(gid.to_canonical())
     }
+
+    /// Returns the byte in which addresses of one network differ most often; 0 if the address is unknown.
+    #[inline]
+    pub(crate) fn last_byte(&self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::Ip(IpAddr::V4(address)) => address.octets()[3],
+            Self::Ip(IpAddr::V6(address)) => address.octets()[15],
+            Self::Lid(lid) => lid.0 as u8,
+        }
+    }
 }
 
 /// The virtual network of a datagram. Equal addresses in different virtual networks are different hosts.

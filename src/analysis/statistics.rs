@@ -1,13 +1,12 @@
 //! Statistics of a whole capture, in limited memory.
 
-use std::collections::BTreeMap;
-
 use hdrhistogram::Histogram;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::{LostCopy, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
+use rustc_hash::FxHashMap;
 
 use super::connections::ConnectionTallies;
 use crate::memory::MemoryBudget;
@@ -307,7 +306,7 @@ pub struct Statistics {
     missing: MissingTally,
     recovery: RetransmissionTally,
     connections: ConnectionTallies,
-    operations: BTreeMap<OperationKey, OperationTally>,
+    operations: FxHashMap<OperationKey, OperationTally>,
     /// Memory of the percentiles of operations, and its limit, in bytes.
     percentile_bytes: usize,
     limit_bytes: usize,
@@ -337,7 +336,7 @@ impl Statistics {
             missing: MissingTally::default(),
             recovery: RetransmissionTally::default(),
             connections: ConnectionTallies::default(),
-            operations: BTreeMap::new(),
+            operations: FxHashMap::default(),
             percentile_bytes: 0,
             limit_bytes: room_bytes,
             unnamed_transactions: 0,
@@ -499,7 +498,7 @@ impl Statistics {
     fn rarest(&self) -> Option<OperationKey> {
         let named = || self.operations.iter().filter(|(key, _)| **key != OperationKey::default());
         named().nth(1)?;
-        named().min_by_key(|(_, tally)| tally.calls).map(|(key, _)| *key)
+        named().map(|(key, tally)| (tally.calls, *key)).min().map(|(_, key)| key)
     }
 }
 

@@ -379,7 +379,7 @@ struct PassState {
     tables_builder: ViewTablesBuilder,
     progress: ReadPassProgress,
     /// Transactions completed before the first pass numbered them, or with frames that are gone.
-    unnumbered: VecDeque<(TransactionKey, Transaction)>,
+    unnumbered: VecDeque<(TransactionKey, Box<Transaction>)>,
     /// Current and maximum size of these Transactions, in bytes.
     unnumbered_bytes: usize,
     max_unnumbered_bytes: usize,

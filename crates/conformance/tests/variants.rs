@@ -45,7 +45,7 @@ fn read(frames: &[StoredFrame]) -> (Vec<Transaction>, Vec<Finding>) {
                 let summary = messages.summary();
                 findings.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
             });
-            transactions.push(transaction);
+            transactions.push(*transaction);
         }
     };
     for (at, StoredFrame { time, link, bytes }) in frames.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Calls repeated on another connection after the first connection was lost with its answer.
 
+use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
@@ -12,26 +13,37 @@ use super::transaction_table::TransactionKey;
 /// Virtual network, address of the caller and address of the callee.
 type CallRoute = (Tenant, Address, Address);
 
-/// State of the earlier copy of a Call.
+/// Hash of the RPC message of a Call: a repeated Call has the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallHash(u64);
+
+impl CallHash {
+    /// Returns the hash of the bytes of a Call.
+    pub(super) fn new(call: &[u8]) -> Self {
+        let mut hasher = FxHasher::default();
+        call.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// State of the Call before that has the same XID on the same route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierCallCopy {
     /// Its Transaction has not been emitted yet.
     Pending(TransactionKey),
     /// Its Transaction was emitted with this index.
-    Emitted(u64),
-}
-
-#[derive(Debug)]
-struct SentCall {
-    previous: EarlierCallCopy,
-    /// Hash of the RPC message: a repeated Call has the same bytes.
-    hash: u64,
+    Emitted {
+        /// Index of the Transaction.
+        index: u64,
+        /// Hash of the Call, which is gone.
+        hash: CallHash,
+    },
 }
 
 /// Calls that may be repeated.
 #[derive(Debug)]
 pub(super) struct CallRetries {
-    calls: FxHashMap<(CallRoute, Xid), SentCall>,
+    calls: FxHashMap<(CallRoute, Xid), EarlierCallCopy>,
     emitted_count: usize,
     max_emitted: usize,
 }
@@ -48,47 +60,43 @@ impl CallRetries {
         self.calls.len()
     }
 
-    /// Records a Call. Returns the Call that it repeats, if any.
+    /// Records a Call. Returns the Call before on the route with the XID, which it repeats if both have the same bytes.
     pub(super) fn record_call(
         &mut self,
         route: CallRoute,
         xid: Xid,
-        call: &[u8],
         key: TransactionKey,
     ) -> Option<EarlierCallCopy> {
-        let mut hasher = FxHasher::default();
-        call.hash(&mut hasher);
-        let sent = SentCall { previous: EarlierCallCopy::Pending(key), hash: hasher.finish() };
-        let hash = sent.hash;
-        let before = self.calls.insert((route, xid), sent)?;
-        if matches!(before.previous, EarlierCallCopy::Emitted(_)) {
+        let before = self.calls.insert((route, xid), EarlierCallCopy::Pending(key))?;
+        if matches!(before, EarlierCallCopy::Emitted { .. }) {
             self.emitted_count -= 1;
         }
-        (before.hash == hash && before.previous != EarlierCallCopy::Pending(key)).then_some(before.previous)
+        (before != EarlierCallCopy::Pending(key)).then_some(before)
     }
 
-    /// Records that a Transaction was emitted. If it is unanswered, its Call may still be repeated.
+    /// Records that a Transaction was emitted with this index. If it is `unanswered`, its Call, with these bytes, may
+    /// still be repeated.
     pub(super) fn record_emission(
         &mut self,
         route: CallRoute,
         xid: Xid,
         key: TransactionKey,
-        is_unanswered: bool,
+        unanswered: Option<&[u8]>,
         index: u64,
     ) {
-        let Some(sent) = self.calls.get_mut(&(route, xid)) else { return };
-        if sent.previous != EarlierCallCopy::Pending(key) {
+        let Entry::Occupied(mut sent) = self.calls.entry((route, xid)) else { return };
+        if *sent.get() != EarlierCallCopy::Pending(key) {
             return;
         }
-        if is_unanswered {
-            sent.previous = EarlierCallCopy::Emitted(index);
-            self.emitted_count += 1;
-            if self.emitted_count > self.max_emitted {
-                self.calls.retain(|_, sent| matches!(sent.previous, EarlierCallCopy::Pending(_)));
-                self.emitted_count = 0;
-            }
-        } else {
-            self.calls.remove(&(route, xid));
+        let Some(call) = unanswered else {
+            sent.remove();
+            return;
+        };
+        sent.insert(EarlierCallCopy::Emitted { index, hash: CallHash::new(call) });
+        self.emitted_count += 1;
+        if self.emitted_count > self.max_emitted {
+            self.calls.retain(|_, sent| matches!(sent, EarlierCallCopy::Pending(_)));
+            self.emitted_count = 0;
         }
     }
 }

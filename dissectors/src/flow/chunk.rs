@@ -142,6 +142,7 @@ impl ChunkSegment {
     }
 
     /// Records moved bytes, and retains them if requested. Returns the number of bytes inside the range.
+    #[inline]
     pub fn add(&mut self, offset: u64, data: &PacketPayload<'_>, frames: &[FrameNumber]) -> u64 {
         let Some(at) = offset.checked_sub(self.offset).filter(|at| *at < u64::from(self.length)) else {
             return 0;

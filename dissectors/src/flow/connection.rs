@@ -113,10 +113,15 @@ pub(super) struct PortPair {
 }
 
 impl PortPair {
+    /// Returns the pair for the other direction.
+    pub(super) fn reversed(self) -> Self {
+        Self { a: self.b, b: self.a, ..self }
+    }
+
     /// Returns the same pair for either direction, and `true` if `a` and `b` were swapped.
     pub(super) fn in_canonical_order(self) -> (Self, bool) {
         let is_swapped = self.a > self.b;
-        (if is_swapped { Self { a: self.b, b: self.a, ..self } } else { self }, is_swapped)
+        (if is_swapped { self.reversed() } else { self }, is_swapped)
     }
 }
 
@@ -282,6 +287,42 @@ const CONNECTION_BYTES: usize =
 /// direction was not captured at all, every packet is checked.
 const MAX_PAIRING_CANDIDATES: usize = 256;
 
+/// Number of paths in [`RecentLookups`]: both directions of several connections.
+const RECENT_LOOKUPS: usize = 16;
+
+/// Paths that were found recently, with their connections and the sides that send on them: one at each place.
+#[derive(Debug, Default)]
+struct RecentLookups([Option<(QueuePairPath, (usize, ConnectionSide))>; RECENT_LOOKUPS]);
+
+impl RecentLookups {
+    /// Returns the place of paths to a queue pair. Queue pairs are mostly numbered in sequence, and those of a connection
+    /// often have the same number, so that only the address distinguishes its directions.
+    #[inline]
+    fn place(qpn: Qpn, destination: &Address) -> usize {
+        (qpn.0 as usize ^ usize::from(destination.last_byte())) % RECENT_LOOKUPS
+    }
+
+    /// Returns what was found for the path of a packet to `qpn`.
+    #[inline]
+    fn get(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
+        let (path, found) = self.0[Self::place(qpn, &datagram.destination)].as_ref()?;
+        let is_on = path.qpn == qpn
+            && path.tenant == datagram.tenant
+            && path.source == datagram.source
+            && path.destination == datagram.destination;
+        is_on.then_some(*found)
+    }
+
+    fn add(&mut self, path: QueuePairPath, found: (usize, ConnectionSide)) {
+        self.0[Self::place(path.qpn, &path.destination)] = Some((path, found));
+    }
+
+    /// Forgets all paths: a connection was added, removed or paired.
+    fn clear(&mut self) {
+        self.0.fill(None);
+    }
+}
+
 /// All connections, indexed by the paths of their packets.
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
@@ -293,7 +334,7 @@ pub(super) struct ConnectionTable {
     serial: u64,
     /// Connections with one unknown queue pair, by their addresses.
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
-    last_lookup: Option<(QueuePairPath, usize, ConnectionSide)>,
+    lookups: RecentLookups,
     max_connections: usize,
     /// Memory of all connections, in bytes.
     accounted_bytes: usize,
@@ -321,7 +362,7 @@ impl ConnectionTable {
             udp_connections: FxHashMap::default(),
             serial: 0,
             unpaired: FxHashMap::default(),
-            last_lookup: None,
+            lookups: RecentLookups::default(),
             max_connections: bound.max(1),
             accounted_bytes: 0,
         }
@@ -387,15 +428,10 @@ impl ConnectionTable {
         self.slots.len() > self.max_connections
     }
 
-    /// Returns the connection that was found last, and the side that sends on it, if the packet is on its path.
+    /// Returns the connection of a packet, and the side that sends on it, if a packet on its path was found recently.
     #[inline]
     pub(super) fn cached_lookup(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
-        let (path, at, side) = self.last_lookup.as_ref()?;
-        let is_on = path.qpn == qpn
-            && path.tenant == datagram.tenant
-            && path.source == datagram.source
-            && path.destination == datagram.destination;
-        is_on.then_some((*at, *side))
+        self.lookups.get(datagram, qpn)
     }
 
     /// Returns the connection of a path, and the side that sends on it. `evidence` returns `true` if the packet
@@ -410,7 +446,7 @@ impl ConnectionTable {
         if let Some((at, side)) = self.paths.get(&path).copied()
             && self.slots.get(at).is_some_and(FlowConnection::is_paired)
         {
-            self.last_lookup = Some((path, at, side));
+            self.lookups.add(path, (at, side));
             return (at, side, ConnectionLookup::Known);
         }
         self.find_unpaired(path, transport, evidence)
@@ -566,7 +602,7 @@ impl ConnectionTable {
         path: QueuePairPath,
         joined: Option<usize>,
     ) {
-        self.last_lookup = None;
+        self.lookups.clear();
         let taken = joined.and_then(|joined| self.remove(joined));
         self.remove_unpaired(ordered_addresses(path.source, path.destination), at);
         self.paths.insert(path, (at, sender));
@@ -621,7 +657,7 @@ impl ConnectionTable {
         }
         let end = |peer: &SetUpPeer| ConnectionEnd::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn));
         let at = self.add(end(client), end(server), transport);
-        self.last_lookup = None;
+        self.lookups.clear();
         if let Some(connection) = self.slots.get_mut(at) {
             connection.last_frame = frame;
             connection.opened_by = Some(ConnectionSide::A);
@@ -639,7 +675,7 @@ impl ConnectionTable {
 
     /// Removes a connection.
     pub(super) fn remove(&mut self, at: usize) -> Option<FlowConnection> {
-        self.last_lookup = None;
+        self.lookups.clear();
         let connection = self.slots.try_remove(at)?;
         self.accounted_bytes -= connection.accounted_bytes as usize;
         for (path, _) in connection.paths() {

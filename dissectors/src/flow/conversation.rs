@@ -11,6 +11,7 @@ mod plain_rpc;
 mod read_depth;
 mod unexpected_messages;
 
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
@@ -20,7 +21,7 @@ pub(super) use messages::{advertises_handle, may_start_call, reply_xid};
 use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::Reth;
-use crate::nfs::{self, Procedure};
+use crate::nfs::{self, LinkTextChunks, Procedure};
 use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::Dialect;
@@ -33,6 +34,7 @@ use super::connection_setup::NegotiatedParameters;
 use super::frame_role::FrameRole;
 use super::message_continuation::MessageContinuations;
 use super::packet_delivery::RetransmissionStall;
+use super::reliable_connection::NoOperationReason;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, Transaction,
@@ -235,8 +237,19 @@ impl RpcConversation {
     }
 
     /// Handles an RDMA operation of `sender`.
-    #[inline]
     pub(super) fn handle_operation(
+        &mut self,
+        context: &mut ConversationContext<'_>,
+        sender: ConnectionSide,
+        operation: RdmaOperation<'_>,
+    ) -> FrameKind {
+        self.handle_operation_inline(context, sender, operation)
+    }
+
+    /// Does the same as [`RpcConversation::handle_operation`] where most operations come from, so that they need not be
+    /// assembled to be passed.
+    #[inline(always)]
+    pub(super) fn handle_operation_inline(
         &mut self,
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
@@ -314,6 +327,30 @@ impl RpcConversation {
         }
     }
 
+    /// Handles a packet that yields no operation.
+    pub(super) fn handle_no_operation(
+        &mut self,
+        context: &mut ConversationContext<'_>,
+        reason: NoOperationReason,
+    ) -> FrameKind {
+        let undecoded = match reason {
+            NoOperationReason::Control => return FrameKind::Control,
+            NoOperationReason::Part => return FrameKind::PartialMessage,
+            NoOperationReason::WriteWithoutFirst => {
+                self.record_loss(context.packet_meta.time);
+                UndecodedReason::WriteWithoutFirst
+            }
+            NoOperationReason::ResponseWithoutRequest => {
+                self.record_loss(context.packet_meta.time);
+                UndecodedReason::ReadWithoutRequest
+            }
+            NoOperationReason::Cut => UndecodedReason::CutFrame,
+            NoOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
+            NoOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
+        };
+        context.stats.count_undecoded(undecoded)
+    }
+
     /// Returns the reason for an operation on memory that no known Call advertised.
     fn unknown_memory_reason(&self, otherwise: UndecodedReason) -> UndecodedReason {
         if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
@@ -373,13 +410,15 @@ impl RpcConversation {
             }
             XidMatch::NoMatch => None,
         };
-        let mut transaction = Transaction { quiet_ns, ..empty_transaction(xid) };
+        let mut transaction = empty_transaction(xid);
+        transaction.quiet_ns = quiet_ns;
         if let Some(stall) = call.stall {
             transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        let program = store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
-        let key = self.open_transaction(context, sender, transaction, program, answered);
+        self.record_caller(sender, cursor);
+        store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
+        let key = self.open_transaction(context, sender, transaction, answered);
         if is_xid_in_use {
             self.suspect_message(context, sender, key, MessageFault::XidInUse);
         }
@@ -422,13 +461,21 @@ impl RpcConversation {
         XidMatch::NoMatch
     }
 
+    /// Records which side sends Calls of NFS, MOUNT or NFSACL, if this Call is the first of them.
+    fn record_caller(&mut self, sender: ConnectionSide, call: Cursor<'_>) {
+        if self.nfs_client_side.is_none()
+            && let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = call_program(call)
+        {
+            self.nfs_client_side = Some(sender);
+        }
+    }
+
     /// Adds a new Call, or completes the Transaction in `answered` that has only the Reply.
     fn open_transaction(
         &mut self,
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
-        transaction: Transaction,
-        program: Option<Program>,
+        transaction: Box<Transaction>,
         answered: Option<TransactionKey>,
     ) -> TransactionKey {
         if answered.is_none()
@@ -437,9 +484,6 @@ impl RpcConversation {
         {
             context.transaction_table.close(oldest, *context.packet_meta);
             context.stats.count_evicted(EvictedState::OpenTransaction);
-        }
-        if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
-            self.nfs_client_side.get_or_insert(sender);
         }
         let xid = transaction.xid;
         let key = match answered {
@@ -687,9 +731,10 @@ impl RpcConversation {
 
     /// Removes a Transaction that is being emitted.
     pub(super) fn remove_transaction(&mut self, key: TransactionKey, entry: &TransactionEntry) {
-        let call = (entry.requester, entry.transaction.xid);
-        if self.transactions.get(&call) == Some(&key) {
-            self.transactions.remove(&call);
+        if let Entry::Occupied(found) = self.transactions.entry((entry.requester, entry.transaction.xid))
+            && *found.get() == key
+        {
+            found.remove();
         }
         self.remove_advertised_memory(key, entry);
         // Capacity for the peak of each connection would add up over all connections.
@@ -699,9 +744,10 @@ impl RpcConversation {
 
     fn remove_advertised_memory(&mut self, key: TransactionKey, entry: &TransactionEntry) {
         for (at, segment) in entry.segments() {
-            let place = (entry.memory_side(at), segment.handle);
-            if self.handles.get_mut(&place).is_some_and(|uses| uses.remove(key, segment.offset)) {
-                self.handles.remove(&place);
+            if let Entry::Occupied(mut uses) = self.handles.entry((entry.memory_side(at), segment.handle))
+                && uses.get_mut().remove(key, segment.offset)
+            {
+                uses.remove();
             }
         }
     }
@@ -736,21 +782,29 @@ fn advertises_other_memory(transaction: &Transaction, copy: &TransportHeaderSumm
     is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
 }
 
-/// Stores the chunks of a Call, retains the payload bytes that will be decoded, and returns the RPC program.
+/// Returns the program of a Call at the cursor.
+fn call_program(mut cursor: Cursor<'_>) -> Option<Program> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    message.call().map(|call| call.prog)
+}
+
+/// Returns the chunks of a Call, at the cursor, that hold text.
+fn link_text_chunks(mut cursor: Cursor<'_>) -> Option<LinkTextChunks> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let call = message.call()?;
+    let procedure = Procedure::from_numbers(call.prog, call.vers, call.proc)?;
+    Some(nfs::link_text_chunks(procedure, cursor))
+}
+
+/// Stores the chunks of a Call, and retains the payload bytes that will be decoded.
 fn store_call_chunks(
     transaction: &mut Transaction,
     envelope: TransportHeaderSummary,
     rpc: Cursor<'_>,
     keep_data: bool,
-) -> Option<Program> {
-    let mut arguments = rpc;
-    let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok();
-    let call = rpc.as_ref().and_then(rpc::RpcMsg::call);
-    let text = call
-        .and_then(|call| Procedure::from_numbers(call.prog, call.vers, call.proc))
-        .filter(|_| !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty())
-        .map(|procedure| nfs::link_text_chunks(procedure, arguments))
-        .unwrap_or_default();
+) {
+    let has_items = !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty();
+    let text = if has_items { link_text_chunks(rpc).unwrap_or_default() } else { LinkTextChunks::default() };
     transaction.read_chunks = envelope.read_chunks;
     transaction.write_chunks = envelope.write_chunks;
     transaction.reply_chunk = envelope.reply_chunk;
@@ -762,7 +816,6 @@ fn store_call_chunks(
     if text.reply || keep_data {
         transaction.write_chunks.iter_mut().for_each(|chunk| chunk.retain_payload(false));
     }
-    call.map(|call| call.prog)
 }
 
 /// Retains the payload bytes that will be decoded from results that the Requester fetches with RDMA Read.
@@ -772,19 +825,15 @@ fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
     }
     let has_text = || {
         let call = transaction.call.as_ref()?;
-        let mut arguments = Cursor::new(call.inline_bytes()).with_length(call.length);
-        let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok()?;
-        let head = rpc.call()?;
-        let procedure = Procedure::from_numbers(head.prog, head.vers, head.proc)?;
-        Some(nfs::link_text_chunks(procedure, arguments).reply)
+        Some(link_text_chunks(Cursor::new(call.inline_bytes()).with_length(call.length))?.reply)
     };
     if keep_data || has_text() == Some(true) {
         transaction.reply_read_chunks.iter_mut().for_each(|chunk| chunk.retain_payload(false));
     }
 }
 
-fn empty_transaction(xid: Xid) -> Transaction {
-    Transaction {
+fn empty_transaction(xid: Xid) -> Box<Transaction> {
+    Box::new(Transaction {
         index: 0,
         connection: super::transaction::ConnectionIdentity::UNKNOWN,
         direction: CallDirection::Forward,
@@ -803,7 +852,7 @@ fn empty_transaction(xid: Xid) -> Transaction {
         quiet_ns: None,
         credit_use: CreditUse::default(),
         has_suspected_access: false,
-    }
+    })
 }
 
 /// Returns a cursor at the inline RPC message.
@@ -828,7 +877,11 @@ fn append_frames(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &
     (frames.capacity() - before) * size_of::<FrameNumber>()
 }
 
-fn message_record(message: &RdmaMessage<'_>, envelope: &TransportHeaderSummary) -> CapturedMessage {
+fn message_record(
+    message: &RdmaMessage<'_>,
+    envelope: &TransportHeaderSummary,
+    sends: u32,
+) -> CapturedMessage {
     CapturedMessage {
         frames: message.frames.to_vec(),
         time: message.time,
@@ -838,7 +891,7 @@ fn message_record(message: &RdmaMessage<'_>, envelope: &TransportHeaderSummary) 
         retransmissions: 0,
         stall: message.stall,
         rpcrdma: Some(envelope.words),
-        sends: 1,
+        sends,
         bytes: message.bytes.to_vec(),
         length: message.length,
         gaps: message.gaps.to_vec(),
@@ -879,8 +932,8 @@ fn record_payload(
         }
     }
     let frames = context.packet_meta.frames;
-    let (is_heavy, is_pool_used_up) =
-        (context.transaction_table.is_memory_short(), context.transaction_table.is_pool_used_up());
+    let is_heavy = context.transaction_table.is_memory_short();
+    let is_pool_used_up = is_heavy && context.transaction_table.is_pool_used_up();
     let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at))
     else {
         return context.stats.count_undecoded(unknown);

@@ -165,6 +165,9 @@ impl<'t> RpcMessageContent<'t> {
         // Nothing is available after a header that was cut.
         let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
         let nothing = Self { whole_message: None, length, items: Vec::new() };
+        if !message.is_nomsg() && transaction.has_no_chunks(which) {
+            return Some(nothing);
+        }
         let material = match which {
             RpcMessageKind::Call => {
                 let (whole, items): (Vec<_>, Vec<_>) =

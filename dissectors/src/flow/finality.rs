@@ -10,7 +10,7 @@ use crate::frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
 
 use super::FrameKind;
-use super::reliable_connection::RequestPackets;
+use super::reliable_connection::{ExtendedPsn, RequestPackets};
 use super::reorder_buffer::MAX_AGE_NS;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
@@ -26,17 +26,17 @@ pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
     !awaits_done && (waited > MAX_AGE_NS || !transaction.missing_parts().iter().any(may_come))
 }
 
-/// Handles an acknowledgement or NAK of messages that the sender's peer has `sent`.
+/// Handles an acknowledgement or NAK, with its sequence number, of messages that the sender's peer has `sent`.
 #[inline]
 pub(super) fn handle_acknowledgement(
-    sent: &mut RequestPackets,
+    (sent, sequence): (&mut RequestPackets, ExtendedPsn),
     packet: &InfinibandPacket<'_>,
     now: Timestamp,
     ledger: &mut TransactionTable,
 ) {
     if let Some(aeth) = packet.aeth {
         for (key, at) in sent
-            .process_acknowledgment(packet.bth.psn, aeth.syndrome, now)
+            .process_acknowledgment(sequence, aeth.syndrome, now)
             .filter_map(TransactionKey::from_attribution)
         {
             match at {

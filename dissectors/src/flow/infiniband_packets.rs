@@ -17,7 +17,7 @@ use super::finality;
 use super::packet_delivery::PacketOutcome;
 use super::packet_order::PacketOrderFault;
 use super::recent_frames;
-use super::reliable_connection::{NoOperationReason, OrphanWriteTarget, UnseenWriteRange};
+use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UnseenWriteRange};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionKey, TransactionTable};
 use super::transport_event::TransportEventKind;
@@ -141,9 +141,9 @@ impl Flow {
             // Its receiver drops it.
             connection.conversation.record_loss(packet_meta.time);
         }
-        let remark = self.detect_anomaly(at, sender, packet_meta, packet);
+        let (sequence, remark) = self.detect_anomaly(at, sender, packet_meta, packet);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
-        let meaning = self.apply_packet(at, sender, packet_meta, packet);
+        let meaning = self.apply_packet(at, sender, packet_meta, packet, sequence);
         if self.transaction_table.transport_events.is_enabled() {
             self.record_packet_events(at, sender, packet_meta, packet);
         }
@@ -184,8 +184,8 @@ impl Flow {
         (at, sender)
     }
 
-    /// Returns the delivery anomaly of a packet, or `None` if it arrived once and in order. Updates the
-    /// delivery state.
+    /// Returns the sequence number of a packet, and its delivery anomaly or `None` if it arrived once and in order. Updates
+    /// the delivery state.
     #[inline]
     fn detect_anomaly(
         &mut self,
@@ -193,8 +193,10 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
-    ) -> Option<DeliveryAnomaly> {
-        let FlowConnection { a, b, path_mtu, last_frame, conversation, .. } = self.connections.get_mut(at)?;
+    ) -> (ExtendedPsn, Option<DeliveryAnomaly>) {
+        let Some(connection) = self.connections.get_mut(at) else { return (0, None) };
+        let sequence = sequence_of(connection, sender, packet);
+        let FlowConnection { a, b, path_mtu, last_frame, conversation, .. } = connection;
         *last_frame = packet_meta.last_frame();
         let (own, peer) = match sender {
             ConnectionSide::A => (a, b),
@@ -207,7 +209,6 @@ impl Flow {
             | (at as u64 & 0x7fff) << 1
             | u64::from(sender == ConnectionSide::A);
         let is_response = is_response(packet);
-        let sequence = if is_response { peer.requests.extend_psn(psn) } else { own.requests.extend_psn(psn) };
         let is_known = match is_response {
             true => peer.requests.record_answer(sequence),
             false => own.requests.was_sent_before(sequence),
@@ -222,7 +223,7 @@ impl Flow {
             if self.recent_frames.contains_copy(mark, packet_meta.time, tell, asked) {
                 self.recent_frames.record(mark, packet_meta.time);
                 self.stats.duplicate_frames += 1;
-                return Some(DeliveryAnomaly::CAPTURED_TWICE);
+                return (sequence, Some(DeliveryAnomaly::CAPTURED_TWICE));
             }
         } else {
             own.ip_id_variation.record(id);
@@ -232,14 +233,14 @@ impl Flow {
             if !is_known && peer.requests.is_missing(sequence) {
                 conversation.record_loss(packet_meta.time);
             }
-            return None;
+            return (sequence, None);
         }
         let is_first_missing = own.starting_psn.take().is_some_and(|first| first != psn);
         if is_first_missing || own.requests.may_follow_gap(sequence) {
             conversation.record_loss(packet_meta.time);
         }
-        Some(match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
-            PacketOutcome::Accepted => return None,
+        let anomaly = match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
+            PacketOutcome::Accepted => return (sequence, None),
             PacketOutcome::Recovered(stall) => {
                 conversation.record_loss(packet_meta.time);
                 DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
@@ -251,16 +252,72 @@ impl Flow {
             PacketOutcome::Surplus => {
                 DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() }
             }
-        })
+        };
+        (sequence, Some(anomaly))
     }
 
-    /// Decodes the effect of a packet of a connection on messages and memory.
+    /// Decodes the effect of a packet of a connection on messages and memory; `sequence` is its sequence number.
     fn apply_packet(
         &mut self,
         at: usize,
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
+        sequence: ExtendedPsn,
+    ) -> FrameKind {
+        let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
+        let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
+        let (own, peer) = match sender {
+            ConnectionSide::A => (&mut a.requests, &mut b.requests),
+            ConnectionSide::B => (&mut b.requests, &mut a.requests),
+        };
+        // Most connections never have a message of several packets.
+        if own.has_partial_messages() || peer.has_partial_messages() {
+            return self.apply_packet_among_parts(at, sender, packet_meta, packet, sequence);
+        }
+        let mut context = ConversationContext {
+            connection: at,
+            transaction_table: &mut self.transaction_table,
+            stats: &mut self.stats,
+            limits: &self.limits,
+            packet_meta: &packet_meta,
+            is_in_causal_order: false,
+        };
+        let operation = if is_response(packet) {
+            if !packet_meta.is_captured_twice() {
+                let sent = (&mut *peer, sequence);
+                finality::handle_acknowledgement(sent, packet, packet_meta.time, context.transaction_table);
+            }
+            peer.process_response(packet, sequence, path_mtu)
+        } else {
+            own.process_request(packet, sequence, packet_meta, path_mtu)
+        };
+        let meaning = match operation {
+            Ok(operation) => exchange.handle_operation_inline(&mut context, sender, operation),
+            Err(reason) => exchange.handle_no_operation(&mut context, reason),
+        };
+        if let FrameKind::Message { key, which } = meaning
+            && own.is_acknowledged(sequence)
+        {
+            self.transaction_table.record_acknowledgment(key, which);
+        }
+        if own.has_partial_messages() {
+            self.account_partial_messages(at, sender, 0);
+        }
+        self.on_message(at, meaning, packet_meta);
+        meaning
+    }
+
+    /// Does the same as [`Flow::apply_packet`] for a packet of a connection with incomplete messages, which it may
+    /// complete or end.
+    #[inline(never)]
+    fn apply_packet_among_parts(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        packet_meta: PacketMeta<'_>,
+        packet: &InfinibandPacket<'_>,
+        sequence: ExtendedPsn,
     ) -> FrameKind {
         let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
         let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
@@ -277,25 +334,22 @@ impl Flow {
             is_in_causal_order: false,
         };
         let mut early = Vec::new();
-        // Most connections never have a message of several packets.
-        let are_in_parts = own.has_partial_messages() || peer.has_partial_messages();
-        let held = if are_in_parts { own.partial_message_bytes() + peer.partial_message_bytes() } else { 0 };
+        let held = own.partial_message_bytes() + peer.partial_message_bytes();
         let operation = if is_response(packet) {
             if !packet_meta.is_captured_twice() {
-                finality::handle_acknowledgement(peer, packet, packet_meta.time, context.transaction_table);
+                let sent = (&mut *peer, sequence);
+                finality::handle_acknowledgement(sent, packet, packet_meta.time, context.transaction_table);
             }
-            peer.process_response(packet, path_mtu)
+            peer.process_response(packet, sequence, path_mtu)
         } else {
-            while are_in_parts
-                && own.has_partial_messages()
+            while own.has_partial_messages()
                 && let Some(message) = own.take_ended_message(packet_meta.time)
             {
                 early.push(exchange.handle_operation(&mut context, sender, message));
             }
-            let operation = own.process_request(packet, packet_meta, path_mtu);
+            let operation = own.process_request(packet, sequence, packet_meta, path_mtu);
             // An answer to a Call that is still incomplete shows that the other parts of the Call will not come.
-            if are_in_parts
-                && peer.has_partial_messages()
+            if peer.has_partial_messages()
                 && let Ok(operation) = &operation
             {
                 let unfinished = match operation {
@@ -321,50 +375,42 @@ impl Flow {
         };
         let meaning = match operation {
             Ok(operation) => exchange.handle_operation(&mut context, sender, operation),
-            Err(NoOperationReason::Control) => FrameKind::Control,
-            Err(NoOperationReason::Part) => FrameKind::PartialMessage,
-            Err(NoOperationReason::WriteWithoutFirst) => {
-                exchange.record_loss(packet_meta.time);
-                context.stats.count_undecoded(UndecodedReason::WriteWithoutFirst)
-            }
-            Err(NoOperationReason::ResponseWithoutRequest) => {
-                exchange.record_loss(packet_meta.time);
-                context.stats.count_undecoded(UndecodedReason::ReadWithoutRequest)
-            }
-            Err(NoOperationReason::Cut) => context.stats.count_undecoded(UndecodedReason::CutFrame),
-            Err(NoOperationReason::WriteOfCutFirst) => {
-                context.stats.count_undecoded(UndecodedReason::CutWrite)
-            }
-            Err(NoOperationReason::ResponseToCutRequest) => {
-                context.stats.count_undecoded(UndecodedReason::CutRead)
-            }
+            Err(reason) => exchange.handle_no_operation(&mut context, reason),
         };
         if let FrameKind::Message { key, which } = meaning
-            && own.is_acknowledged(packet.bth.psn)
+            && own.is_acknowledged(sequence)
         {
             self.transaction_table.record_acknowledgment(key, which);
         }
-        if are_in_parts || own.has_partial_messages() {
-            self.partial_message_bytes =
-                (self.partial_message_bytes + own.partial_message_bytes() + peer.partial_message_bytes())
-                    .saturating_sub(held);
-            if self.partial_message_bytes > self.limits.partial_message_bytes
-                || self.transaction_table.is_pool_used_up()
-            {
-                self.partial_message_bytes -= own.partial_message_bytes();
-                own.drop_partial_messages();
-                self.stats.count_evicted(EvictedState::MessageParts);
-            }
-            self.stats.count_undecoded_frames(
-                UndecodedReason::MessagePart,
-                own.take_dropped_frames() + peer.take_dropped_frames(),
-            );
-        }
+        self.account_partial_messages(at, sender, held);
         for meaning in early {
             self.on_message(at, meaning, packet_meta);
         }
         self.on_message(at, meaning, packet_meta);
         meaning
+    }
+
+    /// Updates the accounted bytes of a connection's incomplete messages, which were `held` before a packet of `sender`.
+    fn account_partial_messages(&mut self, at: usize, sender: ConnectionSide, held: usize) {
+        let Some(FlowConnection { a, b, .. }) = self.connections.get_mut(at) else { return };
+        let (own, peer) = match sender {
+            ConnectionSide::A => (&mut a.requests, &mut b.requests),
+            ConnectionSide::B => (&mut b.requests, &mut a.requests),
+        };
+        self.partial_message_bytes =
+            (self.partial_message_bytes + own.partial_message_bytes() + peer.partial_message_bytes())
+                .saturating_sub(held);
+        if self.partial_message_bytes > self.limits.partial_message_bytes
+            || self.transaction_table.is_pool_used_up()
+        {
+            self.partial_message_bytes -= own.partial_message_bytes();
+            own.drop_partial_messages();
+            self.stats.count_evicted(EvictedState::MessageParts);
+        }
+        self.stats.count_undecoded_frames(
+            UndecodedReason::MessagePart,
+            own.take_dropped_frames() + peer.take_dropped_frames(),
+        );
     }
 
     /// Counts a packet, and records its transport events.
@@ -468,6 +514,10 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
         meaning: FrameKind,
     ) {
+        let is_undecoded = matches!(meaning, FrameKind::Undecoded(_));
+        if !is_undecoded && self.stats.reorder_bytes == 0 {
+            return;
+        }
         let Some(connection) = self.connections.get_mut(at) else { return };
         if let FrameKind::Undecoded(why) = meaning
             && connection.conversation.is_rpc
@@ -523,8 +573,11 @@ impl Flow {
             let before = retries.len();
             let mut still = Vec::new();
             for retry in retries {
+                let (sender, packet) = (retry.sender(), retry.packet());
+                let Some(connection) = self.connections.get(at) else { continue };
+                let sequence = sequence_of(connection, sender, &packet);
                 if let FrameKind::Undecoded(why) =
-                    self.apply_packet(at, retry.sender(), retry.meta(), &retry.packet())
+                    self.apply_packet(at, sender, retry.meta(), &packet, sequence)
                 {
                     self.stats.uncount_undecoded(why);
                     still.push(retry);
@@ -545,6 +598,18 @@ impl Flow {
 fn is_response(packet: &InfinibandPacket<'_>) -> bool {
     use infiniband::PacketOperation::{Acknowledge, AtomicAcknowledge, ReadResponse};
     matches!(packet.properties.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
+}
+
+/// Returns the sequence number of a packet that a side of a connection sent.
+#[inline]
+fn sequence_of(
+    connection: &FlowConnection,
+    sender: ConnectionSide,
+    packet: &InfinibandPacket<'_>,
+) -> ExtendedPsn {
+    let is_of_a = (sender == ConnectionSide::A) != is_response(packet);
+    let numbered = if is_of_a { &connection.a } else { &connection.b };
+    numbered.requests.extend_psn(packet.bth.psn)
 }
 
 /// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.

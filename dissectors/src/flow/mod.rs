@@ -92,7 +92,7 @@ use crate::net::{self, Datagram, DatagramPayload, IpFragment, TcpSegment, Unread
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
-use call_retries::{CallRetries, EarlierCallCopy};
+use call_retries::{CallHash, CallRetries, EarlierCallCopy};
 use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairPath};
 use connection_end::ClosingConnections;
 use connection_setup::PendingSetUps;
@@ -103,7 +103,7 @@ use recent_frames::RecentFrames;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
-use transaction::RpcMessageKind;
+use transaction::{CapturedMessage, RpcMessageKind};
 use transaction_table::{TransactionEntry, TransactionTable};
 
 /// Limits of the state of a flow, and optional output.
@@ -292,7 +292,7 @@ pub struct Flow {
     now: Timestamp,
     /// Frames since the last check of memory limits and due Transactions.
     frames_since_check: u32,
-    ready: VecDeque<(TransactionKey, Transaction)>,
+    ready: VecDeque<(TransactionKey, Box<Transaction>)>,
     closing_connections: ClosingConnections,
     emitted_transactions: u64,
     numbered_connections: u64,
@@ -485,11 +485,11 @@ impl Flow {
 
     /// Returns the next finished Transaction.
     pub fn next_transaction(&mut self) -> Option<Transaction> {
-        self.next_with_key().map(|(_, transaction)| transaction)
+        self.next_with_key().map(|(_, transaction)| *transaction)
     }
 
     /// Returns the next finished Transaction and its key.
-    pub fn next_with_key(&mut self) -> Option<(TransactionKey, Transaction)> {
+    pub fn next_with_key(&mut self) -> Option<(TransactionKey, Box<Transaction>)> {
         self.ready.pop_front()
     }
 
@@ -526,7 +526,7 @@ impl Flow {
     /// Returns a Transaction that has not been emitted yet. It has no index; its connection is set as far as it
     /// is known.
     pub fn transaction(&self, key: TransactionKey) -> Option<&Transaction> {
-        self.transaction_table.get(key).map(|entry| &entry.transaction)
+        self.transaction_table.get(key).map(|entry| &*entry.transaction)
     }
 
     /// Iterates over the connections in the table that have carried RPC.
@@ -609,6 +609,7 @@ impl Flow {
     }
 
     /// Applies the effects of a message beyond its own connection.
+    #[inline(always)]
     fn on_message(&mut self, at: usize, meaning: FrameKind, packet_meta: PacketMeta<'_>) {
         let FrameKind::Message { key, which } = meaning else { return };
         self.number_connection(at);
@@ -663,19 +664,21 @@ impl Flow {
     }
 
     /// Links a Call to the unanswered Call on another connection that it repeats, and closes the latter.
+    #[inline(never)]
     fn link_repeated_call(&mut self, key: TransactionKey, packet_meta: PacketMeta<'_>) {
         let Some(entry) = self.transaction_table.get(key) else { return };
         let Some(call) = &entry.transaction.call else { return };
         let Some(connection) = self.connections.get(entry.connection) else { return };
         let route = connection.route(entry.requester);
-        match self.retries.record_call(route, entry.transaction.xid, call.inline_bytes(), key) {
+        match self.retries.record_call(route, entry.transaction.xid, key) {
             Some(EarlierCallCopy::Pending(before)) => {
-                let same_connection = |other: &TransactionEntry| other.connection == entry.connection;
-                if self
-                    .transaction_table
-                    .get(before)
-                    .is_some_and(|other| !same_connection(other) && other.is_unanswered())
-                {
+                let is_repeated = |other: &TransactionEntry| {
+                    let bytes = other.transaction.call.as_ref().map(CapturedMessage::inline_bytes);
+                    other.connection != entry.connection
+                        && other.is_unanswered()
+                        && bytes == Some(call.inline_bytes())
+                };
+                if self.transaction_table.get(before).is_some_and(is_repeated) {
                     if self.transaction_table.get(before).is_some_and(TransactionEntry::is_open) {
                         self.transaction_table.close(before, packet_meta);
                     }
@@ -684,12 +687,12 @@ impl Flow {
                     }
                 }
             }
-            Some(EarlierCallCopy::Emitted(index)) => {
+            Some(EarlierCallCopy::Emitted { index, hash }) if hash == CallHash::new(call.inline_bytes()) => {
                 if let Some(entry) = self.transaction_table.get_mut(key) {
                     entry.transaction.retry_of = Some(index);
                 }
             }
-            None => {}
+            Some(EarlierCallCopy::Emitted { .. }) | None => {}
         }
     }
 
@@ -776,13 +779,11 @@ impl Flow {
             connection.conversation.apply_dialect(&mut entry.transaction);
             let transaction = &entry.transaction;
             let route = connection.route(entry.requester);
-            self.retries.record_emission(
-                route,
-                transaction.xid,
-                key,
-                transaction.reply.is_none(),
-                transaction.index,
-            );
+            let unanswered = match (&transaction.call, &transaction.reply) {
+                (_, Some(_)) => None,
+                (call, None) => Some(call.as_ref().map_or(&[][..], CapturedMessage::inline_bytes)),
+            };
+            self.retries.record_emission(route, transaction.xid, key, unanswered, transaction.index);
             let place = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = place;
             entry.transaction.has_connection_ended =

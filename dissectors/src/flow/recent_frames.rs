@@ -109,8 +109,7 @@ impl RecentFrames {
         asked: Option<Timestamp>,
     ) -> bool {
         let (new, old) = self.fingerprints.split_at(self.next_index % MAX_FRAMES);
-        let found = { new.iter().rposition(|known| *known == mark) }
-            .or_else(|| old.iter().rposition(|known| *known == mark).map(|at| new.len() + at));
+        let found = last_position(new, mark).or_else(|| Some(new.len() + last_position(old, mark)?));
         let Some(before) = found.and_then(|at| self.times.get(at)).copied() else { return false };
         let apart = time.abs_diff_ns(before);
         match identities_tell {
@@ -118,6 +117,17 @@ impl RecentFrames {
             false => apart <= MAX_DISTANCE_WITHOUT_IP_ID_NS && asked.is_none_or(|asked| asked < before),
         }
     }
+}
+
+/// Returns the index of the last of `fingerprints` that is equal to `mark`.
+fn last_position(fingerprints: &[FrameFingerprint], mark: FrameFingerprint) -> Option<usize> {
+    // Mostly none is equal, which the loop over a block finds without a branch for each of them.
+    const BLOCK: usize = 64;
+    let has_mark = |block: &[FrameFingerprint]| block.iter().fold(false, |has, known| has | (*known == mark));
+    let block = fingerprints.chunks(BLOCK).rposition(has_mark)?;
+    let before = block * BLOCK;
+    let found = fingerprints.get(before..)?.iter().take(BLOCK).rposition(|known| *known == mark)?;
+    Some(before + found)
 }
 
 #[cfg(test)]

@@ -311,18 +311,16 @@ impl RequestPackets {
     /// Adds an RDMA Write or Read, or returns the existing span if this is a copy.
     fn find_or_add_span(&mut self, span: RdmaRequestSpan) -> &mut RdmaRequestSpan {
         let sequence = span.first;
-        let after = self.spans.partition_point(|other| other.first <= sequence);
+        let after = position_after(&self.spans, sequence, |span| span.first);
         let known = after.checked_sub(1).filter(|before| {
             self.spans.get(*before).is_some_and(|other| {
                 other.first == sequence && other.handle == span.handle && other.offset == span.offset
             })
         });
-        let mut at = known.unwrap_or(after);
-        if known.is_none() {
-            at = evict_farthest(&mut self.spans, MAX_SPANS, at, sequence, |span| span.first);
-            self.spans.insert(at, span);
+        match known {
+            Some(at) => &mut self.spans[at],
+            None => insert_bounded(&mut self.spans, MAX_SPANS, after, span, |span| span.first),
         }
-        &mut self.spans[at]
     }
 
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
@@ -438,16 +436,17 @@ impl RequestPackets {
         NoOperationReason::Cut
     }
 
-    /// Processes a request packet of this side.
+    /// Processes a request packet of this side with the number `sequence`.
+    #[inline(always)]
     pub(super) fn process_request<'a>(
         &'a mut self,
         packet: &InfinibandPacket<'a>,
+        sequence: ExtendedPsn,
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
-        let sequence = self.extend_psn(packet.bth.psn);
         let without_first = match self.has_cut_request {
             true => NoOperationReason::WriteOfCutFirst,
             false => NoOperationReason::WriteWithoutFirst,
@@ -505,24 +504,25 @@ impl RequestPackets {
         }
     }
 
-    /// Processes a response packet of the peer to a request of this side.
+    /// Processes a response packet of the peer to the request of this side with the number `sequence`.
+    #[inline(always)]
     pub(super) fn process_response<'a>(
         &mut self,
         packet: &InfinibandPacket<'a>,
+        sequence: ExtendedPsn,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, NoOperationReason> {
         if packet.properties.operation != infiniband::PacketOperation::ReadResponse {
             if self.has_partial_messages()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
-                self.record_acknowledgment(self.extend_psn(packet.bth.psn));
+                self.record_acknowledgment(sequence);
             }
             return Err(NoOperationReason::Control);
         }
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
-        let sequence = self.extend_psn(packet.bth.psn);
         let without_request = match self.has_cut_request {
             true => NoOperationReason::ResponseToCutRequest,
             false => NoOperationReason::ResponseWithoutRequest,
@@ -536,6 +536,7 @@ impl RequestPackets {
         })
     }
 
+    #[inline(never)]
     fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
@@ -620,16 +621,15 @@ impl RequestPackets {
             parts.chain(sent).chain(span).chain([self.received_until]).max().unwrap_or_default();
     }
 
-    /// Handles an ACK or NAK: returns the attributions of the messages that it is the first to acknowledge. A
-    /// NAK acknowledges the packets before it.
+    /// Handles an ACK or NAK with the number `sequence`: returns the attributions of the messages that it is the first to
+    /// acknowledge. A NAK acknowledges the packets before it.
     #[inline]
     pub(super) fn process_acknowledgment(
         &mut self,
-        psn: Psn,
+        sequence: ExtendedPsn,
         syndrome: Syndrome,
         now: Timestamp,
     ) -> impl Iterator<Item = RdmaAttribution> + '_ {
-        let sequence = self.extend_psn(psn);
         // An RDMA Read uses the numbers of its responses.
         let end = self.highest_sequence.map_or(0, |newest| newest + 1).max(self.delivery.expected());
         let is_known = sequence < end;
@@ -648,18 +648,20 @@ impl RequestPackets {
         self.delivery.acknowledge(until);
         let from = self.acknowledged_until;
         self.acknowledged_until = from.max(until);
-        let first = match until > from {
-            true => self.sent_messages.partition_point(|sent| sent.last < from),
-            false => self.sent_messages.len(),
+        // Those that were not acknowledged before are few, at the end of the list.
+        let count = match until > from {
+            true => self.sent_messages.iter().rev().take_while(|sent| sent.last >= from).count(),
+            false => 0,
         };
-        let news = self.sent_messages.range(first..).take_while(move |sent| sent.last < until);
+        let news = self.sent_messages.range(self.sent_messages.len() - count..);
+        let news = news.take_while(move |sent| sent.last < until);
         // For a refused message, the accepted copy was not captured.
         news.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.attribution)
     }
 
-    /// Returns `true` if the peer has acknowledged the packet with this PSN.
-    pub(super) fn is_acknowledged(&self, psn: Psn) -> bool {
-        self.extend_psn(psn) < self.acknowledged_until
+    /// Returns `true` if the peer has acknowledged the packet with this number.
+    pub(super) fn is_acknowledged(&self, sequence: ExtendedPsn) -> bool {
+        sequence < self.acknowledged_until
     }
 
     /// Ends all messages: nothing more will come.
@@ -695,31 +697,45 @@ fn record_sent(
     last: ExtendedPsn,
     is_refused: bool,
 ) -> &mut RdmaAttribution {
-    let at = sent.partition_point(|sent| sent.first <= first);
-    let at = evict_farthest(sent, MAX_SENT_MESSAGES, at, first, |sent| sent.first);
-    sent.insert(at, SentRdmaMessage { first, last, attribution: RdmaAttribution::default(), is_refused });
-    &mut sent[at].attribution
+    let message = SentRdmaMessage { first, last, attribution: RdmaAttribution::default(), is_refused };
+    let at = position_after(sent, first, |sent| sent.first);
+    &mut insert_bounded(sent, MAX_SENT_MESSAGES, at, message, |sent| sent.first).attribution
 }
 
-/// Removes one entry if the list has `bound` entries, before its capacity would double. Removes from the
-/// end that is farther from the new entry at index `at`, because a queue pair whose restart was not
-/// captured may count from below the recorded entries. Returns the new index of the entry.
-fn evict_farthest<T>(
+/// Returns the index behind the entries that begin at or before `sequence`; mostly that is the end of the list.
+#[inline]
+fn position_after<T>(list: &VecDeque<T>, sequence: ExtendedPsn, first: impl Fn(&T) -> ExtendedPsn) -> usize {
+    match list.back() {
+        Some(last) if first(last) > sequence => list.partition_point(|entry| first(entry) <= sequence),
+        _ => list.len(),
+    }
+}
+
+/// Inserts an entry at index `at`, which keeps the list sorted, and returns it. If the list has `bound` entries, one is
+/// removed before its capacity would double: from the end that is farther from the new entry, because a queue pair whose
+/// restart was not captured may count from below the recorded entries.
+fn insert_bounded<T>(
     list: &mut VecDeque<T>,
     bound: usize,
-    at: usize,
-    sequence: ExtendedPsn,
+    mut at: usize,
+    entry: T,
     first: impl Fn(&T) -> ExtendedPsn,
-) -> usize {
-    if list.len() < bound {
-        return at;
+) -> &mut T {
+    if list.len() >= bound {
+        let [front, back] = [list.front(), list.back()].map(|entry| entry.map_or(0, &first));
+        let sequence = first(&entry);
+        if at == 0 || sequence.saturating_sub(front) < back.saturating_sub(sequence) {
+            list.pop_back();
+            at = at.min(list.len());
+        } else {
+            list.pop_front();
+            at -= 1;
+        }
     }
-    let [front, back] = [list.front(), list.back()].map(|entry| entry.map_or(0, &first));
-    if at == 0 || sequence.saturating_sub(front) < back.saturating_sub(sequence) {
-        list.pop_back();
-        at.min(list.len())
+    if at == list.len() {
+        list.push_back(entry);
     } else {
-        list.pop_front();
-        at - 1
+        list.insert(at, entry);
     }
+    &mut list[at]
 }

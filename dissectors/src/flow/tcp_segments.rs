@@ -378,12 +378,11 @@ impl Flow {
                 | u64::from(segment.window),
         ) ^ (at as u64) << 1
             ^ u64::from(sender == ConnectionSide::A);
-        let mark = segment.options.chunks(8).fold(mark, |mark, option| {
-            recent_frames::mix_fingerprint(
-                mark,
-                option.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
-            )
-        });
+        // Options fill whole words, of which the capture may cut the last.
+        let (words, rest) = segment.options.as_chunks::<4>();
+        let words = words.iter().map(|word| u64::from(u32::from_be_bytes(*word)));
+        let rest = rest.iter().map(|byte| u64::from(*byte));
+        let mark = words.chain(rest).fold(mark, recent_frames::mix_fingerprint);
         let goes_on = match segment.payload.length {
             0 => {
                 !segment.flags.syn() && segment.flags.ack() && peer.acknowledges_more(segment.acknowledgment)

@@ -639,6 +639,18 @@ impl Transaction {
         }
     }
 
+    /// Returns `true` if there are no chunks for data items of a message, or for all of it.
+    pub(super) fn has_no_chunks(&self, which: RpcMessageKind) -> bool {
+        match which {
+            RpcMessageKind::Call => self.read_chunks.is_empty(),
+            RpcMessageKind::Reply => {
+                self.write_chunks.is_empty()
+                    && self.reply_chunk.is_none()
+                    && self.reply_read_chunks.is_empty()
+            }
+        }
+    }
+
     /// Returns the nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is
     /// missing or the clock went back.
     pub fn latency_ns(&self) -> Option<u64> {

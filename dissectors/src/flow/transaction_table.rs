@@ -99,12 +99,13 @@ pub(super) enum TransactionState {
 }
 
 /// Bytes counted for an entry itself and its places in tables and queues.
-const ENTRY_BYTES: usize = size_of::<TransactionSlot>() + 256;
+const ENTRY_BYTES: usize = size_of::<TransactionSlot>() + size_of::<Transaction>() + 256;
 
 /// A Transaction with the internal state of the flow.
 #[derive(Debug)]
 pub(super) struct TransactionEntry {
-    pub(super) transaction: Transaction,
+    /// Boxed, because it is large and moves from the table to the queue of finished Transactions and to its user.
+    pub(super) transaction: Box<Transaction>,
     pub(super) connection: usize,
     /// Side that sent the Call, or that received the Reply.
     pub(super) requester: ConnectionSide,
@@ -456,7 +457,7 @@ impl TransactionTable {
     }
 
     /// Adds the Call of an entry that has only a Reply.
-    pub(super) fn add_call(&mut self, key: TransactionKey, with_call: Transaction) {
+    pub(super) fn add_call(&mut self, key: TransactionKey, with_call: Box<Transaction>) {
         let Some(entry) = self.get_mut(key) else { return };
         let with_reply = std::mem::replace(&mut entry.transaction, with_call);
         entry.transaction.credit_use = with_reply.credit_use;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::field::{Field, FieldValue, Observer};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::rpcrdma::{AnyDialectHeader, Dialect, RpcRdmaMessageType, RpcTransferMode};
+use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
 
 use super::chunk::{Chunk, ChunkSegment};
@@ -152,6 +152,36 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
 impl TransportHeaderSummary {
     /// Decodes the header of a message of `length` bytes; `None` if it is no header of the dialect.
     pub(super) fn decode(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
+        match Self::decode_without_chunks(dialect, bytes) {
+            Some(header) => Some(header),
+            None => Self::decode_with_chunks(dialect, bytes, length),
+        }
+    }
+
+    /// Decodes the header that most messages have: RDMA_MSG of version 1 with three empty chunk lists; `None` for
+    /// any other.
+    #[inline(always)]
+    fn decode_without_chunks(dialect: Dialect, bytes: &[u8]) -> Option<Self> {
+        const VERSION: [u8; 4] = rpcrdma::VERSION.to_be_bytes();
+        const RDMA_MSG: [u8; 4] = RdmaProc::RDMA_MSG.0.to_be_bytes();
+        const EMPTY: [u8; 4] = [0; 4];
+        let (words, _) = bytes.as_chunks::<4>();
+        let [xid, VERSION, credits, RDMA_MSG, EMPTY, EMPTY, EMPTY, ..] = words else { return None };
+        let credits = u32::from_be_bytes(*credits);
+        dialect.is_version1().then(|| Self {
+            xid: Xid(u32::from_be_bytes(*xid)),
+            words: HeaderWords { dialect, ..HeaderWords::version1(RdmaProc::RDMA_MSG, credits) },
+            read_chunks: Vec::new(),
+            write_chunks: Vec::new(),
+            reply_chunk: None,
+            rpc_offset: Some(rpcrdma::MIN_HEADER_BYTES),
+            is_cut: false,
+            remaining_bytes: 0,
+        })
+    }
+
+    /// Decodes any header.
+    fn decode_with_chunks(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
         let mut collector = TransportHeaderCollector::default();
         let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut collector);

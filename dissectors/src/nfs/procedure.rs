@@ -281,7 +281,7 @@ fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a
 ) -> Result<(), XdrError> {
     let compound = v4::Compound::<'a, H, B>::decode(cursor, observer)?;
     let mut operations = compound.operations();
-    while let Some(operation) = operations.next_observed(observer) {
+    while let Some(operation) = operations.read_next(observer, drop) {
         operation.map_err(|stop| stop.error)?;
     }
     if let Some(end) = operations.cursor() {

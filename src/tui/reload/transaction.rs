@@ -57,7 +57,7 @@ enum ReloadOutcome {
 }
 
 struct ReloadedTransaction {
-    transaction: Transaction,
+    transaction: Box<Transaction>,
     steps: Vec<TransactionFrame>,
     packets: FxHashMap<FrameNumber, WaterfallPacket>,
     frames: ReloadedFrames,

@@ -5,7 +5,7 @@ use crate::flow::FrameKind;
 use crate::flow::frame_role::FrameRole;
 use crate::flow::message_continuation::ReassembledRpcMessage;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::transaction::{CapturedMessage, HeaderWords, RpcMessageKind};
+use crate::flow::transaction::{HeaderWords, RpcMessageKind};
 use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
 use crate::flow::transport_event::TransportEventKind;
 use crate::flow::transport_header::TransportHeaderSummary;
@@ -200,7 +200,7 @@ impl RpcConversation {
         envelope: TransportHeaderSummary,
         which: RpcMessageKind,
     ) -> TransactionKey {
-        let record = CapturedMessage { sends, ..message_record(message, &envelope) };
+        let record = message_record(message, &envelope, sends);
         match which {
             RpcMessageKind::Call => {
                 let rpc = inline_message_cursor(message, &envelope);
@@ -253,7 +253,7 @@ impl RpcConversation {
         let envelope = TransportHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
         let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
         let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
-        let whole = CapturedMessage { sends: assembled.send_count, ..message_record(&message, &envelope) };
+        let whole = message_record(&message, &envelope, assembled.send_count);
         let entry = context.transaction_table.get_mut(key)?;
         let before = match which {
             RpcMessageKind::Call => entry.transaction.call.as_mut()?,

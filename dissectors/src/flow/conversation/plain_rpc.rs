@@ -1,12 +1,11 @@
 //! RPC messages over TCP and UDP, without RPC-over-RDMA: their data is inline. RFC 5531.
 
-use crate::field::NullObserver;
 use crate::flow::FrameKind;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
 use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
-use crate::rpc::{self, Program, Xid};
+use crate::rpc::Xid;
 use crate::xdr::Cursor;
 
 use super::{ConversationContext, RpcConversation, XidMatch, empty_transaction, rpc_type};
@@ -57,16 +56,9 @@ impl RpcConversation {
             XidMatch::Reply(key) => Some(key),
             XidMatch::InUse(_) | XidMatch::NoMatch => None,
         };
-        let program = call_program(&call);
+        self.record_caller(sender, Cursor::new(call.inline_bytes()).with_length(call.length));
         let mut transaction = empty_transaction(xid);
         transaction.call = Some(call);
-        self.open_transaction(context, sender, transaction, program, answered)
+        self.open_transaction(context, sender, transaction, answered)
     }
-}
-
-/// Returns the program of a Call.
-fn call_program(call: &CapturedMessage) -> Option<Program> {
-    let mut cursor = Cursor::new(call.inline_bytes()).with_length(call.length);
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
-    message.call().map(|call| call.prog)
 }

@@ -219,11 +219,14 @@ impl TcpConversation {
     /// Returns the first deadline of a gap, and the side that sends that direction. Bytes that wait for the
     /// other direction have no deadline while that has a gap.
     pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSide)> {
-        let of = |half: &TcpStreamDirection, other: &TcpStreamDirection, side| {
-            let counts = half.has_gap() || !other.has_gap();
-            half.deadline().filter(|_| counts).map(|deadline| (deadline, side))
-        };
-        let (a, b) = (of(&self.a, &self.b, ConnectionSide::A), of(&self.b, &self.a, ConnectionSide::B));
+        let (a, b) = (self.a.deadline(), self.b.deadline());
+        // Mostly there is no gap.
+        if a.is_none() && b.is_none() {
+            return None;
+        }
+        let (has_gap_a, has_gap_b) = (self.a.has_gap(), self.b.has_gap());
+        let a = a.filter(|_| has_gap_a || !has_gap_b).map(|deadline| (deadline, ConnectionSide::A));
+        let b = b.filter(|_| has_gap_b || !has_gap_a).map(|deadline| (deadline, ConnectionSide::B));
         a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
     }
 
@@ -281,7 +284,7 @@ impl TcpConversationTable {
     /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.
     pub(in crate::flow) fn find(&mut self, ports: PortPair) -> (usize, ConnectionSide) {
         let at = match self.last {
-            Some((last, at)) if last == ports => at,
+            Some((last, at)) if last == ports || last.reversed() == ports => at,
             _ => {
                 let Self { slots, by_ports, count, max_streams: bound, .. } = self;
                 *by_ports.entry(ports.in_canonical_order().0).or_insert_with(|| {

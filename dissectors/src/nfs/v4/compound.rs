@@ -194,6 +194,17 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
         &mut self,
         observer: &mut O,
     ) -> Option<Result<B, CompoundStop<B::Number>>> {
+        self.read_next(observer, |body| body)
+    }
+
+    /// Decodes the next operation like [`CompoundOperations::next_observed`], and returns what `read` returns for it.
+    /// Operations are large: those that are not kept need not be moved.
+    #[inline]
+    pub fn read_next<O: Observer<'a>, R>(
+        &mut self,
+        observer: &mut O,
+        read: impl FnOnce(B) -> R,
+    ) -> Option<Result<R, CompoundStop<B::Number>>> {
         if self.is_stopped || self.remaining == 0 {
             return None;
         }
@@ -201,11 +212,11 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
             OperationStorage::Slice(bodies) => {
                 let (first, rest) = bodies.split_first()?;
                 *bodies = rest;
-                Ok(first.clone())
+                Ok(read(first.clone()))
             }
             OperationStorage::Message(cursor) => {
                 let start = *cursor;
-                let body = decode_operation(cursor, observer);
+                let body = decode_operation(cursor, observer, read);
                 if body.is_err() {
                     *cursor = start;
                 }
@@ -220,12 +231,14 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
     }
 }
 
-/// Decodes one operation and reports it to the observer. If it is undecodable, reports the remaining bytes.
+/// Decodes one operation, reports it to the observer, and returns what `read` returns for it. If it is undecodable,
+/// reports the remaining bytes.
 #[inline]
-fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>>(
+fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>, R>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
-) -> Result<B, CompoundStop<B::Number>> {
+    read: impl FnOnce(B) -> R,
+) -> Result<R, CompoundStop<B::Number>> {
     let at = cursor.position();
     let number = match cursor.word() {
         Ok(number) => B::Number::from(number),
@@ -240,7 +253,7 @@ fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>>(
     let code: u32 = number.into();
     observer.value(B::OPCODE, at..at + 4, FieldValue::Enum(code.into(), B::name(number)));
     let mut inside = NestedObserver::new(observer, group);
-    let body = B::decode(number, cursor, &mut inside);
+    let body = B::decode(number, cursor, &mut inside).map(read);
     if body.is_err() {
         inside.leave_all(cursor.position());
         report_rest(cursor, observer);
@@ -328,9 +341,9 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         let mut search = MainOperationSearch::NEW;
         let mut operations = self.operations();
         let mut stop = None;
-        for body in operations.by_ref() {
-            match body {
-                Ok(body) => search.add::<B>(body.number()),
+        while let Some(number) = operations.read_next(&mut NullObserver, |body| body.number()) {
+            match number {
+                Ok(number) => search.add::<B>(number),
                 Err(error) => stop = Some(error),
             }
         }
@@ -369,8 +382,8 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::N
         let (mut stop, mut after_first) = (None, None);
         while stop.is_none() && operations.len() < compound.count as usize {
             let start = cursor;
-            match decode_operation(&mut cursor, &mut NullObserver) {
-                Ok(body) => operations.push(body),
+            match decode_operation(&mut cursor, &mut NullObserver, |body| operations.push(body)) {
+                Ok(()) => {}
                 Err(error) => (cursor, stop) = (start, Some(error)),
             }
             after_first.get_or_insert(cursor);
