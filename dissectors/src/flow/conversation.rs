@@ -1056,14 +1056,15 @@ pub(super) fn record_retransmission(
     if ends && which == RpcMessageKind::Reply && !packet_meta.is_duplicate() {
         entry.is_refused = packet_meta.is_refused();
     }
+    // In a stream, it delays messages behind it, too: TcpStreamDirection::delay_messages.
+    let is_accepted = is_accepted && packet_meta.anomaly.is_none_or(|remark| !remark.closes_gap);
     if let Some(stall) = packet_meta.stall().filter(|_| is_accepted && is_needed) {
         let since = stall.since.max(message.end_time);
-        let is_whole = ends || packet_meta.anomaly.is_some_and(|remark| remark.closes_gap);
-        if is_whole {
+        if ends {
             message.end_time = message.end_time.max(packet_meta.accepted_time());
         }
         transaction.record_stall(RetransmissionStall { since, ..stall });
-        if is_whole && which == RpcMessageKind::Reply {
+        if ends && which == RpcMessageKind::Reply {
             context.transaction_table.close(key, *packet_meta);
         }
     }

@@ -186,7 +186,7 @@ struct DeliveryAnomaly {
     was_already_accepted: bool,
     /// The receiver refused the packet.
     is_refused: bool,
-    /// The packet closes a gap in a stream and so completes its message, wherever in the message the gap was.
+    /// The packet closes a gap in a stream, and so delays all messages that end behind the gap.
     closes_gap: bool,
     /// Time lost to packet loss before the packet arrived.
     stall: Option<RetransmissionStall>,

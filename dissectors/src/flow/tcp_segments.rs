@@ -595,7 +595,9 @@ impl Flow {
             own.record_fin(segment.sequence.add(data.length).add(u32::from(flags.syn())));
         }
         if flags.ack() && !flags.rst() {
-            peer.acknowledge(segment.acknowledgment, data.length > 0, packet_meta.time);
+            for delay in peer.acknowledge(segment, packet_meta.time) {
+                self.transaction_table.revoke_delay(&delay);
+            }
             while let Some((key, which)) = peer.next_acknowledged_message() {
                 self.transaction_table.record_acknowledgment(key, which);
             }
@@ -729,6 +731,10 @@ impl Flow {
             first,
             &mut self.transaction_table,
         );
+        if let Some(stream) = self.streams.get_mut(at) {
+            let (own, _) = stream.directions_from(sender);
+            own.delay_messages(|key, which, until| self.transaction_table.delay_delivery(key, which, until));
+        }
         for index in first..self.frame_kinds.len() {
             if let (Some(key), Some(meaning)) = (key, self.frame_kinds.get(index).copied()) {
                 self.on_message(key.slot, meaning, packet_meta);

@@ -694,6 +694,15 @@ impl Transaction {
         }
     }
 
+    /// Removes a stall that was none from the end of those that were recorded.
+    #[cold]
+    pub(super) fn revoke_stall(&mut self, stall: RetransmissionStall) {
+        for known in self.stalls.iter_mut().filter(|known| known.until == stall.until) {
+            known.until = stall.since.max(known.since);
+        }
+        self.stalls.retain(|known| known.since < known.until);
+    }
+
     /// Splits the latency into phases. Where loss makes two phases overlap, the common time counts for the
     /// first; time lost to recovery counts for no other.
     pub fn phases(&self) -> Option<TransactionPhases> {

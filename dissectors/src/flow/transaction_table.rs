@@ -11,7 +11,8 @@ use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::frame_role::{FrameRole, TransactionFrame};
 use super::header_only_message::HeaderOnlyMessages;
-use super::transaction::{DeliveryEvidence, RpcMessageKind, Transaction};
+use super::stream::DeliveryDelay;
+use super::transaction::{DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction};
 use super::transport_event::TransportEvents;
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, PacketMeta};
@@ -605,6 +606,48 @@ impl TransactionTable {
         };
         if let Some(message) = message {
             message.delivery_evidence = DeliveryEvidence::Acknowledged;
+        }
+    }
+
+    /// Delays the delivery of a message until the time of a retransmission that its receiver needed. Returns the
+    /// end of the message before; `None` if it was delivered earlier.
+    pub(super) fn delay_delivery(
+        &mut self,
+        key: TransactionKey,
+        which: RpcMessageKind,
+        until: Timestamp,
+    ) -> Option<Timestamp> {
+        let transaction = &mut self.get_mut(key)?.transaction;
+        let mut chunks =
+            transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+        // A Call was delivered if the Responder works on it.
+        let is_answered = transaction.reply.is_some() || chunks.any(|chunk| chunk.times.is_some());
+        let message = match which {
+            RpcMessageKind::Call => transaction.call.as_mut().filter(|_| !is_answered),
+            RpcMessageKind::Reply => transaction.reply.as_mut(),
+        };
+        let message = message.filter(|message| {
+            message.delivery_evidence == DeliveryEvidence::Assumed && message.end_time < until
+        })?;
+        let before = std::mem::replace(&mut message.end_time, until);
+        transaction.record_stall(RetransmissionStall { since: before, until });
+        if which == RpcMessageKind::Reply {
+            self.close(key, PacketMeta::new(&[], until));
+        }
+        Some(before)
+    }
+
+    /// Revokes the delay of a message: its receiver had the retransmitted bytes before.
+    #[cold]
+    pub(super) fn revoke_delay(&mut self, delay: &DeliveryDelay) {
+        let Some(entry) = self.get_mut(delay.key) else { return };
+        let message = match delay.which {
+            RpcMessageKind::Call => &mut entry.transaction.call,
+            RpcMessageKind::Reply => &mut entry.transaction.reply,
+        };
+        if let Some(message) = message.as_mut().filter(|message| message.end_time == delay.until) {
+            message.end_time = delay.before;
+            entry.transaction.revoke_stall(RetransmissionStall { since: delay.before, until: delay.until });
         }
     }
 

@@ -16,6 +16,7 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::PacketPayload;
 
+use super::receiver_reports::{self, DeliveryDelay, ReceiverReports};
 use super::{StreamBytes, StreamPosition, StreamReader};
 
 /// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
@@ -156,6 +157,16 @@ pub(in crate::flow) struct TcpStreamDirection {
     is_gap_requested: bool,
     /// Time at which new bytes were last sent.
     last: Timestamp,
+    /// Time of the last segment with an acknowledgement number.
+    last_answer_time: Timestamp,
+    /// Shortest time in nanoseconds from new bytes to the acknowledgement of all bytes.
+    shortest_answer_ns: Option<u64>,
+    /// Receive window in the last acknowledgement.
+    window: u16,
+    /// Reports of the receiver about missing bytes. Allocated at the first: most streams lose nothing.
+    reports: Option<Box<ReceiverReports>>,
+    /// Retransmission that the receiver needed, since the last call of [`TcpStreamDirection::delay_messages`].
+    needed_retransmission: Option<(Range<StreamPosition>, Timestamp)>,
     /// Time at which the receiver last requested a retransmission.
     pub(in crate::flow) last_request_time: Option<Timestamp>,
     /// Detector for its duplicates.
@@ -286,12 +297,18 @@ impl TcpStreamDirection {
         let Some(next) = self.next_position.filter(|_| length > 0) else { return false };
         let at = self.position_of(sequence);
         let end = at + u64::from(length);
-        // A keep-alive repeats the last byte.
-        let is_keep_alive = length == 1 && end == next;
         let is_buffered = |held: &OutOfOrderSegment| held.at < end && at < held.end();
         let fills_reported_gap =
             || self.is_gap_requested && self.out_of_order.front().is_some_and(|held| end <= held.at);
-        (at < next && !is_keep_alive) || self.out_of_order.iter().any(is_buffered) || fills_reported_gap()
+        (at < next && !self.is_keep_alive(length, end))
+            || self.out_of_order.iter().any(is_buffered)
+            || fills_reported_gap()
+    }
+
+    /// Returns `true` if bytes before `end` are a keep-alive, not a retransmission: it repeats the last byte, which its
+    /// receiver has acknowledged (RFC 9293 section 3.8.4), if acknowledgements were captured.
+    fn is_keep_alive(&self, length: u32, end: StreamPosition) -> bool {
+        length == 1 && Some(end) == self.next_position && (self.acknowledged == 0 || end <= self.acknowledged)
     }
 
     /// Returns `true` if this number acknowledges more than all before.
@@ -387,8 +404,7 @@ impl TcpStreamDirection {
             self.last = packet_meta.time;
         }
         if end <= next {
-            // A keep-alive repeats the last byte, which its receiver has already received (RFC 9293 section 3.8.4).
-            if data.length > 1 || end < next {
+            if !self.is_keep_alive(data.length, end) {
                 self.report_retransmission(piece, reader);
             }
             return;
@@ -479,15 +495,16 @@ impl TcpStreamDirection {
     /// Handles a retransmission of delivered bytes. The receiver needs it if it requested the bytes or their
     /// acknowledgement is overdue. If its acknowledgements are not captured, this is unknown, and the first
     /// copy counts.
-    fn report_retransmission(&self, piece: StreamBytes<'_>, reader: &mut impl StreamReader) {
+    fn report_retransmission(&mut self, piece: StreamBytes<'_>, reader: &mut impl StreamReader) {
         if piece.meta.is_captured_twice() {
             return reader.read_retransmission(piece);
         }
         let time = piece.meta.time;
-        // An acknowledgement may be late; a sender in doubt retransmits early (RFC 8985 section 7.1).
-        let is_overdue =
-            time.abs_diff_ns(self.last) >= MAX_ACK_DELAY_NS || self.last_request_time >= Some(self.last);
-        let is_needed = self.acknowledged > 0 && piece.range().end > self.acknowledged && is_overdue;
+        let is_needed = self.is_needed(&piece);
+        if is_needed {
+            let Range { start, end } = piece.range();
+            self.needed_retransmission = Some((start.max(self.acknowledged)..end, time));
+        }
         let remark = match is_needed {
             // The first copy determines the start.
             true => DeliveryAnomaly {
@@ -501,6 +518,48 @@ impl TcpStreamDirection {
             meta: PacketMeta { anomaly: Some(&remark), ..piece.meta },
             ..piece
         });
+    }
+
+    /// Returns `true` if the receiver needs a retransmission, as far as its acknowledgements tell.
+    #[cold]
+    fn is_needed(&self, piece: &StreamBytes<'_>) -> bool {
+        let Range { start, end } = piece.range();
+        if self.acknowledged == 0 || end <= self.acknowledged {
+            return false;
+        }
+        let unacknowledged = start.max(self.acknowledged)..end;
+        let reports = self.reports.as_deref();
+        if reports.is_some_and(|reports| reports.were_received(&unacknowledged)) {
+            return false;
+        }
+        // An acknowledgement may be late; a sender in doubt retransmits early (RFC 8985 section 7.1). One that
+        // follows the last bytes sooner than any other before may have been sent before they arrived.
+        let answers_less = || {
+            let waited = self.last_answer_time.nanoseconds_since(self.last);
+            waited.zip(self.shortest_answer_ns).is_some_and(|(waited, shortest)| waited >= shortest)
+        };
+        piece.meta.time.abs_diff_ns(self.last) >= MAX_ACK_DELAY_NS
+            || self.last_request_time >= Some(self.last)
+            || reports.is_some_and(|reports| reports.are_missing(&unacknowledged))
+            || answers_less()
+    }
+
+    /// Delays the messages that were not delivered before the last retransmission that the receiver needed: those
+    /// that end after its first byte and are not acknowledged. `delay` delays a message until a time and returns
+    /// its end before, if that changed.
+    pub(in crate::flow) fn delay_messages(
+        &mut self,
+        mut delay: impl FnMut(TransactionKey, RpcMessageKind, Timestamp) -> Option<Timestamp>,
+    ) {
+        let Some((retransmitted, until)) = self.needed_retransmission.take() else { return };
+        let from = self.unacknowledged_messages.partition_point(|(end, ..)| *end <= retransmitted.start);
+        for (message_end, key, which) in self.unacknowledged_messages.range(from..).copied() {
+            if let Some(before) = delay(key, which, until) {
+                let retransmitted = retransmitted.clone();
+                let delay = DeliveryDelay { key, which, before, until, message_end, retransmitted };
+                self.reports.get_or_insert_default().record_delay(delay);
+            }
+        }
     }
 
     /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
@@ -522,30 +581,71 @@ impl TcpStreamDirection {
         self.is_gap_requested &= !self.out_of_order.is_empty();
     }
 
-    /// Handles an acknowledgement of everything before this number.
+    /// Handles the acknowledgement in a segment of the receiver, of everything before a number. Returns the delays
+    /// of messages that were none, because the receiver had the retransmitted bytes before.
     ///
     /// A duplicate acknowledgement without data requests the bytes that follow (RFC 5681 section 2).
     pub(in crate::flow) fn acknowledge(
         &mut self,
-        sequence: TcpSequence,
-        carries_bytes: bool,
+        segment: &TcpSegment<'_>,
         now: Timestamp,
-    ) {
-        let Some(next) = self.next_position else { return };
-        let position = self.position_of(sequence);
+    ) -> Vec<DeliveryDelay> {
+        let Some(next) = self.next_position else { return Vec::new() };
+        let position = self.position_of(segment.acknowledgment);
+        if position > next + MAX_DISTANCE {
+            return Vec::new();
+        }
         if position == next && self.out_of_order.front().is_some_and(|held| held.at > next) {
             self.is_gap_requested = true;
         }
-        if position > next + MAX_DISTANCE || position <= self.acknowledged {
-            if position == self.acknowledged && !carries_bytes {
-                self.last_request_time = Some(now);
+        self.last_answer_time = now;
+        let window = std::mem::replace(&mut self.window, segment.window);
+        if position > self.acknowledged {
+            self.acknowledged = position;
+            if position > next && self.ahead_since.is_none() {
+                self.ahead_since = Some(now);
             }
-            return;
+            if position == next {
+                let waited = now.abs_diff_ns(self.last);
+                self.shortest_answer_ns =
+                    Some(self.shortest_answer_ns.map_or(waited, |shortest| shortest.min(waited)));
+            }
+        } else if position == self.acknowledged && segment.payload.length == 0 {
+            self.last_request_time = Some(now);
+            if position < next && window == segment.window && !segment.flags.fin() {
+                self.reports.get_or_insert_default().record_missing_before(next);
+            }
         }
-        self.acknowledged = position;
-        if position > next && self.ahead_since.is_none() {
-            self.ahead_since = Some(now);
+        let blocks = receiver_reports::sack_blocks(segment.options);
+        match self.reports.is_some() || !blocks.is_empty() {
+            true => self.apply_reports(position, blocks),
+            false => Vec::new(),
         }
+    }
+
+    /// Applies the SACK blocks of an acknowledgement of everything before `position`.
+    #[cold]
+    fn apply_reports(&mut self, position: StreamPosition, blocks: &[[[u8; 4]; 2]]) -> Vec<DeliveryDelay> {
+        let range = |block: &[[u8; 4]; 2]| {
+            let [left, right] = receiver_reports::block_edges(*block);
+            self.position_of(left)..self.position_of(right)
+        };
+        let blocks: Vec<_> = blocks.iter().map(range).collect();
+        let acknowledged = self.acknowledged;
+        let reports = self.reports.get_or_insert_default();
+        let mut spurious = Vec::new();
+        for (index, block) in blocks.iter().enumerate() {
+            // The first block may be one of bytes received twice (RFC 2883 section 4).
+            let is_in_second =
+                || blocks.get(1).is_some_and(|second| second.start <= block.start && block.end <= second.end);
+            if index == 0 && (block.end <= position || is_in_second()) {
+                spurious = reports.take_spurious(block);
+            } else if acknowledged < block.start && block.start < block.end {
+                reports.record_received(block.clone());
+            }
+        }
+        reports.acknowledge(acknowledged);
+        spurious
     }
 
     /// Records that a message ends with the last delivered byte. Returns `true` if it is already acknowledged.

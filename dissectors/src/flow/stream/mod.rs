@@ -5,6 +5,7 @@
 //! than its length; so loss, snap lengths and captures that begin in mid-stream are one case.
 //!
 //! - [`direction`]: reassembly of one direction;
+//! - [`receiver_reports`]: bytes that the receiver lacks, and the messages that wait for them;
 //! - [`protocol`]: the protocol of a stream, detected by its first bytes or, in mid-stream, by structure;
 //! - [`context`]: the context that a parser passes messages and RDMA operations to;
 //! - [`table`]: all streams, by addresses and ports.
@@ -12,6 +13,7 @@
 pub(super) mod context;
 pub(super) mod direction;
 pub(super) mod protocol;
+mod receiver_reports;
 pub(super) mod table;
 
 use std::ops::Range;
@@ -19,6 +21,8 @@ use std::ops::Range;
 use crate::rdma::PacketPayload;
 
 use super::PacketMeta;
+
+pub(super) use receiver_reports::DeliveryDelay;
 
 /// A position in one direction of a stream: a sequence number extended beyond 32 bits, so that it never
 /// wraps.

@@ -15,6 +15,7 @@ mod messages;
 mod pending;
 mod seeds;
 mod settling;
+mod stream_delivery;
 mod streams;
 mod tcp;
 mod udp;
