@@ -350,6 +350,40 @@ fn a_call_that_was_cut_is_listed_by_its_decoded_operations() {
     assert!(cut.len() >= directories, "{}", cut.len());
 }
 
+/// The name of a file was cut, and its directory was not: the directory is not the object.
+#[test]
+fn a_file_whose_name_was_cut_is_not_shown_as_its_directory() {
+    let cases = [
+        ("rxe-v3", &[168, 176, 184][..]),
+        ("siw-v3", &[200, 208, 216]),
+        ("tcp-v3", &[152, 168]),
+        ("tcp-v42", &[216, 248]),
+        ("rxe-v40", &[192, 224]),
+    ];
+    for (name, snaps) in cases {
+        let whole = program::json(&captures::path(name)).transactions;
+        let paths: BTreeMap<_, _> =
+            whole.iter().filter_map(|one| Some((one.xid(), one.text("path")?))).collect();
+        for snap in snaps {
+            let file = Temporary::new("cut-names.pcap", &cut(name, *snap));
+            let mut nameless = 0;
+            for one in program::json(file.path()).transactions {
+                let Some(path) = paths.get(&one.xid()) else { continue };
+                nameless += u64::from(one.text("path").is_none());
+                let is_directory = one.text("path").filter(|cut| cut != path).is_some_and(|cut| {
+                    path.strip_prefix(cut.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+                });
+                assert!(!is_directory, "{name} cut at {snap}: {path}: {one:?}");
+            }
+            assert!(nameless > 0, "{name} cut at {snap}");
+        }
+    }
+    let file = Temporary::new("cut-names-listed.pcap", &cut("rxe-v3", 184));
+    let text = program::output(file.path(), &["--color", "never"]);
+    assert!(text.contains(" LOOKUP /export/data/w ?"), "{text}");
+    assert!(text.contains(" REMOVE /export/data/w ?"), "{text}");
+}
+
 /// The REQ of each of these has its queue pair, and its private data was cut.
 #[test]
 fn a_set_up_that_was_cut_is_a_set_up() {
