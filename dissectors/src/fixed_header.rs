@@ -141,6 +141,28 @@ fixed_bytes! {
     [u8; 6], 6, Ethernet, |address| address;
 }
 
+/// The beginning of a header whose end was not captured.
+///
+/// It is decoded twice, with the other bits clear and set. The captured fields are those with one value.
+#[derive(Clone, Copy, Debug)]
+pub struct PartialHeader<H> {
+    clear: H,
+    set: H,
+}
+
+impl<H> PartialHeader<H> {
+    /// Combines the header with the bits clear, and the one with the bits set, that were not captured.
+    pub fn new(clear: H, set: H) -> Self {
+        Self { clear, set }
+    }
+
+    /// Returns a field if all of its bits were captured.
+    pub fn field<T: PartialEq>(&self, of: impl Fn(&H) -> T) -> Option<T> {
+        let value = of(&self.clear);
+        (value == of(&self.set)).then_some(value)
+    }
+}
+
 /// A range of whole bytes, borrowed.
 impl<'a> BitFieldValue<'a> for &'a [u8] {
     const KIND: FieldKind = FieldKind::Bytes;
@@ -331,6 +353,16 @@ macro_rules! header {
         ) -> Option<(Self, &'a [u8])> {
             $crate::header!(@decode_body bytes, at, observer, [$length] { $($start .. $end $field: $type,)* })
         }
+
+        /// Decodes the header at the start of `bytes`, of which the capture may have only the beginning.
+        pub fn decode_part(bytes: &[u8]) -> Option<$crate::fixed_header::PartialHeader<Self>> {
+            let [clear, set] = [0, 0xff].map(|fill| {
+                let mut header = [fill; $length];
+                header.iter_mut().zip(bytes).for_each(|(byte, captured)| *byte = *captured);
+                Self::decode(&header, 0, &mut $crate::field::NullObserver).map(|(header, _)| header)
+            });
+            Some($crate::fixed_header::PartialHeader::new(clear?, set?))
+        }
         $crate::header!(@encode [$length] { $($start .. $end $field,)* });
     };
     (@functions_borrowed $lt:lifetime, [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {
@@ -379,6 +411,28 @@ macro_rules! header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::infiniband::cm::DisconnectRequest;
+
+    #[test]
+    fn of_a_header_that_was_cut_the_fields_before_the_cut_are_known() {
+        let bytes = [1, 2, 3, 4, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0];
+        let fields = |length: usize| {
+            let part = DisconnectRequest::decode_part(&bytes[..length]).unwrap();
+            let numbers = (part.field(|it| it.local_comm_id), part.field(|it| it.remote_comm_id));
+            (
+                numbers.0.map(|id| id.0),
+                numbers.1.map(|id| id.0),
+                part.field(|it| it.remote_qpn).map(|qpn| qpn.0),
+            )
+        };
+        assert_eq!(fields(3), (None, None, None));
+        assert_eq!(fields(4), (Some(0x0102_0304), None, None));
+        assert_eq!(fields(7), (Some(0x0102_0304), None, None));
+        assert_eq!(fields(8), (Some(0x0102_0304), Some(0), None));
+        assert_eq!(fields(10), (Some(0x0102_0304), Some(0), None));
+        assert_eq!(fields(11), (Some(0x0102_0304), Some(0), Some(0xff_ffff)));
+        assert_eq!(fields(12), (Some(0x0102_0304), Some(0), Some(0xff_ffff)));
+    }
 
     #[test]
     fn bits_are_numbered_from_the_first_on_the_wire() {

@@ -138,8 +138,9 @@ pub(super) struct InspectArgs {
 
     /// With -w, also write the ACKs, NAKs, CNPs and empty TCP segments of the selected connections
     ///
-    /// These frames show which copy of a message was delivered and the time spent in loss recovery: with them, an analysis
-    /// of the new file gives the same times as one of the whole capture.
+    /// These frames show which copy of a message was delivered: with them, an analysis of the new file gives the same
+    /// latencies as one of the whole capture. Where packets were lost, the times of phases and of loss recovery may differ
+    /// unless all transactions of the connection are selected.
     #[arg(long, requires = "write")]
     control_frames: bool,
 

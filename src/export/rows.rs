@@ -65,7 +65,8 @@ table! {
         call_time_ns: Option<Timestamp>,
         /// Last frame of the copy of the Call that the server accepted, in nanoseconds.
         call_end_time_ns: Option<Timestamp>,
-        /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy.
+        /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
+        /// acknowledgement was captured.
         call_delivered: Option<RowText<'r>>,
         /// Number of the first frame of the Call.
         call_frame: Option<u64>,
@@ -87,7 +88,8 @@ table! {
         reply_time_ns: Option<Timestamp>,
         /// Last frame of the copy of the Reply that the client accepted, in nanoseconds.
         reply_end_time_ns: Option<Timestamp>,
-        /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy.
+        /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
+        /// acknowledgement was captured.
         reply_delivered: Option<RowText<'r>>,
         /// Number of the first frame of the Reply.
         reply_frame: Option<u64>,

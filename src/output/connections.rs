@@ -200,7 +200,7 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
 /// Describes the service connected to, and the RFC 8797 private data with the inline thresholds.
 fn set_up(row: &ConnectionStats) -> String {
     let Some(terms) = row.state.and_then(|state| state.parameters) else {
-        return "its set-up is not in the capture".to_owned();
+        return "its set-up is not in the capture, or not completely".to_owned();
     };
     let side = |name: &str, data: SidePrivateData| match data {
         SidePrivateData::Present(data) => {

@@ -573,7 +573,7 @@ fn write_management(packet: &InfinibandPacket<'_>, text: &mut String) {
         }
         cm::CmMessage::Reply(reply, _) => write!(text, " QP={} PSN={}", reply.local_qpn, reply.starting_psn),
         cm::CmMessage::Reject(reject, ..) => write!(text, ": {}", reject.reason),
-        cm::CmMessage::Cut(_) => write!(text, ", cut"),
+        cm::CmMessage::Cut(..) => write!(text, ", cut"),
         _ => Ok(()),
     };
     // Only these two establish a connection.

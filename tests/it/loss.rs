@@ -156,17 +156,24 @@ fn of_each_frame_of_rocev2_exactly_what_it_carried_is_missed() {
     each_in_turn(ROCE);
 }
 
-/// RC RDMA WRITE First, of the opcodes of the BTH (InfiniBand Architecture Specification volume 1, table 38), behind
-/// Ethernet, IPv4 and UDP.
+/// Returns the position of the BTH of RoCEv2 behind Ethernet, IPv4 or IPv6, and UDP.
+fn bth(frame: &Kept) -> Option<usize> {
+    let (protocol, udp) = match frame.bytes.get(12..14)? {
+        [8, 0] => (23, 14 + 20),
+        [0x86, 0xdd] => (20, 14 + 40),
+        _ => return None,
+    };
+    (frame.bytes.get(protocol) == Some(&17)).then_some(udp + 8)
+}
+
+/// RC RDMA WRITE First, of the opcodes of the BTH (InfiniBand Architecture Specification volume 1, table 38).
 fn is_write_first(frame: &Kept) -> bool {
-    frame.bytes.get(12..14) == Some(&[8, 0])
-        && frame.bytes.get(23) == Some(&17)
-        && frame.bytes.get(14 + 20 + 8) == Some(&0x06)
+    bth(frame).is_some_and(|bth| frame.bytes.get(bth) == Some(&0x06))
 }
 
 /// Bytes of data in a First packet: BTH, RETH and ICRC are no data.
 fn data_of_first(frame: &Kept) -> u64 {
-    frame.bytes.len() as u64 - (14 + 20 + 8) - (12 + 16 + 4)
+    (frame.bytes.len() - bth(frame).unwrap() - (12 + 16 + 4)) as u64
 }
 
 #[test]
@@ -195,6 +202,75 @@ fn of_each_rdma_write_its_first_packet_costs_its_own_bytes() {
         count += 1;
     }
     assert_eq!(count, 3 + 30 + 32);
+}
+
+/// Returns the number of missing bytes of chunks, and everything else that is missing.
+fn missing_in_all(transactions: &[Transaction]) -> (u64, Vec<String>) {
+    let mut bytes = 0;
+    let mut others = Vec::new();
+    for transaction in transactions {
+        for code in transaction.missing_parts() {
+            match code {
+                MissingPart::Chunk(_, _, range) => bytes += range.end - range.start,
+                other => others.push(format!("{:?} {other:?}", transaction.xid)),
+            }
+        }
+    }
+    others.sort();
+    (bytes, others)
+}
+
+/// Removes the First packet of RDMA Writes in turn: of every `step`-th, and those of the frames `always`. No content is
+/// missing but its own, and that only if it was not sent again. Returns the number of removed packets.
+fn first_packets_cost_their_own_bytes(name: &str, step: usize, always: &[usize]) -> usize {
+    let frames = frames(name);
+    let before = run((1..).zip(&frames));
+    let (bytes_before, others_before) = missing_in_all(&before.transactions);
+    let firsts: Vec<_> = (0..frames.len()).filter(|at| is_write_first(&frames[*at])).collect();
+    let named = always.iter().map(|number| number - 1);
+    assert!(named.clone().all(|at| firsts.contains(&at)), "{name}");
+    let tried: BTreeSet<_> = firsts.iter().copied().step_by(step).chain(named).collect();
+    for lost in &tried {
+        let outcome = run((1..).zip(&frames).filter(|(number, _)| *number as usize != lost + 1));
+        let said = format!("{name} without {}", lost + 1);
+        assert_eq!(outcome.undecoded, before.undecoded, "{said}");
+        assert_eq!(outcome.given_up, before.given_up, "{said}");
+        assert_eq!(outcome.transactions.len(), before.transactions.len(), "{said}");
+        let (bytes, others) = missing_in_all(&outcome.transactions);
+        assert_eq!(others, others_before, "{said}");
+        let cost = bytes.saturating_sub(bytes_before);
+        assert!(cost <= data_of_first(&frames[*lost]), "{said}: {cost} bytes");
+    }
+    tried.len()
+}
+
+#[test]
+fn the_first_packet_of_an_rdma_write_costs_its_own_bytes_in_every_capture_over_roce() {
+    let count: usize = [
+        ("rxe-v40", 8),
+        ("rxe-v40-deleg", 1),
+        ("rxe-v40-errors", 1),
+        ("rxe-v41", 8),
+        ("rxe-v42-conc-head", 8),
+        ("rxe-v42-credits", 8),
+        ("rxe-v42-ip6", 8),
+        ("rxe-v42-krb5", 8),
+        ("rxe-v42-mid", 8),
+    ]
+    .into_iter()
+    .map(|(name, step)| first_packets_cost_their_own_bytes(name, step, &[]))
+    .sum();
+    assert_eq!(count, 53);
+}
+
+/// The Replies of the named frames come more than a second after the RDMA Writes: their packets were sent again after
+/// ACK timeouts.
+#[test]
+fn the_first_packet_of_an_rdma_write_costs_its_own_bytes_before_a_late_reply() {
+    first_packets_cost_their_own_bytes("rxe-v42-loss", 8, &[2158]);
+    first_packets_cost_their_own_bytes("rxe-v42-bulk-loss1", 64, &[]);
+    let late = [1400, 2614, 2634, 5300, 5328, 6339, 8899, 10206];
+    first_packets_cost_their_own_bytes("rxe-v42-bulk-loss5", 64, &late);
 }
 
 #[test]

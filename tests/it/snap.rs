@@ -349,3 +349,79 @@ fn a_call_that_was_cut_is_listed_by_its_decoded_operations() {
     let cut: Vec<_> = { lines.iter() }.filter(|one| one.text("operation") == Some("COMPOUND")).collect();
     assert!(cut.len() >= directories, "{}", cut.len());
 }
+
+/// The name of a file was cut, and its directory was not: the directory is not the object.
+#[test]
+fn a_file_whose_name_was_cut_is_not_shown_as_its_directory() {
+    let cases = [
+        ("rxe-v3", &[168, 176, 184][..]),
+        ("siw-v3", &[200, 208, 216]),
+        ("tcp-v3", &[152, 168]),
+        ("tcp-v42", &[216, 248]),
+        ("rxe-v40", &[192, 224]),
+    ];
+    for (name, snaps) in cases {
+        let whole = program::json(&captures::path(name)).transactions;
+        let paths: BTreeMap<_, _> =
+            whole.iter().filter_map(|one| Some((one.xid(), one.text("path")?))).collect();
+        for snap in snaps {
+            let file = Temporary::new("cut-names.pcap", &cut(name, *snap));
+            let mut nameless = 0;
+            for one in program::json(file.path()).transactions {
+                let Some(path) = paths.get(&one.xid()) else { continue };
+                nameless += u64::from(one.text("path").is_none());
+                let is_directory = one.text("path").filter(|cut| cut != path).is_some_and(|cut| {
+                    path.strip_prefix(cut.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+                });
+                assert!(!is_directory, "{name} cut at {snap}: {path}: {one:?}");
+            }
+            assert!(nameless > 0, "{name} cut at {snap}");
+        }
+    }
+    let file = Temporary::new("cut-names-listed.pcap", &cut("rxe-v3", 184));
+    let text = program::output(file.path(), &["--color", "never"]);
+    assert!(text.contains(" LOOKUP /export/data/w ?"), "{text}");
+    assert!(text.contains(" REMOVE /export/data/w ?"), "{text}");
+}
+
+/// The REQ of each of these has its queue pair, and its private data was cut.
+#[test]
+fn a_set_up_that_was_cut_is_a_set_up() {
+    for snap in [128, 160, 200] {
+        let file = Temporary::new("cut-set-up.pcap", &cut("rxe-v42", snap));
+        let text = program::output(file.path(), &["--view", "connections", "-T", "json"]);
+        let set_ups: Vec<Value> = { text.lines() }
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|line| line["kind"] == "connection")
+            .map(|line| line["set_up"].clone())
+            .collect();
+        assert!(!set_ups.is_empty());
+        for set_up in set_ups {
+            let said = format!("{snap}: {set_up}");
+            assert_eq!(set_up["port"], 20049, "{said}");
+            assert_eq!(set_up["private_data"]["client"], "cut", "{said}");
+            assert!(set_up["inline_thresholds"].is_null(), "{said}");
+            assert!(set_up["reads"]["client"]["inbound"].is_u64(), "{said}");
+            assert!(set_up["reads"]["server"]["inbound"].is_u64(), "{said}");
+        }
+    }
+}
+
+/// A capture that is played twice has each connection twice: the second set-up, though cut, begins a new one.
+#[test]
+fn a_capture_that_was_cut_and_is_played_twice_has_twice_the_connections() {
+    let once = crate::mutations::frames(NAME);
+    let length_ns = once.last().unwrap().time.0 - once[0].time.0 + 60_000_000_000;
+    let again = once.iter().cloned().map(|mut kept| {
+        kept.time.0 += length_ns;
+        kept
+    });
+    let twice: Vec<_> = once.iter().cloned().chain(again).collect();
+    let count = |transactions: &[FlowTransaction]| {
+        let mut counts = BTreeMap::new();
+        transactions.iter().for_each(|one| *counts.entry(one.connection.number).or_insert(0) += 1);
+        counts.into_values().collect::<Vec<i32>>()
+    };
+    let [one, two] = [&once, &twice].map(|frames| count(&run((1..).zip(frames)).transactions));
+    assert_eq!(two, [&one[..], &one].concat());
+}

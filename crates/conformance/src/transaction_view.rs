@@ -288,7 +288,7 @@ impl<'t> TransactionView<'t> {
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
         EvidenceSet::default()
-            .with(Evidence::SetUp, self.transaction.set_up.is_some())
+            .with(Evidence::SetUp, self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut))
             .with(Evidence::BothMessages, self.call().is_some() && self.reply().is_some())
             .with(Evidence::ChunkLists, has_lists)
             .with(Evidence::NoLoss, self.transaction.credit_use.is_exact)

@@ -662,10 +662,10 @@ impl ConnectionTable {
             connection.last_frame = frame;
             connection.opened_by = Some(ConnectionSide::A);
             connection.communication_ids = Some(*communication);
-            connection.path_mtu = ObservedPathMtu::from_set_up(*path_mtu);
+            connection.path_mtu = path_mtu.map(ObservedPathMtu::from_set_up).unwrap_or_default();
             let (client_psn, server_psn) = *starting_psns;
-            connection.a.starting_psn = Some(client_psn);
-            connection.b.starting_psn = Some(server_psn);
+            connection.a.starting_psn = client_psn;
+            connection.b.starting_psn = server_psn;
             connection.conversation.is_rpc = terms.shows_rpc_over_rdma();
             connection.conversation.record_set_up(ConnectionSide::A, terms);
             connection.parameters = Some(Arc::new(*terms));

@@ -7,8 +7,12 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, Tenant};
 use crate::field::NullObserver;
+use crate::fixed_header::PartialHeader;
+use crate::frame::CapturedSlice;
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PathMtu, PortSpace, ServiceId};
+use crate::infiniband::cm::{
+    self, Attribute, CmMessage, CommunicationId, IpEnds, PathMtu, PortSpace, ServiceId,
+};
 use crate::infiniband::{Psn, Qpn};
 use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
@@ -59,6 +63,8 @@ pub struct NegotiatedParameters {
     /// 4.096 µs × 2^n of the Primary Local ACK Timeout of REQ (InfiniBand Architecture Specification volume 1,
     /// sections 9.7.6.1.3 and 12.7.34). `None` if no timeout is set, and over iWARP.
     pub ack_timeout_ns: Option<u64>,
+    /// `true` if the capture has only the beginning of REQ or REP, without all fields in front of the private data.
+    pub is_cut: bool,
     /// REQ, or the MPA Request; `None` if it was not captured.
     pub client_frame: Option<SetUpFrame>,
     /// REP, or the MPA Reply.
@@ -117,12 +123,20 @@ pub(super) struct ConnectionSetUp {
     pub(super) server: SetUpPeer,
     pub(super) communication: (CommunicationId, CommunicationId),
     pub(super) parameters: NegotiatedParameters,
-    /// First PSNs of client and server. Each side chooses that of its peer (section 12.7.31).
-    pub(super) starting_psns: (Psn, Psn),
-    /// Path MTU that the client chose.
-    pub(super) path_mtu: PathMtu,
+    /// First PSNs of client and server, if captured. Each side chooses that of its peer (section 12.7.31).
+    pub(super) starting_psns: (Option<Psn>, Option<Psn>),
+    /// Path MTU that the client chose, if captured.
+    pub(super) path_mtu: Option<PathMtu>,
     /// `true` if the REQ was captured after the previous REP, if any.
     pub(super) is_new_request: bool,
+}
+
+/// Sender and receiver of a message of the connection manager.
+#[derive(Clone, Copy, Debug)]
+struct SetUpEnds {
+    tenant: Tenant,
+    source: Address,
+    destination: Address,
 }
 
 /// A REQ that waits for its answer.
@@ -131,9 +145,9 @@ struct PendingConnectRequest {
     /// Virtual network of the REQ.
     tenant: Tenant,
     qpn: Qpn,
-    /// First PSN of the server.
-    starting_psn: Psn,
-    path_mtu: PathMtu,
+    /// First PSN of the server, if captured.
+    starting_psn: Option<Psn>,
+    path_mtu: Option<PathMtu>,
     parameters: NegotiatedParameters,
     /// `true` once answered; the answer may be repeated.
     is_answered: bool,
@@ -193,71 +207,25 @@ impl PendingSetUps {
         frame: SetUpFrame,
         gave_up: &mut impl FnMut(),
     ) -> Option<ConnectionSetUp> {
+        let ends = SetUpEnds { tenant, source, destination };
         match message {
             CmMessage::Request(request, ip, private) => {
-                let client = SidePrivateData::find(*private, &mut NullObserver);
-                let terms = NegotiatedParameters {
-                    service: ConnectedService::Id(request.service_id, *ip),
-                    client,
-                    server: SidePrivateData::Cut,
-                    client_format: PrivateDataFormat::find(private.bytes),
-                    server_format: None,
-                    client_reads: Some(RdmaReadResources {
-                        inbound: request.responder_resources.into(),
-                        outbound: request.initiator_depth.into(),
-                    }),
-                    server_reads: None,
-                    ack_timeout_ns: ack_timeout_ns(request.primary_ack_timeout),
-                    client_frame: Some(frame),
-                    server_frame: None,
-                };
-                let question = (source, destination, request.local_comm_id, tenant);
-                let pending = PendingConnectRequest {
-                    tenant,
-                    qpn: request.local_qpn,
-                    starting_psn: request.starting_psn,
-                    path_mtu: request.path_mtu,
-                    parameters: terms,
-                    is_answered: false,
-                };
-                if self.add_request(question, pending) {
-                    self.order.push_back(question);
-                }
-                while self.order.len() > self.max_pending {
-                    let oldest = self.order.pop_front();
-                    let dropped = oldest.and_then(|oldest| self.remove_request(&oldest));
-                    if dropped.is_some_and(|dropped| !dropped.is_answered) {
-                        gave_up();
-                    }
-                }
+                let request = PartialHeader::new(*request, *request);
+                self.process_request(ends, &request, *ip, *private, frame, gave_up);
+                None
+            }
+            CmMessage::Cut(Attribute::REQ, part) => {
+                let request = cm::Request::decode_part(part.bytes)?;
+                let private = part.skip_bytes(cm::Request::LENGTH);
+                self.process_request(ends, &request, None, private, frame, gave_up);
                 None
             }
             CmMessage::Reply(reply, private) => {
-                let asked = |tenant| (destination, source, reply.remote_comm_id, tenant);
-                // A mirror may show the VLAN tags of one direction only.
-                let question = [tenant, Tenant::NONE].map(asked);
-                let known = question.iter().find(|question| self.pending.contains_key(question))?;
-                let pending = self.pending.get_mut(known)?;
-                let is_anew = !std::mem::replace(&mut pending.is_answered, true);
-                let server = SidePrivateData::find(*private, &mut NullObserver);
-                Some(ConnectionSetUp {
-                    client: SetUpPeer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
-                    server: SetUpPeer { tenant, address: source, qpn: reply.local_qpn },
-                    communication: (reply.remote_comm_id, reply.local_comm_id),
-                    parameters: NegotiatedParameters {
-                        server,
-                        server_format: PrivateDataFormat::find(private.bytes),
-                        server_reads: Some(RdmaReadResources {
-                            inbound: reply.responder_resources.into(),
-                            outbound: reply.initiator_depth.into(),
-                        }),
-                        server_frame: Some(frame),
-                        ..pending.parameters
-                    },
-                    starting_psns: (reply.starting_psn, pending.starting_psn),
-                    path_mtu: pending.path_mtu,
-                    is_new_request: is_anew,
-                })
+                self.process_reply(ends, &PartialHeader::new(*reply, *reply), *private, frame)
+            }
+            CmMessage::Cut(Attribute::REP, part) => {
+                let private = part.skip_bytes(cm::Reply::LENGTH);
+                self.process_reply(ends, &cm::Reply::decode_part(part.bytes)?, private, frame)
             }
             // A REJ names the request of the client, which is no longer pending.
             CmMessage::Reject(reject, ..) => {
@@ -266,6 +234,100 @@ impl PendingSetUps {
             }
             _ => None,
         }
+    }
+
+    /// Processes a REQ, or its beginning. One without a queue pair is dropped.
+    fn process_request(
+        &mut self,
+        SetUpEnds { tenant, source, destination }: SetUpEnds,
+        request: &PartialHeader<cm::Request>,
+        ip: Option<IpEnds>,
+        private: CapturedSlice<'_>,
+        frame: SetUpFrame,
+        gave_up: &mut impl FnMut(),
+    ) {
+        let (Some(communication), Some(service), Some(qpn)) = (
+            request.field(|request| request.local_comm_id),
+            request.field(|request| request.service_id),
+            request.field(|request| request.local_qpn),
+        ) else {
+            return;
+        };
+        let reads = request.field(|request| RdmaReadResources {
+            inbound: request.responder_resources.into(),
+            outbound: request.initiator_depth.into(),
+        });
+        let terms = NegotiatedParameters {
+            service: ConnectedService::Id(service, ip),
+            client: SidePrivateData::find(private, &mut NullObserver),
+            server: SidePrivateData::Cut,
+            client_format: PrivateDataFormat::find(private.bytes),
+            server_format: None,
+            client_reads: reads,
+            server_reads: None,
+            ack_timeout_ns: request.field(|request| request.primary_ack_timeout).and_then(ack_timeout_ns),
+            is_cut: request.field(|request| *request).is_none(),
+            client_frame: Some(frame),
+            server_frame: None,
+        };
+        let question = (source, destination, communication, tenant);
+        let pending = PendingConnectRequest {
+            tenant,
+            qpn,
+            starting_psn: request.field(|request| request.starting_psn),
+            path_mtu: request.field(|request| request.path_mtu),
+            parameters: terms,
+            is_answered: false,
+        };
+        if self.add_request(question, pending) {
+            self.order.push_back(question);
+        }
+        while self.order.len() > self.max_pending {
+            let oldest = self.order.pop_front();
+            let dropped = oldest.and_then(|oldest| self.remove_request(&oldest));
+            if dropped.is_some_and(|dropped| !dropped.is_answered) {
+                gave_up();
+            }
+        }
+    }
+
+    /// Processes a REP, or its beginning, and returns the connection that it completes. One without a queue pair is
+    /// dropped.
+    fn process_reply(
+        &mut self,
+        SetUpEnds { tenant, source, destination }: SetUpEnds,
+        reply: &PartialHeader<cm::Reply>,
+        private: CapturedSlice<'_>,
+        frame: SetUpFrame,
+    ) -> Option<ConnectionSetUp> {
+        let asker = reply.field(|reply| reply.remote_comm_id)?;
+        let own = reply.field(|reply| reply.local_comm_id)?;
+        let qpn = reply.field(|reply| reply.local_qpn)?;
+        let asked = |tenant| (destination, source, asker, tenant);
+        // A mirror may show the VLAN tags of one direction only.
+        let question = [tenant, Tenant::NONE].map(asked);
+        let known = question.iter().find(|question| self.pending.contains_key(question))?;
+        let pending = self.pending.get_mut(known)?;
+        let is_anew = !std::mem::replace(&mut pending.is_answered, true);
+        Some(ConnectionSetUp {
+            client: SetUpPeer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
+            server: SetUpPeer { tenant, address: source, qpn },
+            communication: (asker, own),
+            parameters: NegotiatedParameters {
+                server: SidePrivateData::find(private, &mut NullObserver),
+                server_format: PrivateDataFormat::find(private.bytes),
+                server_reads: reply.field(|reply| RdmaReadResources {
+                    inbound: reply.responder_resources.into(),
+                    outbound: reply.initiator_depth.into(),
+                }),
+                server_frame: Some(frame),
+                is_cut: pending.parameters.is_cut || reply.field(|reply| *reply).is_none(),
+                ..pending.parameters
+            },
+            starting_psns: (reply.field(|reply| reply.starting_psn), pending.starting_psn),
+            path_mtu: pending.path_mtu,
+            is_new_request: is_anew,
+        })
     }
 
     /// Returns the number of set-ups in the table.
@@ -308,6 +370,7 @@ mod tests {
             client_reads: None,
             server_reads: None,
             ack_timeout_ns: None,
+            is_cut: false,
             client_frame: None,
             server_frame: None,
         };
@@ -331,6 +394,7 @@ mod tests {
                 client_reads: None,
                 server_reads: None,
                 ack_timeout_ns: None,
+                is_cut: false,
                 client_frame: None,
                 server_frame: None,
             };

@@ -208,6 +208,19 @@ impl RpcConversation {
         self.transactions.values().copied()
     }
 
+    /// Returns the time of the oldest Call in flight of a side that offers memory to write to.
+    pub(super) fn oldest_write_offer(
+        &self,
+        ledger: &TransactionTable,
+        requester: ConnectionSide,
+    ) -> Option<Timestamp> {
+        let entries = self.transaction_keys().filter_map(|key| ledger.get(key));
+        let calls = entries.filter(|entry| entry.is_open() && entry.requester == requester).filter(|entry| {
+            !entry.transaction.write_chunks.is_empty() || entry.transaction.reply_chunk.is_some()
+        });
+        calls.filter_map(|entry| Some(entry.transaction.call.as_ref()?.time)).min()
+    }
+
     /// Returns `true` if a Transaction with this Requester and XID is open or lingering.
     pub(super) fn has_transaction(&self, side: ConnectionSide, xid: Xid) -> bool {
         self.transactions.contains_key(&(side, xid))

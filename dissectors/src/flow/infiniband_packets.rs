@@ -18,6 +18,7 @@ use super::packet_delivery::PacketOutcome;
 use super::packet_order::PacketOrderFault;
 use super::recent_frames;
 use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UnseenWriteRange};
+use super::reorder_buffer::ExpectedReplies;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionKey, TransactionTable};
 use super::transport_event::TransportEventKind;
@@ -522,7 +523,12 @@ impl Flow {
         if let FrameKind::Undecoded(why) = meaning
             && connection.conversation.is_rpc
         {
-            connection.reorder_buffer.add(sender, packet, packet_meta, why, &mut self.stats, &self.limits);
+            let own = match sender {
+                ConnectionSide::A => &connection.a.requests,
+                ConnectionSide::B => &connection.b.requests,
+            };
+            let place = (sender, own.extend_psn(packet.bth.psn));
+            connection.reorder_buffer.add(place, packet, packet_meta, why, &mut self.stats, &self.limits);
             return;
         }
         if connection.reorder_buffer.is_empty() {
@@ -530,7 +536,9 @@ impl Flow {
         }
         let call = match meaning {
             FrameKind::Message { key, which: RpcMessageKind::Call } => Some(key),
-            FrameKind::Message { key, which: RpcMessageKind::Reply } => {
+            FrameKind::Message { key, which: RpcMessageKind::Reply }
+            // What was lost before the first copy may have been sent again.
+            | FrameKind::Retransmission { key, which: RpcMessageKind::Reply } => {
                 let Some(entry) = self.transaction_table.get(key) else { return };
                 if entry.transaction.call.is_none() {
                     connection.reorder_buffer.assign_to_transaction(key);
@@ -553,6 +561,14 @@ impl Flow {
             FrameKind::ChunkData { .. } | FrameKind::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
+        let FlowConnection { a, b, conversation, reorder_buffer, .. } = connection;
+        reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| {
+            let own = if writer == ConnectionSide::A { &a.requests } else { &b.requests };
+            ExpectedReplies {
+                oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
+                newest: own.highest_sequence().unwrap_or_default(),
+            }
+        });
         let begun = packet.reth.map(|_| (sender, packet.bth.psn));
         self.retry_early_packets(at, call, begun, packet_meta);
     }

@@ -55,6 +55,8 @@ struct RdmaRequestSpan {
     offset: u64,
     length: u32,
     attribution: RdmaAttribution,
+    /// `true` for the end of an RDMA Write whose beginning was lost.
+    is_inferred: bool,
 }
 
 /// A memory range that a Reply reports as written but for which no RDMA Write was captured.
@@ -217,6 +219,11 @@ impl RequestPackets {
             + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
     }
 
+    /// Returns the highest sequence number of a captured request.
+    pub(super) fn highest_sequence(&self) -> Option<ExtendedPsn> {
+        self.highest_sequence
+    }
+
     /// Returns `true` if a request was captured.
     pub(super) fn has_begun(&self) -> bool {
         self.highest_sequence.is_some()
@@ -333,6 +340,7 @@ impl RequestPackets {
             offset,
             length,
             attribution: RdmaAttribution::default(),
+            is_inferred: true,
         });
     }
 
@@ -363,12 +371,13 @@ impl RequestPackets {
     ) -> Vec<OrphanWriteTarget> {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
-        let mut holes = self.subtract_spans(holes).into_iter();
+        let holes = self.subtract_spans(holes);
         let mut orphans: Vec<_> =
             orphans.map(|orphan| (self.extend_psn(orphan.psn), orphan.is_last, orphan.length)).collect();
         orphans.sort_unstable();
         orphans.dedup_by_key(|(sequence, ..)| *sequence);
-        let mut found = Vec::new();
+        let mut found = self.extend_inferred_write(&orphans, &holes, mtu);
+        let mut holes = holes.into_iter();
         let mut begins: Option<ExtendedPsn> = None;
         for (sequence, ends, length) in orphans {
             // An operation that begins in between ends the packets before it.
@@ -403,6 +412,37 @@ impl RequestPackets {
                 let offset = offset.wrapping_add(u64::from(length - seen));
                 found.push(OrphanWriteTarget { first, handle, offset, length: seen });
                 holes = behind;
+            }
+        }
+        found.sort_unstable_by_key(|target| target.first);
+        found
+    }
+
+    /// Returns the place of the packets directly before an RDMA Write that was itself inferred: they were lost when its
+    /// Reply came, and sent again after it.
+    fn extend_inferred_write(
+        &self,
+        orphans: &[(ExtendedPsn, bool, u32)],
+        holes: &[UnseenWriteRange],
+        mtu: u32,
+    ) -> Vec<OrphanWriteTarget> {
+        let mut found = Vec::new();
+        for span in self.spans.iter().filter(|span| span.is_inferred) {
+            let before = orphans.iter().rev().skip_while(|(sequence, ..)| *sequence >= span.first);
+            let run = (1..).zip(before).take_while(|(distance, (sequence, is_last, length))| {
+                sequence + distance == span.first && !is_last && *length == mtu
+            });
+            let count = run.count() as u32;
+            let length = count.saturating_mul(mtu);
+            let fits = |hole: &UnseenWriteRange| {
+                hole.handle == span.handle
+                    && hole.length >= length
+                    && hole.offset.wrapping_add(hole.length.into()) == span.offset
+            };
+            if count > 0 && holes.iter().any(fits) {
+                let (first, offset) =
+                    (span.first - u64::from(count), span.offset.wrapping_sub(length.into()));
+                found.push(OrphanWriteTarget { first, handle: span.handle, offset, length });
             }
         }
         found
@@ -465,6 +505,7 @@ impl RequestPackets {
                             offset: reth.va,
                             length: reth.dmalen,
                             attribution: RdmaAttribution::default(),
+                            is_inferred: false,
                         })
                     }
                     _ => self.span_at(sequence).filter(|span| !span.is_read).ok_or(without_first)?,
@@ -488,6 +529,7 @@ impl RequestPackets {
                     offset: reth.va,
                     length: reth.dmalen,
                     attribution: RdmaAttribution::default(),
+                    is_inferred: false,
                 });
                 Ok(RdmaOperation::ReadRequest {
                     handle: span.handle,

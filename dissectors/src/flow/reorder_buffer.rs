@@ -7,6 +7,7 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::{InfinibandPacket, Psn};
 use crate::rdma::ConnectionSide;
 
+use super::reliable_connection::ExtendedPsn;
 use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::transaction_table::TransactionKey;
 use super::{DeliveryAnomaly, FlowLimits, PacketMeta};
@@ -26,10 +27,14 @@ const PACKET_OVERHEAD_BYTES: u64 = 256;
 /// belong to a later Call that reuses it.
 pub(super) const MAX_AGE_NS: u64 = 50_000_000;
 
-/// Nanoseconds of frame time that a packet of an RDMA Write waits for its First packet or, if that was
-/// lost, for the Reply that has the number of bytes written. It names no handle, and its sequence number is
-/// not reused so soon.
-const MAX_WRITE_AGE_NS: u64 = 1_000_000_000;
+/// Nanoseconds of frame time that a packet of an RDMA Write waits for its First packet in any case. If that
+/// was lost, it waits for the Reply that has the number of bytes written, as long as a Call is in flight
+/// that may have offered the memory.
+const MIN_WRITE_AGE_NS: u64 = 1_000_000_000;
+
+/// Number of packets after which a packet of an RDMA Write waits no longer: its sequence number has 24 bits,
+/// and would be taken for that of a later packet.
+const MAX_WRITE_DISTANCE: ExtendedPsn = 1 << 22;
 
 /// A Middle or Last packet of an RDMA Write whose First packet was not captured.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +60,17 @@ struct EarlyPacket {
     reason: UndecodedReason,
     /// Transaction whose Reply followed: only its Call may have advertised the memory.
     answered_by: Option<TransactionKey>,
+    /// Extended sequence number.
+    sequence: ExtendedPsn,
+}
+
+/// Reason for which packets of RDMA Writes of one side may still wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ExpectedReplies {
+    /// Time of the oldest Call in flight that offers memory to write to.
+    pub(super) oldest_call: Option<Timestamp>,
+    /// Highest sequence number of the side.
+    pub(super) newest: ExtendedPsn,
 }
 
 /// A buffered packet to process again.
@@ -71,9 +87,10 @@ impl EarlyPacket {
         matches!(self.reason, UndecodedReason::WriteWithoutFirst | UndecodedReason::CutWrite)
     }
 
-    /// Returns `true` if the packet has waited too long.
-    fn is_expired(&self, now: Timestamp) -> bool {
-        now.abs_diff_ns(self.time) > if self.is_orphan() { MAX_WRITE_AGE_NS } else { MAX_AGE_NS }
+    /// Returns `true` if a packet of an RDMA Write belongs to a Call in flight.
+    fn may_be_placed(&self, expected: ExpectedReplies) -> bool {
+        expected.oldest_call.is_some_and(|call| call <= self.time)
+            && expected.newest.saturating_sub(self.sequence) < MAX_WRITE_DISTANCE
     }
 }
 
@@ -104,6 +121,8 @@ pub(super) struct ReorderBuffer {
     early_packets: VecDeque<EarlyPacket>,
     /// Packets of RDMA Writes without their First packet.
     orphans: VecDeque<EarlyPacket>,
+    /// Time at which they were last compared with the Calls in flight.
+    last_check: Timestamp,
 }
 
 impl ReorderBuffer {
@@ -115,7 +134,7 @@ impl ReorderBuffer {
     /// oldest packet is counted instead.
     pub(super) fn add(
         &mut self,
-        sender: ConnectionSide,
+        (sender, sequence): (ConnectionSide, ExtendedPsn),
         packet: &InfinibandPacket<'_>,
         packet_meta: PacketMeta<'_>,
         why: UndecodedReason,
@@ -150,6 +169,7 @@ impl ReorderBuffer {
             time: packet_meta.time,
             reason: why,
             answered_by: None,
+            sequence,
         };
         account.reorder_bytes += held.counted_bytes();
         let (queue, bound) = match held.is_orphan() {
@@ -179,6 +199,29 @@ impl ReorderBuffer {
         })
     }
 
+    /// Drops the packets of RDMA Writes for which no First packet and no Reply will come. `expected` returns what the
+    /// packets of a side may wait for.
+    pub(super) fn drop_expired_orphans(
+        &mut self,
+        now: Timestamp,
+        account: &mut FlowStats,
+        expected: impl Fn(ConnectionSide) -> ExpectedReplies,
+    ) {
+        let is_old = |held: &EarlyPacket| now.abs_diff_ns(held.time) > MIN_WRITE_AGE_NS;
+        // The Calls in flight may be many.
+        if !self.orphans.front().is_some_and(is_old) || now.abs_diff_ns(self.last_check) <= MAX_AGE_NS {
+            return;
+        }
+        self.last_check = now;
+        let [a, b] = [ConnectionSide::A, ConnectionSide::B].map(expected);
+        while let Some(first) = self.orphans.front()
+            && is_old(first)
+            && !first.may_be_placed(if first.sender == ConnectionSide::A { a } else { b })
+        {
+            drop_oldest(&mut self.orphans, account);
+        }
+    }
+
     /// Removes the packets whose place may be known now: after the Call of `call`, or after a packet with
     /// sequence number `begun` that starts an RDMA Write or an RDMA Read and so determines the place of the
     /// packets after it.
@@ -189,10 +232,8 @@ impl ReorderBuffer {
         now: Timestamp,
         account: &mut FlowStats,
     ) -> Vec<EarlyPacketRetry> {
-        for queue in [&mut self.early_packets, &mut self.orphans] {
-            while queue.front().is_some_and(|first| first.is_expired(now)) {
-                drop_oldest(queue, account);
-            }
+        while self.early_packets.front().is_some_and(|first| now.abs_diff_ns(first.time) > MAX_AGE_NS) {
+            drop_oldest(&mut self.early_packets, account);
         }
         let mut retries = Vec::new();
         let mut sort = |queue: &mut VecDeque<EarlyPacket>, may_belong: &dyn Fn(&EarlyPacket) -> bool| {

@@ -176,6 +176,7 @@ impl StreamDispatcher<'_> {
             client_reads,
             server_reads,
             ack_timeout_ns: None,
+            is_cut: false,
             client_frame,
             server_frame,
         };

@@ -334,7 +334,7 @@ impl RecordedEvent {
             time: self.time,
             connection: connection.name(client),
             sender: ConnectionRole::from_sides(self.sender, client),
-            has_set_up: connection.parameters.is_some(),
+            has_set_up: connection.parameters.as_ref().is_some_and(|parameters| !parameters.is_cut),
             transaction: self.transaction,
             kind: self.kind,
         })

@@ -364,8 +364,9 @@ pub enum CmMessage<'a> {
     ServiceRequest(ServiceRequest, CapturedSlice<'a>),
     /// SIDR_REP.
     ServiceReply(ServiceReply, CapturedSlice<'a>, CapturedSlice<'a>),
-    /// The capture ends within the fixed part of the message.
-    Cut(Attribute),
+    /// The capture ends within the fixed part of the message: its data so far, which [`Request::decode_part`] and
+    /// [`Reply::decode_part`] decode.
+    Cut(Attribute, CapturedSlice<'a>),
     /// A message type that is not decoded.
     Unknown(Attribute),
 }
@@ -443,7 +444,7 @@ impl<'a> CmMessage<'a> {
         }
         let AttributeId(number) = mad.header.attributeid;
         let attribute = Attribute(number);
-        Some(Self::decode_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute)))
+        Some(Self::decode_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute, mad.data)))
     }
 
     fn decode_attribute<O: Observer<'a>>(
@@ -502,7 +503,7 @@ impl<'a> CmMessage<'a> {
             | Self::PathReply(_, _, private)
             | Self::ServiceRequest(_, private)
             | Self::ServiceReply(_, _, private) => Some(private),
-            Self::Cut(_) | Self::Unknown(_) => None,
+            Self::Cut(..) | Self::Unknown(_) => None,
         }
     }
 }

@@ -121,6 +121,17 @@ impl TransactionPathInference<'_> {
                 }
                 PathRanges { path, new_path, start: None }
             }
+            // The name was cut: the file is in this directory, and the Reply may have its filehandle.
+            ("LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD", None) => {
+                let handle = got.handles().next().filter(|_| is_done);
+                let file = handle.map(|handle| self.store.find_or_insert(self.server, reply.bytes(handle)));
+                let path = file.and_then(|file| self.write(WalkedFile::File(file)));
+                let start = if path.is_none() { self.write(place) } else { None };
+                PathRanges { path, new_path: None, start }
+            }
+            ("REMOVE" | "RMDIR" | "RENAME", None) => {
+                PathRanges { start: self.write(place), ..PathRanges::default() }
+            }
             ("READDIRPLUS", _) if is_done => {
                 self.entries(first, got);
                 PathRanges { path: self.write(place), ..PathRanges::default() }
@@ -170,6 +181,8 @@ impl TransactionPathInference<'_> {
         let is_cut = facts.call_error.is_some_and(|error| error.is_cut());
         // File that a truncated main operation starts from.
         let mut start = WalkedFile::Unknown;
+        // The current file remains the directory, which is not the object.
+        let mut names_entry = false;
         for (at, operation) in (1..).zip(call.operations()) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
@@ -177,8 +190,9 @@ impl TransactionPathInference<'_> {
             let wants = is_meant || self.resolved.wants_all;
             let step = FilenameWalkStep { number, operation, result, needs_paths: wants };
             if is_meant {
-                start = current;
+                start = if number == v4::Operation::RENAME { saved } else { current };
             }
+            names_entry |= is_meant && is_directory_change(number);
             // The arguments of the last operation before a cut may be missing.
             let about = match is_cut && at == heard && step.operation.names().next().is_none() {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
@@ -195,12 +209,16 @@ impl TransactionPathInference<'_> {
             let number = v4::Operation(result.number);
             let is_meant = is_named(number.name(), facts);
             let wants = is_meant || self.resolved.wants_all;
+            if is_meant {
+                start = if number == v4::Operation::RENAME { saved } else { current };
+            }
+            names_entry |= is_meant && is_directory_change(number);
             let operation = OperationFilenameTokens { number: result.number, words: &[] };
             let step = FilenameWalkStep { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
         }
-        if heard < reply.operations().count() && self.resolved.transaction.path.is_none() {
+        if heard < reply.operations().count() && self.resolved.transaction.path.is_none() && !names_entry {
             // The main operation lost its arguments, but a later result has its filehandle.
             let path = self.write(current);
             self.resolved.transaction.path = path;
@@ -229,11 +247,7 @@ impl TransactionPathInference<'_> {
             | v4::Operation::REMOVE
             | v4::Operation::RENAME
             | v4::Operation::LINK => {
-                let keeps = matches!(
-                    step.number,
-                    v4::Operation::REMOVE | v4::Operation::RENAME | v4::Operation::LINK
-                );
-                *current = if keeps { *current } else { WalkedFile::Unknown };
+                *current = if is_directory_change(step.number) { *current } else { WalkedFile::Unknown };
                 PathRanges::default()
             }
             _ => self.step(step, current, saved),
@@ -442,6 +456,11 @@ impl FilenameWalkStep<'_> {
     fn is_done(&self) -> bool {
         self.result.and_then(|result| result.status()) == Some(0)
     }
+}
+
+/// Returns `true` if an operation changes names in the current directory, which remains the current file.
+fn is_directory_change(number: v4::Operation) -> bool {
+    matches!(number, v4::Operation::REMOVE | v4::Operation::RENAME | v4::Operation::LINK)
 }
 
 /// Returns all tokens of a message without operations.

@@ -218,7 +218,7 @@ class Capture:
                 self.begin(Connection(told[name]), transaction)
 
     def begin(self, connection, transaction):
-        if connection.set_up is None:
+        if connection.set_up is None or "cut" in connection.set_up["private_data"].values():
             print(f"the capture has not the set-up of connection {connection.number}, which the rules need")
             sys.exit(2)
         self.connections[connection.number] = connection

@@ -91,7 +91,43 @@ fn private_data_that_was_cut_is_not_absent() {
     assert_eq!(sides(usize::MAX), Some(("present", "present")));
     let mut seen: Vec<_> = (62..400).filter_map(sides).collect();
     seen.dedup();
-    // The fields before the private data of a REQ are longer than a REP with all of its private data.
-    assert_eq!(seen, [("cut", "present"), ("present", "present")]);
+    // The fields before the private data of a REQ are longer than a REP with all of its private data, and are used as far
+    // as they were captured.
+    assert_eq!(seen, [("cut", "cut"), ("cut", "present"), ("present", "present")]);
     assert_eq!(SidePrivateData::Cut.effective(), None);
+}
+
+/// The fields of a REQ and a REP in front of the cut are used. The service ID and the queue pair number of REQ end at bytes
+/// 16 and 35, the Initiator Depth at 40, the PSN at 47, the path MTU at 51, and the ACK timeout at 96 (InfiniBand
+/// Architecture Specification volume 1, section 12.6.5).
+#[test]
+fn infiniband_12_6_5_of_a_set_up_that_was_cut_what_is_there_is_known() {
+    // Behind the BTH: DETH, and the header of the management datagram.
+    let data = HEADERS + 8 + 24;
+    for captured in [30, 34, 35, 39, 40, 47, 51, 95, 96, 139, 140, 147, 148, 232] {
+        let mut link = Link::new(17);
+        let connect = link.connect(1);
+        let count = connect.len();
+        let mut flow = Flow::new(FlowLimits::default());
+        for (number, bytes) in (1..).zip(&[connect, getattr(&mut link, 7)].concat()) {
+            let is_request = number == 1;
+            let snap = if is_request { data + captured } else { usize::MAX };
+            feed(&mut flow, number, number as i64 * 1000, bytes, snap);
+        }
+        flow.finish();
+        let transaction = flow.next_transaction().unwrap();
+        assert_eq!(transaction.call.as_ref().unwrap().frames[0].0, count as u64 + 1);
+        let Some(set_up) = transaction.set_up.as_deref() else {
+            assert!(captured < 35, "{captured}");
+            continue;
+        };
+        assert!(captured >= 35, "{captured}");
+        assert_eq!(set_up.is_cut, captured < 140, "{captured}");
+        assert_eq!(set_up.client_reads.is_some(), captured >= 40, "{captured}");
+        assert_eq!(set_up.ack_timeout_ns.is_some(), captured >= 96, "{captured}");
+        assert_eq!(set_up.client == SidePrivateData::Cut, captured < 148, "{captured}");
+        assert_eq!(set_up.client.present().is_some(), captured >= 148, "{captured}");
+        assert!(set_up.server.present().is_some(), "{captured}");
+        assert_eq!(set_up.server_reads.map(|reads| reads.inbound), Some(16), "{captured}");
+    }
 }

@@ -152,6 +152,56 @@ fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
     assert_eq!(missing(&[firsts[2].0, firsts[2].0 + 2]), [(7168, 1024), (9216, 1024)]);
 }
 
+/// The server may answer at any time: the packets of an RDMA Write wait for the Reply as long as the Call is in flight.
+#[test]
+fn a_lost_first_packet_costs_its_own_bytes_however_late_the_reply_comes() {
+    let mut link = Link::new(17);
+    let mut frames = link.connect(1);
+    frames.extend(link.send(Client, &read_call(7, 4096).write(&[SINK])));
+    let first = frames.len() + 1;
+    frames.extend(link.write(Server, SINK, &data(4096)));
+    let answered = frames.len() + 1;
+    for xid in 8..12 {
+        frames.extend(null(&mut link, xid));
+    }
+    let reply = frames.len() + 1;
+    frames.extend(link.send(Server, &read_reply(7, 4096).write(&[SINK])));
+    for late_ns in [1_000, 1_200_000_000, 60_000_000_000] {
+        let mut flow = Flow::new(FlowLimits::default());
+        for (number, bytes) in (1..).zip(&frames).filter(|(number, _)| *number != first) {
+            let time = match number {
+                number if number < answered => number as i64 * 1_000,
+                number if number < reply => number as i64 * 1_000 + late_ns / 2,
+                _ => number as i64 * 1_000 + late_ns,
+            };
+            feed(&mut flow, number as u64, time, bytes, usize::MAX);
+        }
+        flow.finish();
+        let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
+        let read = transactions.iter().find(|transaction| transaction.xid.0 == 7).unwrap();
+        let missing = read.write_chunks[0].missing(|segment| segment.returned_length.unwrap().into());
+        assert_eq!(missing, std::slice::from_ref(&(0..1024)), "{late_ns}");
+        assert_eq!(flow.stats().undecoded_counts().count(), 0, "{late_ns}");
+    }
+}
+
+/// Without a Call that may have offered the memory, the packets of an RDMA Write are counted as undecoded after a second.
+#[test]
+fn packets_of_an_rdma_write_that_no_call_in_flight_offered_do_not_wait() {
+    let mut link = Link::new(17);
+    let mut frames = [link.connect(1), null(&mut link, 6)].concat();
+    frames.extend(link.write(Server, SINK, &data(4096)).split_off(1));
+    let late = frames.len();
+    frames.extend([read(&mut link, 7, SINK), null(&mut link, 8)].concat());
+    let mut flow = Flow::new(FlowLimits::default());
+    for (number, bytes) in (1..).zip(&frames) {
+        let late_ns = if number > late { 1_200_000_000 } else { 0 };
+        feed(&mut flow, number as u64, number as i64 * 1_000 + late_ns, bytes, usize::MAX);
+    }
+    let undecoded: Vec<_> = flow.stats().undecoded_counts().collect();
+    assert_eq!(undecoded, [(UndecodedReason::WriteWithoutFirst, 3)]);
+}
+
 #[test]
 fn one_lost_packet_of_an_rdma_read_is_named_by_its_bytes() {
     let mut link = Link::new(17);
