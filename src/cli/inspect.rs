@@ -597,6 +597,9 @@ fn show(
                 written.transaction(key, &transaction, output.about(), output.findings(), is_shown);
             }
         }
+        if let Some(written) = &mut written {
+            written.grow(&flow)?;
+        }
         output.write_closed_connections(&mut flow).map_err(write_error)?;
         // At the end, each pending Call has a line as a Transaction.
         if let Some(watch) = &mut pending
