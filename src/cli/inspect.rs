@@ -151,7 +151,7 @@ pub(super) struct InspectArgs {
     ///
     /// Each report is a line with the age of the call as its latency, and the awaited message and slot as its status; with
     /// -T json its kind is 'pending'. The completed transaction is printed later, on its own line. Without -i, age is measured
-    /// by frame timestamps.
+    /// by frame timestamps. The list of transactions and -T json without -e have reports; other formats and views have none.
     #[arg(long, value_name = "SECONDS")]
     pending: Option<SecondsArg>,
 
@@ -369,6 +369,20 @@ impl InspectArgs {
         age.map(|age| PendingWatch::new(age.0))
     }
 
+    /// Returns the option that selects lines without reports of pending Calls.
+    fn option_without_pending(&self) -> Option<String> {
+        let view = self.view.to_possible_value();
+        match self.format {
+            _ if self.view != LineUnit::Transactions => {
+                view.map(|view| format!("--view {}", view.get_name()))
+            }
+            _ if self.tree => Some("-V".to_owned()),
+            LineFormat::Csv | LineFormat::Fields => Some(format!("-T {}", self.format_name())),
+            LineFormat::Json if !self.fields.is_empty() => Some("-e".to_owned()),
+            LineFormat::Json | LineFormat::Text => None,
+        }
+    }
+
     /// Returns `true` if the input may pause, so that output must not be buffered.
     fn may_pause(&self) -> bool {
         if self.line_buffered || self.is_live() {
@@ -405,6 +419,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         if args.format == LineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
             bail!("--view {view} has fixed columns; use -T csv or json, without -e and -E");
         }
+    }
+    if args.pending.is_some_and(|age| age.0 > 0)
+        && let Some(other) = args.option_without_pending()
+    {
+        bail!("--pending applies to the list of transactions and to -T json; omit it, or {other}");
     }
     if args.writes_to_standard_output()
         && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
