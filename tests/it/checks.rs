@@ -200,6 +200,21 @@ fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
 }
 
 #[test]
+fn a_capture_with_the_name_of_a_baseline_is_not_replaced() {
+    let folder = blessed("capture-baseline");
+    for name in ["rxe-v42-deleg", "rxe-v42-credits"] {
+        let capture = captures::bytes(name);
+        folder.write("trace.pcap.baseline", &capture);
+        let text = ends(&run(&folder.0, &["--bless", "trace.pcap"]), 2);
+        assert!(
+            text.contains("trace.pcap.baseline: not a baseline, and not replaced; move or remove it"),
+            "{text}"
+        );
+        assert!(fs::read(folder.0.join("trace.pcap.baseline")).unwrap() == capture, "{name}");
+    }
+}
+
+#[test]
 fn a_baseline_that_cannot_be_read_is_written_again_and_keeps_its_settings() {
     let folder = blessed("unreadable-blessed");
     let right = folder.read("trace.pcap.baseline");
