@@ -435,6 +435,10 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         Err(error) => bail!("-Y: {error}"),
     };
     let (filter, fields) = field_options::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
+    let fields = match args.time {
+        TimeFormat::Iso => fields.map(FieldLines::with_iso_time),
+        _ => fields,
+    };
     let files: Vec<&PathBuf> = args.files().collect();
     if args.control_frames && args.view == LineUnit::Frames {
         bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");

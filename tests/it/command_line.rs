@@ -181,6 +181,8 @@ fn a_word_that_is_nearly_a_command_is_told_so() {
         refusal(&["comapre", "a", "b"]),
         "comapre: unknown command, and no such file; did you mean compare?"
     );
+    assert_eq!(refusal(&["hlep"]), "hlep: unknown command, and no such file; did you mean help?");
+    assert_eq!(refusal(&["verison"]), "verison: unknown command, and no such file; did you mean --version?");
     assert_eq!(refusal(&["version"]), "version: unknown command, and no such file; give --version instead");
     assert_eq!(
         refusal(&["replay", "rum", "x.trace"]),
@@ -344,6 +346,13 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
         refusal(&["--vieww", "frames", CAPTURE]),
         "unexpected argument '--vieww' found; a similar argument exists: '--view'; see --help"
     );
+    for (arguments, option) in [
+        (&["--bogus", CAPTURE][..], "--bogus"),
+        (&["--pending", "-1", CAPTURE], "-1"),
+        (&["check", "--ignore", "x", CAPTURE], "--ignore"),
+    ] {
+        assert_eq!(refusal(arguments), format!("unexpected argument '{option}' found; see --help"));
+    }
     assert_eq!(
         refusal(&["--max-hole-bytes", "4K", CAPTURE]),
         "--max-hole-bytes was renamed; use --max-gap-bytes; see --help"
