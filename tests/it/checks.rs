@@ -319,6 +319,19 @@ fn a_report_keeps_the_schemas_of_junit() {
     validates(&folder, "report.xml");
 }
 
+#[test]
+fn a_line_end_in_the_name_of_a_capture_is_a_reference_in_a_report() {
+    let folder = blessed("line-end");
+    folder.write("n\nm.pcap", &captures::bytes("rxe-v42-deleg"));
+    ends(&run(&folder.0, &["--junit", "report.xml", "n\nm.pcap"]), 2);
+    let report = folder.read("report.xml");
+    for attribute in [" name=\"n&#10;m.pcap\"", " package=\"n&#10;m\"", " classname=\"n&#10;m\""] {
+        assert!(report.contains(attribute), "{report}");
+    }
+    assert!(report.lines().all(|line| line.matches('"').count() % 2 == 0), "{report}");
+    validates(&folder, "report.xml");
+}
+
 /// Writes a baseline with two operations that differ from the capture: one many times, and one once.
 fn many_differences(folder: &Folder) -> u64 {
     let text = folder.read("trace.pcap.baseline");
