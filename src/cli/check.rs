@@ -283,6 +283,10 @@ fn bless_capture(
     let path = baseline_path(file);
     // Settings in an existing baseline are kept, whatever the rest of it is.
     let old = read_baseline_text(&path)?;
+    // A text is a baseline that somebody edited; a capture is not.
+    if old.as_deref().is_some_and(|old| old.contains('\0')) {
+        bail!("{}: not a baseline, and not replaced; move or remove it, and bless again", path.display());
+    }
     let settings = match old.as_deref().map(BaselineSettings::from_text) {
         Some(settings) => settings.map_err(|error| {
             anyhow!("{}: {error}; fix or remove the line, and bless again", path.display())

@@ -19,6 +19,10 @@ const FOREIGN_COMMANDS: &[(&str, &str)] = &[
     ("diff", "compare A B"),
 ];
 
+/// Command that the parser adds, and the word for an option that is often typed as one.
+const HELP: &str = "help";
+const VERSION: &str = "version";
+
 /// Returns the message for a first argument that is no file but looks like a command, or `None` for a file or a path.
 pub(super) fn command(first: &Path) -> Option<String> {
     let word = non_file_word(first)?;
@@ -29,7 +33,11 @@ pub(super) fn command(first: &Path) -> Option<String> {
             if definition.get_subcommands().any(|known| known.get_name() == word) {
                 return Some(format!("{word} is a command, not a file: give its options after it"));
             }
-            let near = nearest(word, definition.get_subcommands().map(clap::Command::get_name));
+            let known = definition.get_subcommands().map(clap::Command::get_name);
+            let mut near = nearest(word, known.chain([HELP, VERSION]));
+            for name in near.iter_mut().filter(|name| **name == VERSION) {
+                *name = "--version";
+            }
             proposal(&near)
         }
     };
@@ -42,10 +50,11 @@ pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
     let word = non_file_word(Path::new(first)).filter(|_| command == "replay")?;
     let definition = super::command();
     let replay = definition.find_subcommand("replay")?;
-    if word == "help" || replay.find_subcommand(word).is_some() {
+    if word == HELP || replay.find_subcommand(word).is_some() {
         return None;
     }
-    let advice = proposal(&nearest(word, replay.get_subcommands().map(clap::Command::get_name)));
+    let known = replay.get_subcommands().map(clap::Command::get_name);
+    let advice = proposal(&nearest(word, known.chain([HELP])));
     (!advice.is_empty()).then(|| format!("replay {word}: unknown subcommand, and no such file{advice}"))
 }
 
@@ -75,6 +84,8 @@ mod tests {
         let expected = "comapre: unknown command, and no such file; did you mean compare?";
         assert_eq!(said("comapre").as_deref(), Some(expected));
         assert!(said("Chekc").is_some_and(|text| text.ends_with("did you mean check?")));
+        assert!(said("hlep").is_some_and(|text| text.ends_with("did you mean help?")));
+        assert!(said("verison").is_some_and(|text| text.ends_with("did you mean --version?")));
         assert!(said("version").is_some_and(|text| text.ends_with("give --version instead")));
         assert!(said("stats").is_some_and(|text| text.ends_with("give -q FILE instead")));
     }

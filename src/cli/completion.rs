@@ -26,6 +26,8 @@ pub(super) const REQUEST_VARIABLE: &str = "NFSRDMA_INSPECT_COMPLETE";
 
 /// Usual suffixes of captures.
 const CAPTURES: &str = ".pcap .pcapng .cap .pcap.gz .pcapng.gz .pcap.zst .pcapng.zst";
+/// Usual suffixes of captures, and that of traces.
+const CAPTURES_AND_TRACES: &str = ".pcap .pcapng .cap .pcap.gz .pcapng.gz .pcap.zst .pcapng.zst .trace";
 /// Suffix of traces.
 const TRACES: &str = ".trace";
 
@@ -275,6 +277,9 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
         ]),
         (_, "TRACE") => CompletionList::files(FileCompletion::Suffixes(TRACES)),
         (_, "DIR") => CompletionList::files(FileCompletion::Folders),
+        _ if is_capture(arg) && may_be_trace(arg) => {
+            CompletionList::files(FileCompletion::Suffixes(CAPTURES_AND_TRACES))
+        }
         _ if is_capture(arg) => CompletionList::files(FileCompletion::Suffixes(CAPTURES)),
         _ => match arg.get_value_hint() {
             ValueHint::FilePath | ValueHint::AnyPath => CompletionList::files(FileCompletion::Suffixes("")),
@@ -308,6 +313,11 @@ fn has_file_conditions(arg: &Arg) -> bool {
 fn is_capture(arg: &Arg) -> bool {
     let is_read = arg.is_positional() || arg.get_long() == Some("read");
     is_read && arg.get_value_hint() == ValueHint::FilePath
+}
+
+/// Returns `true` if an input may be a compiled trace, according to its help.
+fn may_be_trace(arg: &Arg) -> bool {
+    arg.get_help().is_some_and(|help| help.to_string().contains("trace"))
 }
 
 /// Returns the field names with this prefix, and names of protocols if it has no dot.
@@ -409,10 +419,18 @@ mod tests {
     }
 
     #[test]
+    fn the_suffixes_of_inputs_are_those_of_captures_and_traces() {
+        assert_eq!(CAPTURES_AND_TRACES, format!("{CAPTURES} {TRACES}"));
+    }
+
+    #[test]
     fn files_are_captures_traces_or_folders() {
         for (words, files) in [
             (&["-r", ""][..], FileCompletion::Suffixes(CAPTURES)),
-            (&["compare", "a", ""], FileCompletion::Suffixes(CAPTURES)),
+            (&["compare", ""], FileCompletion::Suffixes(CAPTURES_AND_TRACES)),
+            (&["compare", "a", ""], FileCompletion::Suffixes(CAPTURES_AND_TRACES)),
+            (&["replay", ""], FileCompletion::Suffixes(CAPTURES_AND_TRACES)),
+            (&["replay", "compile", ""], FileCompletion::Suffixes(CAPTURES)),
             (&["check", "a", "b", ""], FileCompletion::Suffixes(CAPTURES)),
             (&["replay", "plan", ""], FileCompletion::Suffixes(TRACES)),
             (&["replay", "compile", "x", "-o", ""], FileCompletion::Suffixes(TRACES)),

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use nfsrdma_capture_file::{CaptureSource, Windows};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::frame::Timestamp;
 
 use super::report_error;
 use crate::analysis::names::OperationPaths;
@@ -16,11 +17,16 @@ use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
 use crate::output::units::{HumanCount, PluralCount};
 use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
 
+/// Nanoseconds between two times that a growing file is written.
+const GROWTH_INTERVAL_NS: u64 = 500_000_000;
+
 /// Capture file being written.
 pub(super) struct FrameFileOutput {
     path: PathBuf,
     view: LineUnit,
     file: FrameFileWriter<OutputFile>,
+    /// When a growing file was written for the last time; `None` if the file gets its name at the end.
+    grew: Option<Timestamp>,
 }
 
 /// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `room` is the limit
@@ -54,9 +60,10 @@ pub(super) fn open(
     }
     if is_live {
         // The file can be read while it grows.
+        file = file.with_growth();
         file.output().publish()?;
     }
-    Ok(FrameFileOutput { path: to.to_owned(), view, file })
+    Ok(FrameFileOutput { path: to.to_owned(), view, file, grew: is_live.then(Timestamp::default) })
 }
 
 impl FrameFileOutput {
@@ -86,6 +93,16 @@ impl FrameFileOutput {
         });
     }
 
+    /// Writes the frames of a live capture whose Transactions are complete, at intervals of the time of the flow.
+    pub(super) fn grow(&mut self, flow: &Flow) -> Result<()> {
+        let Some(grew) = &mut self.grew else { return Ok(()) };
+        if flow.now().abs_diff_ns(*grew) < GROWTH_INTERVAL_NS {
+            return Ok(());
+        }
+        *grew = flow.now();
+        Ok(self.file.write_settled(flow).map_err(|error| OutputError::write_error(&self.path, error))?)
+    }
+
     /// Writes the queued frames. Reports missing frames and, unless `is_quiet`, the numbers of frames written and
     /// read.
     pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
@@ -96,7 +113,7 @@ impl FrameFileOutput {
                 self.transaction(key, &transaction, OperationPaths::default(), &[], false);
             }
         }
-        let Self { path, view, file } = self;
+        let Self { path, view, file, .. } = self;
         let (file, FrameTotals { written, read, too_late }) =
             file.finish().map_err(|error| OutputError::write_error(&path, error))?;
         file.commit()?;

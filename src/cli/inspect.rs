@@ -152,7 +152,7 @@ pub(super) struct InspectArgs {
     ///
     /// Each report is a line with the age of the call as its latency, and the awaited message and slot as its status; with
     /// -T json its kind is 'pending'. The completed transaction is printed later, on its own line. Without -i, age is measured
-    /// by frame timestamps.
+    /// by frame timestamps. The list of transactions and -T json without -e have reports; other formats and views have none.
     #[arg(long, value_name = "SECONDS")]
     pending: Option<SecondsArg>,
 
@@ -370,6 +370,20 @@ impl InspectArgs {
         age.map(|age| PendingWatch::new(age.0))
     }
 
+    /// Returns the option that selects lines without reports of pending Calls.
+    fn option_without_pending(&self) -> Option<String> {
+        let view = self.view.to_possible_value();
+        match self.format {
+            _ if self.view != LineUnit::Transactions => {
+                view.map(|view| format!("--view {}", view.get_name()))
+            }
+            _ if self.tree => Some("-V".to_owned()),
+            LineFormat::Csv | LineFormat::Fields => Some(format!("-T {}", self.format_name())),
+            LineFormat::Json if !self.fields.is_empty() => Some("-e".to_owned()),
+            LineFormat::Json | LineFormat::Text => None,
+        }
+    }
+
     /// Returns `true` if the input may pause, so that output must not be buffered.
     fn may_pause(&self) -> bool {
         if self.line_buffered || self.is_live() {
@@ -407,6 +421,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
             bail!("--view {view} has fixed columns; use -T csv or json, without -e and -E");
         }
     }
+    if args.pending.is_some_and(|age| age.0 > 0)
+        && let Some(other) = args.option_without_pending()
+    {
+        bail!("--pending applies to the list of transactions and to -T json; omit it, or {other}");
+    }
     if args.writes_to_standard_output()
         && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
     {
@@ -417,6 +436,10 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         Err(error) => bail!("-Y: {error}"),
     };
     let (filter, fields) = field_options::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
+    let fields = match args.time {
+        TimeFormat::Iso => fields.map(FieldLines::with_iso_time),
+        _ => fields,
+    };
     let files: Vec<&PathBuf> = args.files().collect();
     if args.control_frames && args.view == LineUnit::Frames {
         bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");
@@ -597,6 +620,9 @@ fn show(
             if let Some(written) = &mut written {
                 written.transaction(key, &transaction, output.about(), output.findings(), is_shown);
             }
+        }
+        if let Some(written) = &mut written {
+            written.grow(&flow)?;
         }
         output.write_closed_connections(&mut flow).map_err(write_error)?;
         // At the end, each pending Call has a line as a Transaction.

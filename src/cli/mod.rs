@@ -345,13 +345,20 @@ fn report_usage_error(error: &clap::Error, color: ColorChoice) -> ExitStatus {
     }
 }
 
+/// Beginning of clap's tip to pass an unknown option as a value after `--`: it would be taken for a file.
+const VALUE_TIP: &str = "tip: to pass '";
+
 /// Joins clap's message of several paragraphs into one line: the problem and its tips, without the usage.
 fn join_paragraphs(text: &str) -> String {
     let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut line = String::new();
     for paragraph in text.split("\n\n") {
-        let paragraph = words(paragraph);
-        if paragraph.starts_with("Usage:") || paragraph.starts_with("For more information") {
+        let lines = paragraph.lines().filter(|line| !line.trim_start().starts_with(VALUE_TIP));
+        let paragraph = words(&lines.collect::<Vec<_>>().join(" "));
+        if paragraph.is_empty()
+            || paragraph.starts_with("Usage:")
+            || paragraph.starts_with("For more information")
+        {
             continue;
         }
         let part =

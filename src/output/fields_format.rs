@@ -15,7 +15,7 @@ use crate::filter::{FilterColumn, FilterRunner, OutputFieldValue};
 
 use super::all_fields::FrameFieldValues;
 use super::settings::LineUnit;
-use super::units::{CalendarTime, LongDate};
+use super::units::{CalendarTime, IsoTimestamp, LongDate};
 
 /// Fields that Wireshark shows in hexadecimal, with their number of digits.
 static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
@@ -25,6 +25,10 @@ static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         .filter_map(|(name, digits)| Some((name, digits.parse().ok()?)))
         .collect()
 });
+
+/// Time of a frame, and the key of the same time in ISO 8601.
+const TIME_FIELD: &str = "frame.time_epoch";
+const ISO_TIME_KEY: &str = "frame.time_iso";
 
 /// Returns the default columns of CSV.
 pub const fn columns_of(view: LineUnit) -> &'static [&'static str] {
@@ -46,14 +50,9 @@ pub const fn columns_of(view: LineUnit) -> &'static [&'static str] {
             "nfsrdma.latency",
             "nfsrdma.complete",
         ],
-        LineUnit::Frames => &[
-            "frame.number",
-            "frame.time_epoch",
-            "frame.len",
-            "frame.protocols",
-            "nfsrdma.xid",
-            "nfsrdma.operation",
-        ],
+        LineUnit::Frames => {
+            &["frame.number", TIME_FIELD, "frame.len", "frame.protocols", "nfsrdma.xid", "nfsrdma.operation"]
+        }
         // The columns of these views are counts, not fields.
         LineUnit::Operations | LineUnit::Connections => &[],
     }
@@ -101,6 +100,8 @@ pub struct FieldLines {
     /// Separator of the values of one field.
     pub aggregator: char,
     all_fields: Option<Box<FrameFieldValues>>,
+    /// `true` to add the time of a whole frame in ISO 8601.
+    has_iso: bool,
 }
 
 impl FieldLines {
@@ -113,6 +114,7 @@ impl FieldLines {
             occurrence: FieldOccurrence::All,
             aggregator: ',',
             all_fields: None,
+            has_iso: false,
         }
     }
 
@@ -120,6 +122,13 @@ impl FieldLines {
     #[must_use]
     pub fn with_all_fields(mut self) -> Self {
         self.all_fields = Some(Box::default());
+        self
+    }
+
+    /// Adds to the JSON line of a whole frame its time in ISO 8601.
+    #[must_use]
+    pub fn with_iso_time(mut self) -> Self {
+        self.has_iso = true;
         self
     }
 }
@@ -140,7 +149,8 @@ impl FieldLines {
     ) -> io::Result<()> {
         let Some(mut whole) = self.all_fields.take() else { return self.line(to, selection) };
         whole.replace_with(frame, flow);
-        let written = self.write_line(to, selection, Some(&whole));
+        let iso = self.has_iso.then(|| IsoTimestamp(frame.time).to_string());
+        let written = self.write_line(to, selection, Some((&whole, iso)));
         self.all_fields = Some(whole);
         written
     }
@@ -149,8 +159,9 @@ impl FieldLines {
         &mut self,
         to: &mut impl Write,
         selection: &FilterRunner,
-        whole: Option<&FrameFieldValues>,
+        whole: Option<(&FrameFieldValues, Option<String>)>,
     ) -> io::Result<()> {
+        let (whole, mut iso) = whole.map_or((None, None), |(whole, iso)| (Some(whole), iso));
         if std::mem::take(&mut self.header) && self.form != FieldLineFormat::Json {
             let names: Vec<_> = self.columns.iter().map(|column| Some(column.name.to_owned())).collect();
             // As in tshark, names have no quotes.
@@ -177,6 +188,11 @@ impl FieldLines {
             };
             if self.form == FieldLineFormat::Json {
                 members.push((column.name, values));
+                if column.name == TIME_FIELD
+                    && let Some(iso) = iso.take()
+                {
+                    members.push((ISO_TIME_KEY, vec![iso]));
+                }
             } else {
                 let between = self.aggregator.to_string();
                 cells.push((!values.is_empty()).then(|| values.join(&between)));

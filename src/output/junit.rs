@@ -41,6 +41,18 @@ impl fmt::Display for XmlText<'_> {
     }
 }
 
+/// Text in an XML attribute: [`XmlText`] with line ends as references, because a parser replaces them with spaces.
+pub(super) struct XmlAttribute<'a>(pub(super) &'a str);
+
+impl fmt::Display for XmlAttribute<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.split_inclusive('\n').try_for_each(|line| match line.strip_suffix('\n') {
+            Some(line) => write!(f, "{}&#10;", XmlText(line)),
+            None => XmlText(line).fmt(f),
+        })
+    }
+}
+
 /// Seconds with milliseconds.
 struct JunitSeconds(Duration);
 
@@ -95,8 +107,8 @@ fn write_check_suite(
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="{}" skipped="0" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        XmlText(&check.file),
-        XmlText(class),
+        XmlAttribute(&check.file),
+        XmlAttribute(class),
         cases.len(),
         usize::from(error.is_some()),
         JunitSeconds(check.time),
@@ -105,10 +117,20 @@ fn write_check_suite(
     for (at, case) in cases.iter().enumerate() {
         // A capture is read once for all of its operations.
         let time = JunitSeconds(if at == 0 { check.time } else { Duration::ZERO });
-        write!(to, r#"    <testcase classname="{}" name="{}" time="{time}""#, XmlText(class), XmlText(case))?;
+        write!(
+            to,
+            r#"    <testcase classname="{}" name="{}" time="{time}""#,
+            XmlAttribute(class),
+            XmlAttribute(case)
+        )?;
         if let (Some(what), CAPTURE_CASE) = (error, *case) {
             writeln!(to, ">")?;
-            writeln!(to, r#"      <error message="{0}" type="unreadable">{0}</error>"#, XmlText(what))?;
+            writeln!(
+                to,
+                r#"      <error message="{}" type="unreadable">{}</error>"#,
+                XmlAttribute(what),
+                XmlText(what)
+            )?;
             writeln!(to, "    </testcase>")?;
         } else if let Some(of_operation) = found.get(*case) {
             writeln!(to, ">")?;
@@ -185,30 +207,30 @@ fn write_suite(
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        XmlText(name),
-        XmlText(class),
+        XmlAttribute(name),
+        XmlAttribute(class),
         cases.len(),
         JunitSeconds(*elapsed),
     )?;
     write!(to, "    <properties>")?;
     for (name, value) in properties {
-        write!(to, r#"<property name="{name}" value="{}"/>"#, XmlText(value))?;
+        write!(to, r#"<property name="{name}" value="{}"/>"#, XmlAttribute(value))?;
     }
     writeln!(to, "</properties>")?;
     for case in cases {
         let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
-        let name = XmlText(case.name);
-        write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlText(class))?;
+        let name = XmlAttribute(case.name);
+        write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlAttribute(class))?;
         match (&case.failure, &case.skipped) {
             (Some((message, lines)), _) => {
                 writeln!(to, ">")?;
-                write!(to, r#"      <failure message="{}" type="mismatched">"#, XmlText(message))?;
+                write!(to, r#"      <failure message="{}" type="mismatched">"#, XmlAttribute(message))?;
                 write!(to, "{}", XmlText(&lines.join("\n")))?;
                 writeln!(to, "</failure>")?;
                 writeln!(to, "    </testcase>")?;
             }
             (None, Some(reason)) => {
-                writeln!(to, r#"><skipped message="{}"/></testcase>"#, XmlText(reason))?;
+                writeln!(to, r#"><skipped message="{}"/></testcase>"#, XmlAttribute(reason))?;
             }
             (None, None) => writeln!(to, "/>")?,
         }
@@ -222,7 +244,7 @@ fn write_failure(to: &mut impl Write, found: &OperationDifferences) -> io::Resul
     let shown = found.first.differences();
     let Some(first) = shown.first() else { return Ok(()) };
     let message = difference_line(first, "→");
-    write!(to, r#"      <failure message="{}" type="{}">"#, XmlText(&message), first.kind)?;
+    write!(to, r#"      <failure message="{}" type="{}">"#, XmlAttribute(&message), first.kind)?;
     for (at, difference) in shown.iter().enumerate() {
         let end = if at == 0 { "" } else { "\n" };
         write!(to, "{end}{}", XmlText(&difference_line(difference, "→")))?;
@@ -244,6 +266,7 @@ mod tests {
             XmlText("a<b> & \"c\" \u{1}\u{ffff}").to_string(),
             "a&lt;b&gt; &amp; &quot;c&quot; \u{fffd}\u{fffd}"
         );
+        assert_eq!(XmlAttribute("a\n\n<b").to_string(), "a&#10;&#10;&lt;b");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The Transaction of a frame is known only when it is complete, long after the frame. So frames are queued by number,
 //! and are written in order when there are too many. Their bytes are read a second time; frames of a pipe, which can be
-//! read only once, are queued with their bytes.
+//! read only once, are queued with their bytes. The file of a live capture grows up to the first frame of a Transaction
+//! that is not complete.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -33,6 +34,10 @@ const MAX_QUEUED_FRAMES: usize = 4 << 20;
 const MAX_COMMENTS_PER_FRAME: usize = 64;
 /// Maximum number of findings that the comments on a Transaction name; the others are counted.
 const MAX_NAMED_FINDINGS: usize = 8;
+/// Nanoseconds of frame time that a frame of a growing file waits for a Transaction.
+const SETTLED_AGE_NS: u64 = 2_000_000_000;
+/// Nanoseconds of frame time that a frame with a part of a message waits for the rest of it.
+const PARTIAL_AGE_NS: u64 = 10_000_000_000;
 
 /// Text common to the comments on all frames of a Transaction.
 #[derive(Debug)]
@@ -117,6 +122,8 @@ struct BufferedFrame {
     bytes: Box<[u8]>,
     on: InterfaceId,
     comments: Vec<String>,
+    /// `true` if it has a part of a message that was incomplete when it was queued.
+    is_partial: bool,
 }
 
 impl BufferedFrame {
@@ -146,6 +153,8 @@ pub struct FrameFileWriter<W> {
     labels: InfoColumnFormatter,
     /// With [`FrameFileWriter::with_control_frames`]: the connections of selected Transactions.
     connections: Option<FxHashSet<u64>>,
+    /// With [`FrameFileWriter::with_growth`]: the first frames of Transactions that are not emitted yet.
+    open_transactions: Option<FxHashMap<TransactionKey, FrameNumber>>,
     /// Bytes of memory in use, and their limit.
     used_bytes: usize,
     limit_bytes: usize,
@@ -195,6 +204,7 @@ impl<W: Write> FrameFileWriter<W> {
             pending_events: FxHashMap::default(),
             labels: InfoColumnFormatter::default(),
             connections: None,
+            open_transactions: None,
             used_bytes: 0,
             limit_bytes: room,
             written: 0,
@@ -208,6 +218,38 @@ impl<W: Write> FrameFileWriter<W> {
     #[must_use]
     pub fn with_control_frames(self) -> Self {
         Self { connections: Some(FxHashSet::default()), ..self }
+    }
+
+    /// Prepares for [`FrameFileWriter::write_settled`].
+    #[must_use]
+    pub fn with_growth(self) -> Self {
+        Self { open_transactions: Some(FxHashMap::default()), ..self }
+    }
+
+    /// Writes the queued frames up to the first that a Transaction may still select or label, and flushes the file. A
+    /// Call without a Reply holds back the frames behind it, up to the limit of the queue.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    pub fn write_settled(&mut self, flow: &Flow) -> io::Result<()> {
+        let Some(open) = &mut self.open_transactions else { return Ok(()) };
+        open.retain(|key, _| flow.transaction(*key).is_some());
+        let first_open = open.values().min().map_or(u64::MAX, |frame| frame.0);
+        while self.first_frame < first_open && self.is_front_settled(flow.now()) {
+            self.pop_front()?;
+        }
+        self.to.flush()
+    }
+
+    /// Returns `true` if the first queued frame is old enough to be written.
+    fn is_front_settled(&self, now: Timestamp) -> bool {
+        let (Some(known), FrameByteSource::Buffered(kept)) = (self.queue.front(), &self.bytes) else {
+            return false;
+        };
+        let Some(frame) = kept.front() else { return false };
+        let is_labelled = known.as_ref().is_some_and(|known| !known.memberships.is_empty());
+        let age_ns = if frame.is_partial && !is_labelled { PARTIAL_AGE_NS } else { SETTLED_AGE_NS };
+        now.abs_diff_ns(frame.time) >= age_ns
     }
 
     /// Queues the current frame of `source`, after the flow has decoded it. In every view but that of frames, frames of
@@ -247,9 +289,20 @@ impl<W: Write> FrameFileWriter<W> {
         if let FrameByteSource::Buffered(kept) = &mut self.bytes {
             let on = self.to.interface(file, interface)?;
             let Frame { time, link, length, bytes, .. } = *frame;
-            let frame = BufferedFrame { time, link, length, bytes: bytes.into(), on, comments: comments() };
+            let (bytes, comments) = (bytes.into(), comments());
+            let is_partial = flow.frame_kinds().contains(&FrameKind::PartialMessage);
+            let frame = BufferedFrame { time, link, length, bytes, on, comments, is_partial };
             self.used_bytes += frame.memory_bytes();
             kept.push_back(frame);
+        }
+        if let Some(open) = &mut self.open_transactions {
+            for kind in flow.frame_kinds() {
+                let FrameKind::Message { key, .. } = *kind else { continue };
+                let transaction = flow.transaction(key);
+                let message = transaction.and_then(|of| of.call.as_ref().or(of.reply.as_ref()));
+                let first = message.and_then(|message| message.frames.first().copied());
+                open.entry(key).or_insert(first.unwrap_or(frame.number));
+            }
         }
         for TransactionFrame { frame, key, role: deed } in flow.transaction_frames() {
             let of = self.pending_events.entry(*key).or_default();
@@ -385,7 +438,7 @@ impl<W: Write> FrameFileWriter<W> {
                 let Some(kept) = kept.pop_front() else { return Ok(true) };
                 self.used_bytes = self.used_bytes.saturating_sub(kept.memory_bytes());
                 if known.is_some() {
-                    let BufferedFrame { time, link, length, bytes, on, comments } = kept;
+                    let BufferedFrame { time, link, length, bytes, on, comments, .. } = kept;
                     let frame = Frame { number, time, link, length, bytes: &bytes };
                     let comments: Vec<String> = comments.into_iter().chain(marks()).collect();
                     self.to.frame(on, &frame, comments.iter().map(String::as_str))?;
@@ -502,4 +555,61 @@ fn advance(source: &mut CaptureSource, to: FrameNumber) -> io::Result<(usize, &I
 
 fn capture_changed_error() -> io::Error {
     io::Error::other("the capture changed while it was read")
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::flow::FlowLimits;
+
+    use super::*;
+    use crate::testing;
+
+    /// Exports a capture as a live capture does, and returns the file with its length before the end of the input.
+    fn exported(name: &str, view: LineUnit, grows: bool) -> (Vec<u8>, usize) {
+        let limits = FlowLimits {
+            record_transaction_frames: true,
+            emit_on_acknowledgment: true,
+            ..FlowLimits::default()
+        };
+        let mut flow = Flow::new(limits);
+        let mut source = CaptureSource::open([testing::path(name)]).unwrap();
+        let mut file = FrameFileWriter::with_buffered_frames(Vec::new(), view, usize::MAX).unwrap();
+        if grows {
+            file = file.with_growth();
+        }
+        let emit = |flow: &mut Flow, file: &mut FrameFileWriter<Vec<u8>>| {
+            while let Some((key, transaction)) = flow.next_with_key() {
+                transaction.with_messages(|reading| {
+                    let about = Some(OperationPaths::default());
+                    file.transaction(key, &transaction, reading, &reading.summary(), about, &[]);
+                });
+            }
+        };
+        while let Some(frame) = source.next().unwrap() {
+            flow.process_frame(&frame);
+            file.frame(&source, &flow, true).unwrap();
+            emit(&mut flow, &mut file);
+            file.write_settled(&flow).unwrap();
+        }
+        let length = file.output().len();
+        flow.finish();
+        emit(&mut flow, &mut file);
+        let (bytes, totals) = file.finish().unwrap();
+        assert_eq!(totals.too_late, 0, "{name}");
+        (bytes, length)
+    }
+
+    #[test]
+    fn a_file_that_grows_is_in_the_end_the_same() {
+        for name in ["rxe-v42.pcap", "rxe-v42-loss.pcap", "rxe-v3.pcap", "siw-v42.pcap.gz", "tcp-v42.pcap.gz"]
+        {
+            for view in [LineUnit::Transactions, LineUnit::Frames] {
+                let (whole, header) = exported(name, view, false);
+                let (grown, length) = exported(name, view, true);
+                assert!(grown == whole, "{name} {view:?}");
+                assert!(length > whole.len() / 3, "{name} {view:?}: {length} of {} bytes", whole.len());
+                assert!(header < 1000, "{name} {view:?}: {header} bytes");
+            }
+        }
+    }
 }

@@ -200,6 +200,21 @@ fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
 }
 
 #[test]
+fn a_capture_with_the_name_of_a_baseline_is_not_replaced() {
+    let folder = blessed("capture-baseline");
+    for name in ["rxe-v42-deleg", "rxe-v42-credits"] {
+        let capture = captures::bytes(name);
+        folder.write("trace.pcap.baseline", &capture);
+        let text = ends(&run(&folder.0, &["--bless", "trace.pcap"]), 2);
+        assert!(
+            text.contains("trace.pcap.baseline: not a baseline, and not replaced; move or remove it"),
+            "{text}"
+        );
+        assert!(fs::read(folder.0.join("trace.pcap.baseline")).unwrap() == capture, "{name}");
+    }
+}
+
+#[test]
 fn a_baseline_that_cannot_be_read_is_written_again_and_keeps_its_settings() {
     let folder = blessed("unreadable-blessed");
     let right = folder.read("trace.pcap.baseline");
@@ -301,6 +316,19 @@ fn a_report_keeps_the_schemas_of_junit() {
     assert_eq!(report.matches("<error ").count(), 1);
     assert!(report.contains(&format!("message=\"frame {frame}: NFS 4.2 ")), "{report}");
     assert!(report.contains("GETFH status: NFS4_OK → NFS4ERR_STALE"), "{report}");
+    validates(&folder, "report.xml");
+}
+
+#[test]
+fn a_line_end_in_the_name_of_a_capture_is_a_reference_in_a_report() {
+    let folder = blessed("line-end");
+    folder.write("n\nm.pcap", &captures::bytes("rxe-v42-deleg"));
+    ends(&run(&folder.0, &["--junit", "report.xml", "n\nm.pcap"]), 2);
+    let report = folder.read("report.xml");
+    for attribute in [" name=\"n&#10;m.pcap\"", " package=\"n&#10;m\"", " classname=\"n&#10;m\""] {
+        assert!(report.contains(attribute), "{report}");
+    }
+    assert!(report.lines().all(|line| line.matches('"').count() % 2 == 0), "{report}");
     validates(&folder, "report.xml");
 }
 

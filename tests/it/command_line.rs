@@ -151,11 +151,38 @@ fn options_of_a_capture_under_way_are_refused_for_a_file() {
 }
 
 #[test]
+fn reports_of_pending_calls_are_refused_where_no_line_has_them() {
+    let options: [(&[&str], &str); 7] = [
+        (&["-V"], "-V"),
+        (&["-T", "csv"], "-T csv"),
+        (&["-T", "fields", "-e", "rpc.xid"], "-T fields"),
+        (&["-T", "json", "-e", "rpc.xid"], "-e"),
+        (&["--view", "frames"], "--view frames"),
+        (&["--view", "operations"], "--view operations"),
+        (&["--view", "connections", "-V"], "--view connections"),
+    ];
+    for (option, name) in options {
+        assert_eq!(
+            refusal(&[&["--pending", "1", CAPTURE], option].concat()),
+            format!("--pending applies to the list of transactions and to -T json; omit it, or {name}")
+        );
+        let ended = run(&[&["--pending", "0", CAPTURE], option].concat());
+        assert!(ended.status.success(), "{option:?}");
+    }
+    for option in [&["-T", "json"][..], &["-q"], &["-x"]] {
+        let ended = run(&[&["--pending", "1", CAPTURE], option].concat());
+        assert!(ended.status.success(), "{option:?}");
+    }
+}
+
+#[test]
 fn a_word_that_is_nearly_a_command_is_told_so() {
     assert_eq!(
         refusal(&["comapre", "a", "b"]),
         "comapre: unknown command, and no such file; did you mean compare?"
     );
+    assert_eq!(refusal(&["hlep"]), "hlep: unknown command, and no such file; did you mean help?");
+    assert_eq!(refusal(&["verison"]), "verison: unknown command, and no such file; did you mean --version?");
     assert_eq!(refusal(&["version"]), "version: unknown command, and no such file; give --version instead");
     assert_eq!(
         refusal(&["replay", "rum", "x.trace"]),
@@ -319,6 +346,13 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
         refusal(&["--vieww", "frames", CAPTURE]),
         "unexpected argument '--vieww' found; a similar argument exists: '--view'; see --help"
     );
+    for (arguments, option) in [
+        (&["--bogus", CAPTURE][..], "--bogus"),
+        (&["--pending", "-1", CAPTURE], "-1"),
+        (&["check", "--ignore", "x", CAPTURE], "--ignore"),
+    ] {
+        assert_eq!(refusal(arguments), format!("unexpected argument '{option}' found; see --help"));
+    }
     assert_eq!(
         refusal(&["--max-hole-bytes", "4K", CAPTURE]),
         "--max-hole-bytes was renamed; use --max-gap-bytes; see --help"

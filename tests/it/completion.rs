@@ -239,9 +239,16 @@ fn holds(shell: &'static Shell) {
         }
     }
     assert!(options > 120 && valued > 70, "{options} options, {valued} with values");
-    // Files that are no captures are not offered for captures, and a value may follow an equals sign.
-    let screen = session.typed("compare ", &["some.pcap".to_owned(), "other.pcapng".to_owned()]);
+    // Other files are not offered for captures, nor traces where only captures are read.
+    let captures = CAPTURES.map(str::to_owned);
+    let inputs = [&captures[..], &[TRACE.to_owned()]].concat();
+    for command in ["compare ", "compare some.pcap ", "replay "] {
+        let screen = session.typed(command, &inputs);
+        assert!(!has(&screen, NEITHER), "{screen}");
+    }
+    let screen = session.typed("check ", &captures);
     assert!(!has(&screen, NEITHER) && !has(&screen, TRACE), "{screen}");
+    // A value may follow an equals sign.
     // `any` has no description, and no separator before one.
     let screen = session.typed("-i ", &["lo".to_owned(), "any".to_owned()]);
     assert!(!screen.lines().any(|line| line.trim_end().ends_with("--")), "{screen}");

@@ -275,3 +275,19 @@ fn bytes_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
     assert_eq!(titles[2], "Read chunk 0, segment 0, 8192 of 8192 bytes:");
     assert!(text.contains("\n0000  9c 8d f2 7d 00 00 00 01 "), "{}", &text[..400]);
 }
+
+#[test]
+fn a_whole_frame_has_its_time_in_iso_8601_too_if_asked_for() {
+    let line = |arguments: &[&str]| {
+        let arguments = [&["--view", "frames", "-T", "json", "-c", "1"], arguments].concat();
+        serde_json::from_str::<Value>(&shown(&arguments, "rxe-v42")).unwrap()
+    };
+    let (plain, iso) = (line(&[]), line(&["-t", "iso"]));
+    assert_eq!(plain["frame.time_epoch"], iso["frame.time_epoch"]);
+    assert_eq!(plain["frame.time_epoch"][0], "1795230436.754465185");
+    assert_eq!(plain["frame.time_iso"], Value::Null);
+    assert_eq!(iso["frame.time_iso"], serde_json::json!(["2026-11-21T03:07:16.754465185Z"]));
+    // -e selects exactly the fields of a line.
+    let chosen = line(&["-t", "iso", "-e", "frame.time_epoch"]);
+    assert_eq!(chosen, serde_json::json!({ "frame.time_epoch": ["1795230436.754465185"] }));
+}
