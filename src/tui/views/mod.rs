@@ -46,6 +46,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let (rest, last) = cut_bottom(rest, status_lines::line_count(app, rest));
     let rest = status_lines::draw_above(app, buffer, rest);
     let cursor = status_lines::draw_line(app, buffer, last);
+    app.areas.cursor = cursor;
     if app.help.is_some() {
         help::draw(app, buffer, rest);
     } else {
