@@ -687,3 +687,36 @@ fn files_are_read_again_with_the_same_filter_and_transaction() {
     assert_eq!(screen.app.rows().len(), 9);
     std::fs::remove_file(&file).unwrap();
 }
+
+#[test]
+fn files_that_are_read_again_keep_their_order() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    // TIME, CONN, XID, VERS, OPERATION, CHUNKS, BYTES.
+    screen.keys(">>>>>>>>r");
+    let order = |screen: &Screen| -> Vec<u64> {
+        (0..237).map(|at| screen.app.list.entry(screen.app.rows(), at).unwrap().row.index).collect()
+    };
+    let before = order(&screen);
+    assert!(!before.is_sorted());
+    screen.keys("R");
+    assert_eq!(screen.app.list.sort.map(|sort| sort.by.name()), Some("LATENCY"));
+    assert_eq!(order(&screen), before);
+}
+
+#[test]
+fn the_prompt_for_a_file_says_what_can_be_saved() {
+    for (width, text) in [
+        (120, "save to:   FILE, FILE all (all shown), FILE control (ACKs and NAKs too)"),
+        (40, "save to:   FILE [all] [control]"),
+    ] {
+        let mut screen = Screen::open(CAPTURE, width, 24);
+        screen.keys("W");
+        assert_eq!(screen.last_line(), text);
+        screen.keys("/some/file/with/a/long/name");
+        assert!(
+            screen.text().lines().last().unwrap().starts_with("save to: /some/file"),
+            "{}",
+            screen.text()
+        );
+    }
+}
